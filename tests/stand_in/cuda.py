@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 
 from tests.stand_in import memory, streams
 from tests.stand_in.arrays import _Device
@@ -58,6 +59,31 @@ class _Runtime:
     def runtimeGetVersion():
         return 13000
 
+    @staticmethod
+    def driverGetVersion():
+        return 13000
+
+    @staticmethod
+    def getDeviceProperties(device):
+        return {"name": b"stand-in", "multiProcessorCount": 1}
+
+
+class Event:
+    """`cupy.cuda.Event`, whose time is the host's."""
+
+    def record(self, stream=None):
+        if streams.capturing() is not None:
+            raise AssertionError("an event was recorded in a capture")
+        self.seconds = time.perf_counter()
+
+    def synchronize(self):
+        streams.refuse_wait("synchronize")
+
+
+def get_elapsed_time(start, stop):
+    """`cupy.cuda.get_elapsed_time`, in milliseconds."""
+    return 1e3 * (stop.seconds - start.seconds)
+
 
 class _Precision:
     compute = 1
@@ -78,11 +104,13 @@ def modules():
     return {
         "cupy.cuda": {
             "Device": Device,
+            "Event": Event,
             "Graph": streams.Graph,
             "MemoryPointer": memory.MemoryPointer,
             "MemoryPool": memory.MemoryPool,
             "Stream": streams.Stream,
             "get_current_stream": streams.current_stream,
+            "get_elapsed_time": get_elapsed_time,
             "runtime": _Runtime,
             "using_allocator": memory.using_allocator,
         },

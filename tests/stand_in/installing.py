@@ -9,12 +9,13 @@ from functools import cache
 
 import numpy as np
 
-from tests.stand_in import cublas, cuda, functions, transfers
+from tests.stand_in import cublas, cuda, cudnn, functions, transfers
 from tests.stand_in.arrays import ndarray
 from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel, RawModule
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
+from trainkit.kernels.cudnn import frontend, plans
 from trainkit.kernels.matmul import matmul_gpu
 
 _PLAIN = "pi e inf nan newaxis float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32"
@@ -86,11 +87,12 @@ def in_place():
     sys.modules.update(modules())
     _forget()
     library, matmul_gpu.library = matmul_gpu.library, lambda xp: CUBLAS
+    found, frontend._found = frontend._found, lambda: (cudnn, "")
     try:
         with transfers.noted() as ledger:
             yield ledger
     finally:
-        matmul_gpu.library = library
+        matmul_gpu.library, frontend._found = library, found
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]
@@ -106,3 +108,6 @@ def _forget():
     for found in (devices._cupy, devices._default, devices.parse):
         found.cache_clear()
     matmul_gpu._THREAD.handles.clear()
+    frontend._THREAD.by_device.clear()
+    plans.clear()
+    cudnn.STATE.reset()

@@ -43,6 +43,7 @@ LATE: dict[str, dict[str, str]] = {
 # What is not trainkit's and may be imported inside functions, with the reason.
 STRANGERS = {
     "cuda": OPTIONAL,
+    "cudnn": OPTIONAL,
     "cupy": OPTIONAL,
     "cupyx": OPTIONAL,
     "sklearn": OPTIONAL,

@@ -75,7 +75,8 @@ def _cudnn(there: list[dict[str, str]]) -> Finding:
     facts = probed(_CUDNN)
     failure = failure_of(facts, "frontend")
     if failure:
-        return Finding("note", f"cuDNN can't be used: {failure}", _install(there))
+        text = f"cuDNN can't be used, convolutions go by plain products: {failure}"
+        return Finding("note", text, _install(there))
     text = f"cuDNN {facts['backend']} by its frontend {facts['frontend']}"
     return Finding("ok", text, facts=facts)
 

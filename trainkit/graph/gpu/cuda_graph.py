@@ -23,6 +23,7 @@ from trainkit.core.tensor import wrap
 from trainkit.graph.gpu.donation import writing_in_place
 from trainkit.graph.gpu.placement import node_text
 from trainkit.graph.runtime.program import Program
+from trainkit.kernels.cudnn import deferred
 from trainkit.kernels.matmul import matmul_gpu
 
 
@@ -156,6 +157,7 @@ class Capture:
         self._pool = xp.cuda.MemoryPool()
         self._products = matmul_gpu.here(xp)
         self._workspace = self._products.workspace(self._stream.ptr)
+        deferred.prepare(xp)
         with xp.cuda.using_allocator(self._pool.malloc):
             self._inputs = [xp.empty(array.shape, array.dtype) for array in arrays]
             self._numbers = [xp.empty((), np.asarray(x).dtype) for x in numbers]

@@ -25,60 +25,27 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import conv_reference, conv_tuned
-from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.cudnn.deferred import Deferred, is_there
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.convolutional.convolution_geometry import (
+    check_bias,
+    checked_ranks,
+    facts_of,
+    geometry_of,
+    group_count,
+    placed,
+)
 from trainkit.ops.convolutional.window_arguments import (
-    Dims,
     Sizes,
     channels_last,
     channels_second,
     checked_padding,
-    checked_windows,
     is_channels_first,
     spatial_tuple,
     windowed_dims,
 )
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.dense import check_activation, rectified_gradient
-
-
-def checked_ranks(op: str, x: Tensor, kernel: Tensor) -> int:
-    """How many spatial axes input and kernel have, 1 to 3.
-
-    Raises:
-        ShapeError: they do not agree.
-    """
-    rank = len(x.shape) - 2
-    if rank not in (1, 2, 3) or len(kernel.shape) != rank + 2:
-        raise ShapeError(
-            f"{op}: the input must have 1, 2 or 3 spatial axes between batch and channels, and "
-            "the kernel as "
-            f"many axes as the input.\n  input   {tuple(x.shape)}\n  kernel  {tuple(kernel.shape)}"
-        )
-    return rank
-
-
-def _group_count(op: str, x: Dims, kernel: Dims) -> int:
-    """How many groups the input's channels fall into, 1 where they are not known."""
-    channels, inside, filters = x[-1], kernel[-2], kernel[-1]
-    if channels is None or inside is None or filters is None:
-        return 1
-    if inside == 0 or channels % inside or filters % (channels // inside):
-        raise ShapeError(
-            f"{op}: the input has {channels} channels, the kernel takes {inside} and has "
-            f"{filters} filters.\n"
-            f"  input   {tuple(x)}\n  kernel  {tuple(kernel)}\n"
-            "The channels must be equal; or, for a grouped convolution, the input's a multiple of "
-            "the kernel's, "
-            "and the filters a multiple of the number of groups."
-        )
-    return channels // inside
-
-
-def _check_bias(bias: Any, filters: int | None) -> None:
-    """Raise unless there is a number for each filter: a kernel would read beyond the last."""
-    if bias is not None and bias.shape != (filters,) and None not in (filters, *bias.shape):
-        raise ShapeError(f"conv: the kernel has {filters} filters, the bias shape {bias.shape}")
 
 
 def _conv_rule(
@@ -91,8 +58,8 @@ def _conv_rule(
     dilation_rate: Sizes,
     activation: str | None,
 ) -> Spec:
-    _group_count("conv", x.shape, kernel.shape)
-    _check_bias(bias, kernel.shape[-1])
+    group_count("conv", x.shape, kernel.shape)
+    check_bias(bias, kernel.shape[-1])
     window = tuple(n or 1 for n in kernel.shape[:-2])
     space = windowed_dims("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
     return Spec((x.shape[0], *space, kernel.shape[-1]), dtypes.result_type(x, kernel))
@@ -111,18 +78,9 @@ def _kernel_gradient_rule(
 
 # ------------------------------------------------------------------ primitives
 
-
-def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate: Sizes) -> Windows:
-    return checked_windows("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
-
-
-def _facts(
-    x: Array, kernel: Array, bias: Array | None, strides: Sizes, padding: Any, dilation_rate: Sizes
-) -> tuple[Windows, int]:
-    """Where windows lie, and the number of groups, of what fits together."""
-    groups = _group_count("conv", x.shape, kernel.shape)
-    _check_bias(bias, kernel.shape[-1])
-    return _placed(x, kernel.shape[:-2], strides, padding, dilation_rate), groups
+_CUDNN_FORWARD = Deferred("conv_cudnn", "forward")
+_CUDNN_KERNEL_GRADIENT = Deferred("conv_cudnn", "kernel_gradient")
+CUDNN_INPUT_GRADIENT = Deferred("conv_cudnn", "input_gradient")
 
 
 def _compiled(
@@ -135,8 +93,17 @@ def _compiled(
     dilation_rate: Sizes,
     activation: str | None,
 ) -> Array | None:
-    w, groups = _facts(x, kernel, bias, strides, padding, dilation_rate)
+    w, groups = facts_of(x, kernel, bias, strides, padding, dilation_rate)
     return conv_tuned.forward(w, x, kernel, bias, activation == "relu", groups)
+
+
+def _by_cudnn(
+    xp: ArrayModule, x: Array, kernel: Array, bias: Any, *, activation: str | None, **where: Any
+) -> Any:
+    if not is_there():
+        return None
+    w, groups = facts_of(x, kernel, bias, **where)
+    return _CUDNN_FORWARD(xp, w, x, kernel, bias, activation == "relu", groups)
 
 
 @primitive(
@@ -146,7 +113,7 @@ def _compiled(
     semantics=WINDOW,
     memory="fresh",
     graph_name="Conv2D",
-    tuned=Tuned(_compiled),
+    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
 )
 def _conv(
     xp: ArrayModule,
@@ -160,7 +127,7 @@ def _conv(
     activation: str | None,
 ) -> Array:
     """Cross-correlation with a kernel (window..., channels // groups, filters), plus bias."""
-    w, groups = _facts(x, kernel, bias, strides, padding, dilation_rate)
+    w, groups = facts_of(x, kernel, bias, strides, padding, dilation_rate)
     y = conv_reference.conv(xp, w, x, kernel, groups)
     if bias is not None:
         y += bias
@@ -170,8 +137,17 @@ def _conv(
 def _compiled_input_gradient(
     g: Array, kernel: Array, x: Array, *, strides: Sizes, padding: Any, dilation_rate: Sizes
 ) -> Array | None:
-    w = _placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
+    w = placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
     return conv_tuned.input_gradient(w, g, kernel, x.shape[-1] // kernel.shape[-2])
+
+
+def _input_gradient_by_cudnn(
+    xp: ArrayModule, g: Array, kernel: Array, x: Array, **where: Any
+) -> Any:
+    if not is_there():
+        return None
+    w = placed(x, kernel.shape[:-2], **where)
+    return CUDNN_INPUT_GRADIENT(xp, w, g, kernel, x.shape[-1] // kernel.shape[-2])
 
 
 @primitive(
@@ -182,7 +158,7 @@ def _compiled_input_gradient(
     reads={2: SHAPE},
     memory="fresh",
     export=GRADIENT_STEP,
-    tuned=Tuned(_compiled_input_gradient),
+    tuned=Tuned(_compiled_input_gradient, on_gpu=[_input_gradient_by_cudnn]),
 )
 def conv_input_gradient(
     xp: ArrayModule,
@@ -195,7 +171,7 @@ def conv_input_gradient(
     dilation_rate: Sizes,
 ) -> Array:
     """What a convolution of something of the shape of `x` sends back to it."""
-    w = _placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
+    w = placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
     return conv_reference.conv_input_gradient(xp, w, g, kernel, groups)
 
@@ -210,8 +186,16 @@ def _compiled_kernel_gradient(
     padding: Any,
     dilation_rate: Sizes,
 ) -> Array | None:
-    w = _placed(x, kernel_size, strides, padding, dilation_rate)
+    w = placed(x, kernel_size, strides, padding, dilation_rate)
     return conv_tuned.kernel_gradient(w, x, g, groups)
+
+
+def _kernel_gradient_by_cudnn(
+    xp: ArrayModule, x: Array, g: Array, *, kernel_size: Sizes, groups: int, **where: Any
+) -> Any:
+    if not is_there():
+        return None
+    return _CUDNN_KERNEL_GRADIENT(xp, placed(x, kernel_size, **where), x, g, groups)
 
 
 @primitive(
@@ -221,7 +205,7 @@ def _compiled_kernel_gradient(
     semantics=WINDOW,
     memory="fresh",
     export=GRADIENT_STEP,
-    tuned=Tuned(_compiled_kernel_gradient),
+    tuned=Tuned(_compiled_kernel_gradient, on_gpu=[_kernel_gradient_by_cudnn]),
 )
 def conv_kernel_gradient(
     xp: ArrayModule,
@@ -235,18 +219,13 @@ def conv_kernel_gradient(
     dilation_rate: Sizes,
 ) -> Array:
     """What a convolution of `x` sends back to its kernel."""
-    w = _placed(x, kernel_size, strides, padding, dilation_rate)
+    w = placed(x, kernel_size, strides, padding, dilation_rate)
     return conv_reference.conv_kernel_gradient(xp, w, x, g, groups)
 
 
 def _kernel_settings(kernel: Tensor, x: Tensor, settings: dict[str, Any]) -> dict[str, Any]:
-    groups = _group_count("conv", tuple(x.shape), tuple(kernel.shape))
+    groups = group_count("conv", tuple(x.shape), tuple(kernel.shape))
     return {**settings, "kernel_size": tuple(kernel.shape[:-2]), "groups": groups}
-
-
-def geometry_of(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that say where windows lie."""
-    return {name: settings[name] for name in ("strides", "padding", "dilation_rate")}
 
 
 def _joint(

@@ -19,13 +19,14 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.cudnn.deferred import is_there
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.convolution import (
-    checked_ranks,
+    CUDNN_INPUT_GRADIENT,
     conv_kernel_gradient,
-    geometry_of,
     linear_conv,
 )
+from trainkit.ops.convolutional.convolution_geometry import checked_ranks, geometry_of
 from trainkit.ops.convolutional.window_arguments import (
     Dims,
     Sizes,
@@ -125,13 +126,20 @@ def _compiled(
     return conv_tuned.input_gradient(w, x, kernel, 1)
 
 
+def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
+    if not is_there():
+        return None
+    w = _placed(x.shape, kernel.shape, **where)
+    return CUDNN_INPUT_GRADIENT(xp, w, x, kernel, 1)
+
+
 @primitive(
     _transpose_rule,
     name="conv_transpose",
     promotion=COMMON,
     semantics=WINDOW,
     export=NOT_YET,
-    tuned=Tuned(_compiled),
+    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
 )
 def _conv_transpose(
     xp: ArrayModule,

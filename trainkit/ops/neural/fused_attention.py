@@ -16,6 +16,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
+from trainkit.kernels.cudnn.deferred import Deferred, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -35,6 +36,9 @@ from trainkit.ops.math.reductions import mean
 from trainkit.ops.neural.softmax import powers_share as softmax
 from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
 
+_CUDNN = Deferred("attention_cudnn", "attention")
+_CUDNN_GRADIENT = Deferred("attention_cudnn", "attention_gradient")
+_CUDNN_TAKES = Deferred("attention_cudnn", "takes")
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
 
 
@@ -95,12 +99,27 @@ def _compiled(
     return attention_tuned.attention(q, k, v, mask, scale, causal)
 
 
+def _by_cudnn(
+    xp: ArrayModule,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Any:
+    _check(q.shape, k.shape, v.shape)
+    _check_mask(mask, q.shape, k.shape)
+    return _CUDNN(xp, q, k, v, mask, scale, causal)
+
+
 @primitive(
     _attend_rule,
     name="attention",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled),
+    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
 )
 def _attend(
     xp: ArrayModule,
@@ -123,13 +142,27 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     return tuple(Spec(x.shape, x.dtype) for x in (q, k, v))
 
 
+def _gradient_by_cudnn(
+    xp: ArrayModule,
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Any:
+    return _CUDNN_GRADIENT(xp, g, q, k, v, mask, scale, causal)
+
+
 @primitive(
     _gradient_rule,
     name="attention_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
-    tuned=Tuned(attention_tuned.attention_gradient, of=1),
+    tuned=Tuned(attention_tuned.attention_gradient, of=1, on_gpu=[_gradient_by_cudnn]),
 )
 def attention_gradient(
     xp: ArrayModule,
@@ -226,12 +259,18 @@ def attended_by_steps(
 
 
 def is_served(query: Any, key: Any, value: Any) -> bool:
-    """Whether `attend` takes them and is the faster way: on the CPU, for floats of one dtype.
+    """Whether `attend` takes them and is the faster way, for floats of one dtype.
 
-    On a GPU each step is an operation by itself, which graphs fuse with its neighbours.
+    On a GPU that is where cuDNN has a kernel, for short floats; else each step is an operation by
+    itself, which graphs fuse with its neighbours.
     """
     kinds = {(x.dtype, x.shape[0]) for x in (query, key, value)}
-    return len(kinds) == 1 and query.dtype.is_floating and "CPU" in query.device
+    if len(kinds) != 1 or not query.dtype.is_floating:
+        return False
+    if "GPU" in query.device:
+        sizes = query.shape[3], value.shape[3]
+        return bool(is_there() and _CUDNN_TAKES(query.dtype.name, *sizes))
+    return "CPU" in query.device
 
 
 def attend(

@@ -1,0 +1,1 @@
+"""Kernels of cuDNN, for arrays of a GPU."""
