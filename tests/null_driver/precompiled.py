@@ -5,15 +5,13 @@ stream at its end, so a capture refuses it.
 """
 
 import ctypes
-import importlib
 import math
 
 import numpy as np
 
 
-def replace(driver):
-    """Replace what `cupy.cuda.thrust` and `cupy.cuda.cub` call; imports CuPy."""
-    cupy = importlib.import_module("cupy")
+def replace(driver, cupy):
+    """Replace what `cupy.cuda.thrust` and `cupy.cuda.cub` call."""
 
     def launched(name):
         stream = ctypes.c_ssize_t(cupy.cuda.get_current_stream().ptr)
