@@ -135,6 +135,21 @@ def test_a_recurrent_network_trains_without_a_copy(ledger, layer):
     assert (ledger.to_device, ledger.to_host, ledger.waits) == ([], [], [])
 
 
+def test_an_eager_step_of_a_scaled_loss_reads_whether_the_gradients_are_finite(ledger):
+    w = tk.Variable(tk.ones([3]))
+    rule = tk.optimizers.LossScaleOptimizer(tk.optimizers.SGD(0.1))
+
+    def step():
+        with tk.GradientTape() as tape:
+            loss = rule.scale_loss(tk.reduce_sum(tk.square(w)))
+        rule.apply_gradients([(tape.gradient(loss, w), w)])
+
+    step()
+    forget(ledger)
+    step()
+    assert (ledger.to_device, ledger.to_host, ledger.waits) == ([], [((), "bool")], [])
+
+
 # ---------------------------------------------------------------------- two devices
 
 

@@ -11,6 +11,7 @@ from trainkit import ops
 from trainkit.core import devices
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops.math.finiteness import all_finite
@@ -165,8 +166,11 @@ class LossScaleOptimizer(Optimizer):
             finite = self.check_finite(unscaled)
             if trace_state.current_trace() is not None:
                 inner._apply_where(unscaled, of, finite)
-            elif bool(finite):
-                inner._apply(unscaled, of)
+            else:
+                with devices.device("/cpu:0"):  # where the scale and the counter are
+                    finite = convert_to_tensor(bool(finite))
+                if finite:
+                    inner._apply(unscaled, of)
             self._adapt(finite, scale)
 
     def check_finite(self, grads: Sequence[Any]) -> Any:
