@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.null_driver.installing import install, missing
+from trainkit.kernels.jit import kernel_family
 
 HERE = Path(__file__).parent
 ALONE = "the driver takes a process of its own: make test-null-driver"
@@ -18,6 +19,7 @@ def _run_alone(config):
 def pytest_configure(config):
     if _run_alone(config) and not missing():
         install()
+        kernel_family.set_mode("hot")  # as users have it, optimizers' kernels for CUDA too
 
 
 def pytest_collection_modifyitems(config, items):

@@ -9,6 +9,8 @@ import time
 
 from tests.null_driver import counting, installing
 
+NAMES = ("mlp", "cnn", "transformer", "recurrent", "resnet")
+POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 SOME_STEPS = 6  # a function is captured after a few calls
 
 
@@ -38,8 +40,8 @@ def measured(name, policy, captured):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--net", default="mlp", help="mlp, cnn, transformer, recurrent or resnet")
-    parser.add_argument("--policy", default="float32")
+    parser.add_argument("--net", default="mlp", choices=NAMES)
+    parser.add_argument("--policy", default="float32", choices=POLICIES)
     parser.add_argument("--captured", action="store_true", help="compiled, as a CUDA graph")
     parser.add_argument("--names", type=int, default=40, help="how many names are printed")
     given = parser.parse_args()

@@ -24,6 +24,21 @@ SAID_OF_ZEROS = {
     "reshape_sized": "cannot reshape",
     "tile_sum_sized": "cannot reshape",
 }
+# Of what CuPy refuses still, by the dtype and the primitive; what it takes has to go from here.
+THRUST = "B5: Thrust, as CuPy calls it, does not sort bfloat16"
+REFUSED = {
+    ("bfloat16", name): THRUST
+    for name in ("sort", "top_k", "quantile", "quantile_spread", "quantile_gather")
+}
+
+
+def rows():
+    """A parameter for each case and dtype."""
+    for name, case in CASES.items():
+        for dtype in DTYPES:
+            reason = REFUSED.get((dtype, case.name))
+            marks = [pytest.mark.xfail(reason=reason)] if reason else []
+            yield pytest.param(name, dtype, marks=marks, id=f"{name}-{dtype}")
 
 
 def taped(case, dtype):
@@ -42,8 +57,7 @@ def taped(case, dtype):
     return tape.gradient(results, watched)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dtype"), list(rows()))
 def test_cupy_refuses_nothing(name, dtype):
     case, dtype = CASES[name], DTYPES[dtype]
     try:
