@@ -20,6 +20,7 @@ from trainkit.checkpoints.format.writer import (
     as_json,
     write_file,
 )
+from trainkit.checkpoints.replicas import whole_state
 from trainkit.checkpoints.restore.matching import COUNTER
 from trainkit.checkpoints.restore.object_graph import SavePlan, slot_variables
 from trainkit.checkpoints.restore.restoration import Restore
@@ -181,6 +182,14 @@ class Checkpoint(Trackable):
     def _write(
         self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
     ) -> str:
+        with whole_state(self) as writes:
+            if writes:
+                self._write_whole(path, options, keeping, count)
+        return path
+
+    def _write_whole(
+        self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None
+    ) -> None:
         plan = SavePlan(self)
         notes = {} if keeping is None else keeping.note(path)
         root = {"format": FORMAT, "manifest": as_json(manifest(self, notes))}
@@ -204,13 +213,12 @@ class Checkpoint(Trackable):
                 self.sync()
             else:
                 self._background().submit(plan.entries, write)
-                return path
+                return
         except BaseException:
             if keeping is not None:
                 keeping.failed()
             raise
         write(plan.entries)
-        return path
 
     def _background(self) -> BackgroundWriter:
         writer = self.__dict__.get("_writer")

@@ -34,6 +34,7 @@ class Replica:
     Args:
         group: the processes that have one each.
         rows: its rows of the global batch, where they are known.
+        shards_state: each replica keeps the slots of optimizers for some of the weights.
         averages: gradients are of means over its own rows and are joined to those of the mean over
             the global batch; by default they are added up as they are.
 
@@ -43,9 +44,14 @@ class Replica:
     """
 
     def __init__(
-        self, group: ProcessGroup, rows: GlobalRows | None = None, averages: bool = False
+        self,
+        group: ProcessGroup,
+        rows: GlobalRows | None = None,
+        averages: bool = False,
+        shards_state: bool = False,
     ) -> None:
         self.group, self.rows, self.averages = group, rows, averages
+        self.shards_state = shards_state
         self.rank, self.count = group.rank, group.size
 
     @property
@@ -58,7 +64,7 @@ class Replica:
     @property
     def key(self) -> tuple[object, ...]:
         """What a graph that was made in this replica depends on."""
-        return ("replica", self.rank, self.count, self.rows, self.averages)
+        return ("replica", self.rank, self.count, self.rows, self.averages, self.shards_state)
 
     def __enter__(self) -> Replica:
         _THREAD.stack.append(self)

@@ -36,3 +36,11 @@ def world() -> ProcessGroup:
             "with Slurm: srun --mpi=pmi2 or --mpi=pmix)"
         )
     return group
+
+
+def started_group() -> ProcessGroup | None:
+    """The group of several processes that a strategy has brought together; `None` without one."""
+    if not world.cache_info().currsize:
+        return None
+    group = world()
+    return group if group.size > 1 else None

@@ -9,7 +9,7 @@ from trainkit.collectives import replica as replicas
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.ops.core.collective import all_reduce
+from trainkit.ops.collective.all_reduce import all_reduce
 
 if TYPE_CHECKING:
     from trainkit.distribution.strategy import Strategy

@@ -17,7 +17,7 @@ from trainkit.core import nest, rng
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
-from trainkit.ops.core.collective import all_reduce
+from trainkit.ops.collective.all_reduce import all_reduce
 
 
 class _StrategyStack(threading.local):
@@ -33,10 +33,15 @@ class Strategy:
 
     Args:
         group: the processes that have a replica each.
+        shard_optimizer_state: each replica keeps the slots of optimizers for its share of the
+            weights, updates these and gives them to the others. Checkpoints do not depend on it.
     """
 
-    def __init__(self, group: ProcessGroup | None = None) -> None:
+    def __init__(
+        self, group: ProcessGroup | None = None, shard_optimizer_state: bool = False
+    ) -> None:
         self._group = ProcessGroup() if group is None else group
+        self.shard_optimizer_state = bool(shard_optimizer_state)
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -74,7 +79,7 @@ class Strategy:
             rows: which rows of the global batch it has.
             averages: gradients are those of means over its rows.
         """
-        return replicas.Replica(self._group, rows, averages)
+        return replicas.Replica(self._group, rows, averages, self.shard_optimizer_state)
 
     def run(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
@@ -162,6 +167,8 @@ class MultiWorkerMirroredStrategy(Strategy):
     Args:
         cluster_resolver: only `None`: the launcher says which processes there are.
         communication_options: only `None`.
+        shard_optimizer_state: see `Strategy`: with Adam the state of a process shrinks from two
+            numbers a weight to two numbers for each of its share.
 
     Raises:
         UnavailableError: mpi4py is missing, or belongs to another MPI than the launcher.
@@ -174,7 +181,12 @@ class MultiWorkerMirroredStrategy(Strategy):
         1
     """
 
-    def __init__(self, cluster_resolver: Any = None, communication_options: Any = None) -> None:
+    def __init__(
+        self,
+        cluster_resolver: Any = None,
+        communication_options: Any = None,
+        shard_optimizer_state: bool = False,
+    ) -> None:
         for name, value in (
             ("cluster_resolver", cluster_resolver),
             ("communication_options", communication_options),
@@ -184,7 +196,7 @@ class MultiWorkerMirroredStrategy(Strategy):
                     f"MultiWorkerMirroredStrategy: {name} must be None: the launcher (mpiexec, "
                     "srun) says which processes there are"
                 )
-        super().__init__(world())
+        super().__init__(world(), shard_optimizer_state)
         _share_seed(self._group)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit.collectives import replica as replicas
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.ops.core.collective import all_reduce
+from trainkit.ops.collective.all_reduce import all_reduce
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer

@@ -33,6 +33,7 @@ from trainkit.optimizers.base.options import (
     is_number,
 )
 from trainkit.optimizers.base.overwriting import is_overwritten, overwrite
+from trainkit.optimizers.base.sharded_state import sharded_state
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.slots import SlotTable
 from trainkit.optimizers.base.stateless_state import OutsideState
@@ -47,6 +48,9 @@ from trainkit.optimizers.base.update_step import assigns
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
 
 _THREAD = trace_state.THREAD
+
+
+_NOT_COPIED = {"_programs": None, "sharded_state": None}
 
 
 class Optimizer(OutsideState):
@@ -412,6 +416,10 @@ class Optimizer(OutsideState):
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         if REPLICAS:
             grads = joined_gradients(self, grads, weights)
+            sharded = sharded_state(self)
+            if sharded is not None:
+                sharded.step(grads, weights)
+                return
         if OVERWRITTEN and weights:
             grads, weights = overwrite(self, grads, weights)
             if not weights:
@@ -512,7 +520,7 @@ class Optimizer(OutsideState):
     # Copies and pickles hold copies of the weights; programs and rules belong to one optimizer.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_states": self._states.kept(), "_programs": None}
+        return {**self.__dict__, "_states": self._states.kept(), **_NOT_COPIED}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept, _programs=Programs(), _states=SlotTable())

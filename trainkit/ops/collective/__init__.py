@@ -1,0 +1,1 @@
+"""Operations that the replicas of a model do together."""

@@ -1,0 +1,181 @@
+"""State of an optimizer that is shared out: each replica keeps the slots of some of the weights.
+
+A replica updates the weights whose slots it has, and gives them to the others. The slots of other
+weights hold zeros that take up no memory. Files do not show it: whoever saves gathers them first.
+Source: Rajbhandari, Rasley, Ruwase and He 2020, "ZeRO: Memory Optimizations Toward Training
+Trillion Parameter Models", arXiv:1910.02054 (stage 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.collectives import replica as replicas
+from trainkit.core import devices
+from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.variable import Variable
+from trainkit.ops.collective.gather_shares import Shares, gather_shares
+from trainkit.optimizers.base.clipping import ClipLimits, clip_gradients
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.step import apply_step
+
+if TYPE_CHECKING:
+    from trainkit.optimizers.base.optimizer import Optimizer
+
+
+def owners_of(sizes: Sequence[int], count: int) -> list[int]:
+    """Which replica gets each weight: the largest first, to the replica that has least so far.
+
+    Args:
+        sizes: elements of each weight.
+        count: how many replicas there are.
+
+    Returns:
+        A rank for each weight; loads differ by no more than the largest weight.
+    """
+    loads, owners = [0] * count, [0] * len(sizes)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        rank = min(range(count), key=lambda rank: loads[rank])
+        owners[i] = rank
+        loads[rank] += sizes[i]
+    return owners
+
+
+def sharded_state(optimizer: Optimizer) -> ShardedState | None:
+    """How the state of `optimizer` is shared out in the replica that this thread is in, if it is.
+
+    Args:
+        optimizer: any.
+    """
+    replica = replicas.among_others()
+    if replica is None or not replica.shards_state:
+        return None
+    found: ShardedState | None = optimizer.__dict__.get("sharded_state")
+    if found is None:
+        found = optimizer.__dict__["sharded_state"] = ShardedState(optimizer, replica)
+    return found
+
+
+class ShardedState:
+    """Which replica has the slots of which weight of one optimizer.
+
+    Args:
+        optimizer: whose slots they are.
+        replica: this one.
+
+    Raises:
+        ValueError: the optimizer averages weights or accumulates gradients, which takes all slots.
+    """
+
+    def __init__(self, optimizer: Optimizer, replica: replicas.Replica) -> None:
+        for name in ("use_ema", "gradient_accumulation_steps"):
+            if getattr(optimizer, name):
+                raise ValueError(
+                    f"{optimizer.name}: {name} does not go with shard_optimizer_state=True of a "
+                    "strategy; leave one of them out"
+                )
+        self.group = replica.group
+        self.owners: dict[int, int] = {}
+        self._optimizer = optimizer
+
+    def step(self, grads: Sequence[Any], weights: Sequence[Variable]) -> None:
+        """Update the weights of this replica, and give all their new values to all.
+
+        Args:
+            grads: of all weights, added up over all replicas.
+            weights: all of them.
+        """
+        optimizer, replica = self._optimizer, replicas.among_others()
+        assert replica is not None
+        grads, of, missing = checked_pairs(optimizer.name, grads, weights)
+        if missing and optimizer._states.is_news(missing):
+            warn_of_missing(optimizer.name, missing)
+        self._divide(of)
+        if not self._is_released():  # a checkpoint was restored
+            self.release()
+        grads = self._clipped(grads)
+        mine = [self.owners[id(weight)] == replica.rank for weight in of]
+        states = [optimizer.state_of(w) for w, own in zip(of, mine, strict=True) if own]
+        limits, optimizer.__dict__["_limits"] = optimizer._limits, ClipLimits(None, None, None)
+        try:
+            apply_step(optimizer, states, [g for g, own in zip(grads, mine, strict=True) if own])
+        finally:
+            optimizer.__dict__["_limits"] = limits
+        with trace_state.silence():
+            self._spread(replica, of, mine)
+
+    def _divide(self, weights: Sequence[Variable]) -> None:
+        """Find owners for weights that are new; all are divided anew then."""
+        if all(id(weight) in self.owners for weight in weights):
+            return
+        known = [w for w in self._optimizer._states.chosen if id(w) not in set(map(id, weights))]
+        every = [*weights, *known]
+        sizes = [int(np.prod(weight.shape.as_list())) for weight in every]
+        found = owners_of(sizes, self.group.size)
+        if self.owners:
+            self.gather()
+        self.owners = {id(weight): rank for weight, rank in zip(every, found, strict=True)}
+        with eval_shape.eagerly():
+            for weight in every:
+                self._optimizer.state_of(weight)
+        self.release()
+
+    def _clipped(self, grads: list[Any]) -> list[Any]:
+        limits = self._optimizer._limits
+        if not limits:
+            return grads
+        with trace_state.silence():
+            return [convert_to_tensor(g) for g in clip_gradients(ops, grads, limits)]
+
+    def _spread(
+        self, replica: replicas.Replica, weights: Sequence[Variable], mine: list[bool]
+    ) -> None:
+        shares: Shares = tuple(
+            (self.owners[id(w)], tuple(w.shape.as_list()), w.dtype.name) for w in weights
+        )
+        values = [w.value() for w, own in zip(weights, mine, strict=True) if own]
+        found = gather_shares(values, shares, replica)
+        for weight, own, value in zip(weights, mine, found, strict=True):
+            if not own:
+                weight.assign(value)
+
+    # ------------------------------------------------------------------ for files
+
+    def _slots(self) -> list[tuple[int, Variable]]:
+        """The owner of each slot, and the slot, in the same order in all replicas."""
+        return [
+            (self.owners[id(weight)], slot)
+            for _, weight, slot in self._optimizer.slot_variables()
+            if id(weight) in self.owners
+        ]
+
+    def gather(self) -> None:
+        """Give the values of all slots to all replicas, which all have to call it."""
+        for owner, slot in self._slots():
+            if owner == self.group.rank:
+                array = np.ascontiguousarray(devices.to_numpy(slot._value._array))
+            else:
+                array = np.empty(tuple(slot.shape), slot.dtype.dtype)
+            self.group.broadcast(array, owner, "the state of the optimizer")
+            if owner != self.group.rank:
+                slot._take(devices.to_device(array, devices.device_of(slot._value._array)))
+
+    def _is_released(self) -> bool:
+        for owner, slot in self._slots():
+            array = slot._value._array
+            if owner != self.group.rank and array.size > 1:
+                return not any(array.strides)
+        return True
+
+    def release(self) -> None:
+        """Let go of the values of slots that other replicas have."""
+        for owner, slot in self._slots():
+            if owner != self.group.rank:
+                xp = devices.XP_OF[type(slot._value._array)]
+                zero = xp.zeros((), slot.dtype.dtype)
+                slot._take(xp.broadcast_to(zero, tuple(slot.shape)))
