@@ -8,6 +8,7 @@ module `driver` opens libcuda.so.1 itself, which then is in the process already 
 import ctypes
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from functools import cache
@@ -78,6 +79,7 @@ def install():
     """
     if "cupy" in sys.modules:
         raise RuntimeError("CuPy has been imported, and the driver has to come before it")
+    os.environ.setdefault("TRAINKIT_CUDNN", "0")  # it would look for a driver by itself
     path = building.shared_library("libcuda.so.1", building.driver_text())
     driver = ctypes.PyDLL(str(path), ctypes.RTLD_GLOBAL)
     libraries.load_all(lambda path: ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL), path)

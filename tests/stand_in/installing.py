@@ -109,5 +109,6 @@ def _forget():
         found.cache_clear()
     matmul_gpu._THREAD.handles.clear()
     frontend._THREAD.by_device.clear()
+    frontend._FAILED.clear()
     plans.clear()
     cudnn.STATE.reset()

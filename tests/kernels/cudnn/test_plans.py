@@ -207,6 +207,38 @@ def test_a_broken_library_warns_once_and_the_body_serves(cudnn_state, monkeypatc
     assert np.all(convolved(7).numpy() == 36.0)
 
 
+def test_where_no_handle_can_be_made_the_body_serves_in_captures_too(cudnn_state, monkeypatch):
+    def fails():
+        raise RuntimeError("CUDNN_STATUS_NOT_INITIALIZED")
+
+    monkeypatch.setattr(cudnn, "create_handle", fails)
+    x, kernel = tk.ones((2, 6, 6, 4)), tk.Variable(tk.ones((3, 3, 4, 3)))
+    run = tk.function(lambda x: tk.ops.conv(x, kernel) * 2.0)
+    with pytest.warns(UserWarning, match="CUDNN_STATUS_NOT_INITIALIZED"):
+        run(x)
+    for _ in range(5):
+        assert np.all(run(x).numpy() == 72.0)
+    assert "replays of 1 CUDA graph" in run.explain()
+    assert not deferred.is_there()
+    assert frontend.why_missing() == "CUDNN_STATUS_NOT_INITIALIZED"
+
+
+def test_where_the_handle_of_another_thread_can_not_be_made(cudnn_state, monkeypatch):
+    x, kernel = tk.ones((2, 6, 6, 4)), tk.Variable(tk.ones((3, 3, 4, 3)))
+    run = tk.function(lambda x: tk.ops.conv(x, kernel) * 2.0)
+    for _ in range(3):
+        run(x)
+    frontend._THREAD.by_device.clear()
+
+    def fails():
+        raise RuntimeError("CUDNN_STATUS_NOT_INITIALIZED")
+
+    monkeypatch.setattr(cudnn, "create_handle", fails)
+    for _ in range(4):
+        assert np.all(run(x).numpy() == 72.0)
+    assert "replays of 1 CUDA graph" in run.explain()
+
+
 def test_a_plan_that_fails_says_how_to_go_on_without(cudnn_state, monkeypatch):
     def fails(self, *given, **named):
         raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")

@@ -6,6 +6,7 @@ https://github.com/NVIDIA/cudnn-frontend, 1.18 to 1.28.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from functools import lru_cache
@@ -20,6 +21,8 @@ class _Handles(threading.local):
 
 
 _THREAD = _Handles()
+_FAILED: list[str] = []
+"""Why no handle can be made, once that is known."""
 
 
 class _OwnedHandle:
@@ -49,13 +52,13 @@ def frontend() -> Any:
 
 
 def why_missing() -> str:
-    """Why `frontend` gives `None`; empty where it gives the module."""
-    return _found()[1]
+    """Why cuDNN can't be used; empty where it can, as far as is known."""
+    return _found()[1] or next(iter(_FAILED), "")
 
 
 def is_there() -> bool:
     """Whether cuDNN can be used."""
-    return frontend() is not None
+    return frontend() is not None and not _FAILED
 
 
 def is_capturing(xp: Any) -> bool:
@@ -81,17 +84,23 @@ def handle(xp: Any) -> Any:
 
     Raises:
         UnimplementedError: the current stream captures, and there is none yet.
+        RuntimeError: there can be none; cuDNN is not used from then on.
     """
     cudnn, device = frontend(), int(xp.cuda.Device().id)
     owned = _THREAD.by_device.get(device)
     if owned is None:
         refuse_in_capture(xp, "a handle of cuDNN is made")
-        owned = _THREAD.by_device[device] = _OwnedHandle(cudnn)
+        try:
+            owned = _THREAD.by_device[device] = _OwnedHandle(cudnn)
+        except RuntimeError as error:
+            _FAILED.append(str(error))
+            raise
     cudnn.set_stream(handle=owned.handle, stream=xp.cuda.get_current_stream().ptr)
     return owned.handle
 
 
 def prepare(xp: Any) -> None:
     """Make this thread's handle, if cuDNN is there: a capture may not."""
-    if frontend() is not None:
-        handle(xp)
+    if is_there():
+        with contextlib.suppress(RuntimeError):  # it is noted, so nothing asks for one any more
+            handle(xp)
