@@ -93,6 +93,11 @@ def capturing():
     return _STATE.streams[-1]._tape
 
 
+def recording():
+    """Whether a call is only noted: its inputs hold no values yet, and none are wanted of it."""
+    return _STATE.inside is True
+
+
 def work(function=None, *, writes=False):
     """Mark what a device does; with `writes` it changes arrays that it is given."""
     if function is None:

@@ -17,11 +17,13 @@ from trainkit.core.dispatch.facets import (
     INTEGERS,
     LAST_AXES,
     NOT_YET,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     ravel,
@@ -37,7 +39,28 @@ def _axis_rule(x: Spec, *, axis: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_axis_rule, name="sort", semantics=AXIS, export=NOT_YET)
+def _sort_on_gpu(xp: ArrayModule, x: Array, *, axis: int) -> Array | None:
+    _axis_rule(Spec(x.shape, "float32"), axis=axis)
+    return sort_gpu.sort(xp, x, axis)
+
+
+def _argsort_on_gpu(xp: ArrayModule, x: Array, *, axis: int) -> Array | None:
+    _axis_rule(Spec(x.shape, "float32"), axis=axis)
+    return sort_gpu.argsort(xp, x, axis)
+
+
+def _top_k_on_gpu(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
+    _top_rule(Spec(x.shape, "float32"), k=k, sorted=sorted)
+    return sort_gpu.top_k(xp, x, k)
+
+
+@primitive(
+    _axis_rule,
+    name="sort",
+    semantics=AXIS,
+    export=NOT_YET,
+    tuned=Tuned(on_gpu=(_sort_on_gpu,)),
+)
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The elements in rising order along an axis."""
     return xp.sort(x, axis=axis)
@@ -49,6 +72,7 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     semantics=AXIS,
     export=NOT_YET,
     no_gradient=INTEGERS,
+    tuned=Tuned(on_gpu=(_argsort_on_gpu,)),
 )
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
@@ -173,7 +197,7 @@ def _top_rule(x: Spec, *, k: int, sorted: bool) -> Any:
     return Spec(dims, x.dtype), Spec(dims, dtypes.int32)
 
 
-@primitive(_top_rule, name="top_k", semantics=LAST_AXES)
+@primitive(_top_rule, name="top_k", semantics=LAST_AXES, tuned=Tuned(on_gpu=(_top_k_on_gpu,)))
 def _top_k(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     """The `k` greatest elements along the last axis and their positions."""
     _top_rule(Spec(x.shape, "float32"), k=k, sorted=sorted)

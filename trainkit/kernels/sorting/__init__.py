@@ -1,0 +1,1 @@
+"""Order of rows on a GPU."""
