@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dtypes import bfloat16
+
 
 class Unsupported(Exception):
     """A kernel does what can't be compiled; its node stays with NumPy."""
@@ -17,6 +19,11 @@ CASTS = frozenset(a + b for a in "biuf" for b in "biuf" if a + b not in ("fi", "
 """Kinds of dtypes between which a conversion is compiled; a float may not fit into an integer."""
 
 _FLOAT_BYTES = (4, 8)
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """NumPy's letter for the kind of a dtype, that of floats for bfloat16 too."""
+    return "f" if dtype == bfloat16.dtype else dtype.kind
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:

@@ -27,6 +27,7 @@ from trainkit.compiler.ir import (
     Unsupported,
     View,
     is_known,
+    kind_of,
 )
 from trainkit.kernels.jit.numpy_inner_loops import has_loop
 
@@ -52,6 +53,10 @@ class KernelTracer:
         """Take a step in."""
         self.steps.append(step)
 
+    def is_known(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the code can work on elements of this dtype."""
+        return is_known(dtype)
+
     def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
         """Whether the code has an expression for the ufunc `name` of these operands."""
         raise NotImplementedError(f"{type(self).__name__}.is_expression")
@@ -76,7 +81,7 @@ class KernelTracer:
 
     def whole(self, array: Any, kind: str = "temporary") -> TracedArray:
         """`array`, which only lends its layout, as a new buffer."""
-        if not is_known(array.dtype):
+        if not self.is_known(array.dtype):
             raise Unsupported(f"dtype {array.dtype}")
         return TracedArray(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
 
@@ -198,7 +203,7 @@ class TracedArray(NDArrayOperatorsMixin):
             return self
         if wanted == self.array.dtype:
             name = "copy"
-        elif is_known(wanted) and (self.array.dtype.kind + wanted.kind) in CASTS:
+        elif self.trace.is_known(wanted) and (kind_of(self.array.dtype) + kind_of(wanted) in CASTS):
             name = "cast"
         else:
             raise Unsupported(f"cast from {self.array.dtype} to {wanted}")
@@ -301,7 +306,7 @@ def _called(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:
     if ufunc.nout != 1 or ufunc.nin > 3 or ufunc.signature is not None:
         raise Unsupported(ufunc.__name__)
     types = ufunc.resolve_dtypes((*map(_kind_of, inputs), None))
-    if not all(map(is_known, types)):
+    if not all(map(trace.is_known, types)):
         raise Unsupported(f"{ufunc.__name__} of {types}")
     given = tuple(_operand(trace, x, t) for x, t in zip(inputs, types, strict=False))
     made = trace.result(_layout(inputs, types[-1]))

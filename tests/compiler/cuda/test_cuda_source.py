@@ -1,6 +1,5 @@
 """The sources of fused kernels, and that the CUDA compiler takes them."""
 
-import shutil
 import subprocess
 
 import numpy as np
@@ -8,13 +7,16 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
 from trainkit.compiler.cuda import cuda_functions
-from trainkit.compiler.ir import Number
+from trainkit.compiler.cuda.cuda_source import FEWEST_BY_FOUR
+from trainkit.compiler.ir import Number, kind_of
+from trainkit.core.dtypes import bfloat16
 from trainkit.graph.gpu.fused_on_gpu import CUDA, CudaKernel
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import fuse
 
-DTYPES = [np.dtype(c) for c in "?bhilqBHILQfd"]
+DTYPES = [*(np.dtype(c) for c in "?bhilqBHILQefd"), bfloat16.dtype]
 UFUNCS = sorted(
     name for name in dir(np) if isinstance(getattr(np, name), np.ufunc) and name.islower()
 )
@@ -50,6 +52,27 @@ def test_the_text_of_a_small_kernel():
     ]
 
 
+def test_the_text_of_short_floats_rounds_each_result():
+    spec = tk.TensorSpec([8], tk.float16)
+    (kernel,) = sources(lambda x: x * 2.0 + x, spec)
+    assert kernel.text.splitlines()[0] == "#include <cuda_fp16.h>"
+    assert kernel.text.splitlines()[4:8] == [
+        "    const float v0 = __half2float(p0[i]);",
+        "    const float v1 = __half2float(__float2half_rn(v0 * __int_as_float(0x40000000)));",
+        "    const float v2 = __half2float(__float2half_rn(v1 + v0));",
+        "    p1[i] = __float2half_rn(v2);",
+    ]
+
+
+def test_the_text_of_a_large_kernel_moves_vectors():
+    (kernel,) = a_large_chain("float32")
+    assert "struct __align__(16) Four_f { float v[4]; };" in kernel.text
+    assert "const Four_f q0 = ((const Four_f*)(p0))[j];" in kernel.text
+    assert "((Four_f*)(p2))[j] = q2;" in kernel.text
+    (small,) = sources(lambda x: x * 2.0 + 1.0, tk.TensorSpec([FEWEST_BY_FOUR - 1]))
+    assert (small.each, "Four" in small.text) == (1, False)
+
+
 def test_positions_of_large_arrays_take_64_bits():
     spec = tk.TensorSpec([50_000, 50_000], tk.float32)
     (kernel,) = sources(lambda x: x * 2.0 + 1.0, spec)
@@ -59,21 +82,26 @@ def test_positions_of_large_arrays_take_64_bits():
 def every_expression():
     """A kernel for each function and dtype that there is an expression for."""
     for dtype in DTYPES:
-        for name in (*UFUNCS, "copy", "where", *(f"cast {d}" for d in DTYPES)):
+        for name in (*UFUNCS, "copy", "where", *(f"cast {d.char}" for d in DTYPES)):
             word, _, wanted = name.partition(" ")
             count = {"where": 3, "copy": 1, "cast": 1}.get(word) or getattr(np, word).nin
             given = tuple(Number(dtype.type(1), dtype) for _ in range(count))
-            if word == "cast" and dtype.kind + np.dtype(wanted).kind in ("fi", "fu"):
+            out = next((d for d in DTYPES if wanted == d.char), dtype)
+            if word == "cast" and kind_of(dtype) + kind_of(out) in ("fi", "fu"):
                 continue
             if word in ("copy", "where", "cast") or cuda_functions.is_known(word, given):
-                yield word, dtype, count, np.dtype(wanted or dtype)
+                yield word, dtype, count, out
 
 
 def kernel_of(number, name, dtype, count, out):
     kind = cuda_functions.type_of(dtype)
-    operands = [f"p{i}[i]" for i in range(count)]
     kinds = ["bool" if name == "where" and not i else kind for i in range(count)]
+    operands = [
+        f"p{i}[i]" if k == "bool" else cuda_functions.loaded(f"p{i}[i]", dtype)
+        for i, k in enumerate(kinds)
+    ]
     text = cuda_functions.expression(name, dtype, operands, out)
+    text = cuda_functions.stored(text, out)
     parameters = ", ".join(f"const {k}* p{i}" for i, k in enumerate(kinds))
     return (
         f'extern "C" __global__ void k{number}({parameters}, {cuda_functions.type_of(out)}* y) {{\n'
@@ -90,14 +118,12 @@ def compiled_by_nvcc(text, folder, kind):
     return (folder / "out").read_bytes()
 
 
-NEEDS_NVCC = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
-
-
 @NEEDS_NVCC
 def test_the_cuda_compiler_takes_every_expression(tmp_path):
     kernels = [kernel_of(i, *found) for i, found in enumerate(every_expression())]
     assert len(kernels) > 300
-    made = compiled_by_nvcc("\n".join(kernels), tmp_path, "-ptx").decode()
+    text = cuda_functions.headers_for(DTYPES) + "\n".join(kernels)
+    made = compiled_by_nvcc(text, tmp_path, "-ptx").decode()
     assert made.count(".entry") == len(kernels)
 
 
@@ -118,6 +144,34 @@ def test_the_cuda_compiler_makes_machine_code_of_a_training_step(tmp_path):
     assert len(found) >= 2
     text = "\n".join(dict.fromkeys(kernel.text for kernel in found))
     assert compiled_by_nvcc(text, tmp_path, "-cubin")[:4] == b"\x7fELF"
+
+
+def a_large_chain(dtype):
+    spec = tk.TensorSpec([FEWEST_BY_FOUR], dtype)
+    return sources(lambda x, y: tk.nn.relu(x * y + x) * tk.sqrt(y), spec, spec)
+
+
+@NEEDS_NVCC
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_vectors_of_all_floats_fit_into_registers(tmp_path, dtype):
+    (kernel,) = a_large_chain(dtype)
+    assert kernel.each == 4
+    made = machine_code_of(kernel.text, tmp_path)
+    assert (made.spills, made.kernels) == (0, 1)
+    assert made.registers < 64
+
+
+@NEEDS_NVCC
+@pytest.mark.parametrize("shape", [[40], [512, 512]])
+def test_an_update_of_many_weights_is_split_so_that_it_fits_into_registers(tmp_path, shape):
+    count = 12
+    weights = [tk.Variable(tk.zeros(shape)) for _ in range(count)]
+    rule = tk.optimizers.Adam(0.1, amsgrad=True)
+    found = sources(lambda gs: rule.apply(gs, weights), [tk.TensorSpec(shape)] * count)
+    assert max(len(kernel.views) for kernel in found) <= 16
+    made = machine_code_of("\n".join({kernel.text: 0 for kernel in found}), tmp_path)
+    assert made.spills == 0
+    assert made.registers < 64
 
 
 @NEEDS_NVCC

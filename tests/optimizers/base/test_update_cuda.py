@@ -1,13 +1,11 @@
 """The kernel that updates many weights of a GPU at once, compiled as C++ and by nvcc."""
 
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
 import trainkit as tk
 from tests import stand_in
+from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
 from tests.stand_in.kernels import RawKernel, has_compiler
 from trainkit.kernels.jit import kernel_family
 from trainkit.optimizers.base import update_cuda
@@ -119,22 +117,35 @@ def test_without_a_compiler_it_goes_operation_by_operation_and_says_so(launches,
     assert weight.numpy().tolist() == [-1.0]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
-def test_the_cuda_compiler_takes_every_kernel(launches, tmp_path):
-    texts = []
-    for name, make in RULES.items():
-        rule, weight = make(), tk.Variable([1.0])
-        rule.apply([tk.constant([1.0])], [weight])
+def test_weights_that_begin_within_a_word_are_updated_one_by_one(launches):
+    import cupy
+
+    whole = np.arange(40, dtype="float32")
+    for start in (0, 1, 3):
+        rule = tk.optimizers.SGD(1.0, momentum=0.9)
+        parts = [cupy.asarray(whole)[start : start + 33] for _ in range(3)]
+        rule.apply([tk.constant(np.ones(33, "float32"))], [tk.Variable(np.ones(33, "float32"))])
         (kernel,) = rule._programs._kernels.values()
-        texts.append(kernel.source.text.replace("Table", f"Table_{name}"))
-    path = tmp_path / "rules.cu"
-    path.write_text("\n".join(texts))
-    done = subprocess.run(
-        ["nvcc", "-cubin", "-arch=sm_90", "--fmad=false", "-o", str(tmp_path / "out"), str(path)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[:4000]
+        scalars = [1.0, 0.9][: kernel.program.n_scalars]
+        assert kernel.update([parts], scalars)
+        expected = whole[start : start + 33]
+        assert not np.array_equal(parts[0].get(), expected)
+        twin = [cupy.asarray(whole[start : start + 33].copy()) for _ in range(3)]
+        kernel.update([twin], scalars)
+        for a, b in zip(parts, twin, strict=True):
+            np.testing.assert_array_equal(a.get(), b.get())
+
+
+@NEEDS_NVCC
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_cuda_compiler_takes_every_kernel(launches, tmp_path, dtype):
+    for make in RULES.values():
+        rule, weight = make(), tk.Variable(np.ones(1, dtype))
+        rule.apply([tk.constant(np.ones(1, dtype))], [weight])
+        (kernel,) = rule._programs._kernels.values()
+        made = machine_code_of(kernel.source.text, tmp_path)
+        assert made.spills == 0
+        assert made.registers < (64 if dtype == "float32" else 128)
 
 
 @pytest.mark.gpu

@@ -2,18 +2,20 @@
 
 Arithmetic, comparison and selection are those of the CPU's code in `compiler.llvm.llvm_functions`;
 functions are the device's own, which CuPy's kernels call too. Integers wrap around, so they are
-worked on without a sign.
+worked on without a sign. A float16 or bfloat16 is a float that has such a value: each result is
+rounded to one, as it is where operations run one by one.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Operand
+from trainkit.compiler.ir import Operand, kind_of
+from trainkit.core.dtypes import bfloat16
 
 _NAMES = {
     "?": "bool",
@@ -27,24 +29,60 @@ _NAMES = {
     "I": "unsigned int",
     "L": "unsigned long long",
     "Q": "unsigned long long",
+    "e": "__half",
+    "E": "__nv_bfloat16",
     "f": "float",
     "d": "double",
 }
+_TO_FLOAT = {"e": "__half2float", "E": "__bfloat162float"}
+_FROM_FLOAT = {"e": "__float2half_rn", "E": "__float2bfloat16_rn"}
+_HEADERS = {"e": "cuda_fp16.h", "E": "cuda_bf16.h"}
+_FLOAT = np.dtype(np.float32)
 Text = Callable[..., str]
 """Function of the dtype of the operands and of their names to an expression."""
 
 
+def is_short(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are float16 or bfloat16."""
+    return dtype == np.float16 or dtype == bfloat16.dtype
+
+
 def type_of(dtype: np.dtype[Any]) -> str:
-    """The type of an element."""
+    """The type of an element in memory."""
     return _NAMES[dtype.char]
+
+
+def value_type_of(dtype: np.dtype[Any]) -> str:
+    """The type in which an element is worked on."""
+    return "float" if is_short(dtype) else type_of(dtype)
+
+
+def loaded(text: str, dtype: np.dtype[Any]) -> str:
+    """An element from memory, ready to be worked on."""
+    return f"{_TO_FLOAT[dtype.char]}({text})" if is_short(dtype) else text
+
+
+def stored(text: str, dtype: np.dtype[Any]) -> str:
+    """A value, or one that is to be rounded, as memory holds it."""
+    return f"{_FROM_FLOAT[dtype.char]}({text})" if is_short(dtype) else text
+
+
+def _rounded(text: str, dtype: np.dtype[Any]) -> str:
+    return loaded(stored(text, dtype), dtype)
+
+
+def headers_for(dtypes: Iterable[np.dtype[Any]]) -> str:
+    """The lines in front of a kernel that has elements of these dtypes in memory."""
+    found = dict.fromkeys(_HEADERS[d.char] for d in dtypes if is_short(d))
+    return "".join(f"#include <{header}>\n" for header in sorted(found))
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """A number, exact to the last bit."""
     if dtype.kind == "b":
         return "true" if value else "false"
-    if dtype.kind == "f":
-        short = dtype.itemsize == 4
+    if kind_of(dtype) == "f":
+        short = dtype.itemsize <= 4
         bits = struct.pack(">f" if short else ">d", float(value)).hex()
         return f"__int_as_float(0x{bits})" if short else f"__longlong_as_double(0x{bits}LL)"
     if int(value) == np.iinfo(np.int64).min:
@@ -205,7 +243,10 @@ def _found(name: str, dtype: np.dtype[Any]) -> Text | None:
 
 def is_known(name: str, given: tuple[Operand, ...]) -> bool:
     """Whether there is an expression for the ufunc `name` of these operands."""
-    return _found(name, given[0].dtype) is not None
+    dtype = given[0].dtype
+    if is_short(dtype):
+        return name != "nextafter" and _found(name, _FLOAT) is not None
+    return _found(name, dtype) is not None
 
 
 def expression(name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]) -> str:
@@ -220,9 +261,27 @@ def expression(name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]
     if name == "copy":
         return x[0]
     if name == "cast":
-        return f"{x[0]} != 0" if out.kind == "b" else f"({type_of(out)}){x[0]}"
+        return _cast(dtype, x[0], out)
     if name == "where":
         return f"{x[0]} ? {x[1]} : {x[2]}"
-    text = _found(name, dtype)
+    given = _FLOAT if is_short(dtype) else dtype
+    text = _found(name, given)
     assert text is not None
-    return text(dtype, *x)
+    made = text(given, *x)
+    return _rounded(made, out) if is_short(out) and name not in _EXACT else made
+
+
+_EXACT = frozenset(
+    "negative absolute sign maximum minimum fmax fmin copysign floor ceil trunc rint fmod".split()
+)
+"""Functions whose result has no more digits than their operands."""
+
+
+def _cast(dtype: np.dtype[Any], x: str, out: np.dtype[Any]) -> str:
+    if out.kind == "b":
+        return f"{x} != 0"
+    if not is_short(out):
+        return f"({type_of(out)}){x}"
+    if dtype == np.float64 and out == np.float16:
+        return f"__half2float(__double2half({x}))"
+    return _rounded(f"(float){x}", out)

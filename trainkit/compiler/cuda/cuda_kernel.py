@@ -16,10 +16,13 @@ from trainkit.compiler.ir import (
     Step,
     Unsupported,
 )
-from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
+from trainkit.compiler.schedule.loops import held_in_memory, joined, needed, split
 from trainkit.compiler.schedule.memory import reusable_inputs
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.kernels.cuda import raw_kernel
+
+MOST_STREAMS = 16
+"""Arrays of a kernel: with more their elements take the registers of other threads."""
 
 
 class CudaTracer(KernelTracer):
@@ -32,6 +35,10 @@ class CudaTracer(KernelTracer):
         if not isinstance(step, Elementwise):
             raise Unsupported(f"{type(step).__name__} on a GPU")
         super().note(step)
+
+    def is_known(self, dtype: np.dtype[Any]) -> bool:
+        """Short floats are worked on, too: as float32, with each result rounded."""
+        return super().is_known(dtype) or cuda_functions.is_short(dtype)
 
     def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
         if not cuda_functions.is_known(name, given):
@@ -61,13 +68,15 @@ class CudaCode:
             result.buffer.kind, result.buffer.index = "output", i
         self.outputs = [result.view for result in results]
         made = {v.buffer for v in self.outputs}
-        self.loops = [s for s in needed(joined(trace.steps), made) if isinstance(s, Loop)]
-        held = held_in_memory(list(self.loops), made)
+        order = needed(joined(trace.steps), made)
+        held = held_in_memory(order, made)
+        loops = [split(s, MOST_STREAMS, held) for s in order if isinstance(s, Loop)]
+        self.loops = [part for parts in loops for part in parts]
         pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
         self.reusable = {(made.index, source.index) for made, source in pairs}
         shared = {buffer for pair in pairs for buffer in pair}
-        loops = [loop for loop in self.loops if 0 not in loop.out.shape]
-        self.kernels = [source_of(loop, held, shared) for loop in loops]
+        filled = [loop for loop in self.loops if 0 not in loop.out.shape]
+        self.kernels = [source_of(loop, held, shared) for loop in filled]
         self.inputs = list(trace.specs)
         used = dict.fromkeys(v.buffer for k in self.kernels for v in k.views)
         self.inside = [b for b in used if b.kind == "temporary"]

@@ -1,18 +1,35 @@
 """The source of one kernel: what one loop of element-wise steps does, in CUDA C++.
 
 Sizes, strides and numbers stand in the text, so a kernel is for one shape. Each thread takes every
-so many-th element; what is computed on the way stays in registers.
+so many-th element, four at a time in large arrays whose elements follow one another; what is
+computed on the way stays in registers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from trainkit.compiler.cuda.cuda_functions import expression, literal, type_of
+from trainkit.compiler.cuda.cuda_functions import (
+    expression,
+    headers_for,
+    literal,
+    loaded,
+    stored,
+    type_of,
+    value_type_of,
+)
+from trainkit.compiler.cuda.cuda_vectors import (
+    ALIGNMENT,
+    EACH,
+    declarations,
+    is_aligned,
+    name_of,
+)
 from trainkit.compiler.ir import (
     Buffer,
     Elementwise,
@@ -26,6 +43,10 @@ from trainkit.compiler.schedule.loops import coalesced, spread_strides
 
 _FEWEST_LONG = 2**31
 """Positions from which on 32 bits are too few to count them."""
+FEWEST_BY_FOUR = 2**16
+"""Elements from which on a thread takes four: fewer are better spread over more threads."""
+_MOST_BY_FOUR = 8
+"""Arrays of which four elements at a time still fit into the registers of a thread."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +58,14 @@ class KernelSource:
         text: its source.
         views: whose buffers are its parameters, results last.
         size: how many elements there are.
+        each: how many of them a thread takes at a time.
     """
 
     name: str
     text: str
     views: tuple[View, ...]
     size: int
+    each: int = 1
 
 
 def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSource:
@@ -63,44 +86,105 @@ class _CudaWriter:
         made = dict.fromkeys(m.out for m in loop.members)
         self.sources = [v for v in dict.fromkeys(sources_of(loop)) if v.buffer.kind != "constant"]
         self.results = [v for v in made if v.buffer in held]
+        self.views = (*self.sources, *self.results)
+        shape = loop.out.shape
+        strides = [spread_strides(v, shape) for v in self.views]
+        self.dims = coalesced(shape, strides, by=spread_strides(loop.out, shape))
+        self.size = math.prod(shape)
+        ways = range(len(self.views))
+        far = max(abs(sum((n - 1) * s[k] for n, s in self.dims)) for k in ways)
+        self.index = "long long" if max(self.size, far) >= _FEWEST_LONG else "int"
+        self.steps = [
+            [s[k] // v.dtype.itemsize for _, s in self.dims] for k, v in enumerate(self.views)
+        ]
         self.names: dict[View, str] = {}
         self.lines: list[str] = []
 
     def written(self) -> KernelSource:
-        shape, views = self.loop.out.shape, (*self.sources, *self.results)
-        strides = [spread_strides(v, shape) for v in views]
-        dims = coalesced(shape, strides, by=spread_strides(self.loop.out, shape))
-        size = math.prod(shape)
-        far = max(abs(sum((n - 1) * s[k] for n, s in dims)) for k in range(len(views)))
-        index = "long long" if max(size, far) >= _FEWEST_LONG else "int"
-        self._positions([n for n, _ in dims], index)
-        for k, v in enumerate(self.sources):
-            self._load(v, f"p{k}[{self._place(v, [s[k] for _, s in dims])}]")
-        for member in self.loop.members:
-            self._compute(member)
-        for k, v in enumerate(self.results, len(self.sources)):
-            place = self._place(v, [s[k] for _, s in dims])
-            self.lines.append(f"p{k}[{place}] = {self.names[v]};")
-        return self._kernel(size, index, views)
-
-    def _kernel(self, size: int, index: str, views: tuple[View, ...]) -> KernelSource:
+        by_four = self._goes_by_four()
         parameters = [
             f"{'const ' if k < len(self.sources) else ''}{type_of(v.dtype)}* "
             f"{'' if v.buffer in self.shared else '__restrict__ '}p{k}"
-            for k, v in enumerate(views)
+            for k, v in enumerate(self.views)
         ]
-        body = "\n".join(f"    {line}" for line in self.lines)
-        text = (
-            f"({', '.join(parameters)}) {{\n"
-            f"  const {index} step = ({index})gridDim.x * blockDim.x;\n"
-            f"  for ({index} i = ({index})blockIdx.x * blockDim.x + threadIdx.x; i < {size}; "
-            f"i += step) {{\n{body}\n  }}\n}}\n"
-        )
-        name = "fused_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-        return KernelSource(name, f'extern "C" __global__ void {name}{text}', views, size)
+        body = self._by_four() if by_four else self._one_by_one("0")
+        text = f"({', '.join(parameters)}) {{\n{body}}}\n"
+        dtypes = [v.dtype for v in self.views]
+        head = headers_for(dtypes)
+        if by_four:
+            head += declarations(v.dtype for k, v in enumerate(self.views) if self.steps[k][0])
+        name = "fused_" + hashlib.sha256((head + text).encode()).hexdigest()[:16]
+        whole = f'{head}extern "C" __global__ void {name}{text}'
+        return KernelSource(name, whole, self.views, self.size, EACH if by_four else 1)
 
-    def _positions(self, sizes: list[int], index: str) -> None:
+    # ------------------------------------------------------------------ loops
+
+    def _goes_by_four(self) -> bool:
+        """Whether there are many elements, and all that is read or written is in their order."""
+        moved = [k for k in range(len(self.views)) if self.steps[k] != [0]]
+        return (
+            len(self.dims) == 1
+            and self.size >= FEWEST_BY_FOUR
+            and len(moved) <= _MOST_BY_FOUR
+            and all(self.steps[k] == [1] and is_aligned(self.views[k]) for k in moved)
+        )
+
+    def _one_by_one(self, start: str) -> str:
+        """A loop over the elements from `start` on."""
+        index = self.index
+        self.names, self.lines = {}, []
+        self._positions([n for n, _ in self.dims])
+        self._do(lambda k: f"p{k}[{self._place(k)}]")
+        body = "".join(f"    {line}\n" for line in self.lines)
+        first = f"({index})blockIdx.x * blockDim.x + threadIdx.x"
+        if start != "0":
+            first = f"{start} + {first}"
+        return (
+            f"  const {index} step = ({index})gridDim.x * blockDim.x;\n"
+            f"  for ({index} i = {first}; i < {self.size}; "
+            f"i += step) {{\n{body}  }}\n"
+        )
+
+    def _by_four(self) -> str:
+        """Four elements at a time where all arrays begin at wide words; the rest one by one."""
+        index, moved = self.index, [k for k in range(len(self.views)) if self.steps[k] == [1]]
+        inputs = [k for k in moved if k < len(self.sources)]
+        outputs = [k for k in moved if k >= len(self.sources)]
+        self.names, self.lines, self.axes = {}, [], ["i"]
+        self._do(lambda k: f"q{k}.v[k]" if k in moved else f"p{k}[{self._place(k)}]")
+        kinds = {k: name_of(self.views[k].dtype) for k in moved}
+        place = {
+            k: f"(({'const ' * (k in inputs)}{kinds[k]}*)({self._start(k)}))[j]" for k in moved
+        }
+        loads = "".join(f"      const {kinds[k]} q{k} = {place[k]};\n" for k in inputs)
+        rooms = "".join(f"      {kinds[k]} q{k};\n" for k in outputs)
+        body = "".join(f"        {line}\n" for line in self.lines)
+        saves = "".join(f"      {place[k]} = q{k};\n" for k in outputs)
+        address = " | ".join(f"(unsigned long long)p{k}" for k in moved)
+        return (
+            f"  {index} done = 0;\n"
+            f"  if ((({address}) & {ALIGNMENT - 1}) == 0) {{\n"
+            f"    done = {self.size // EACH * EACH};\n"
+            f"    for ({index} j = ({index})blockIdx.x * blockDim.x + threadIdx.x; "
+            f"j < {self.size // EACH}; j += ({index})gridDim.x * blockDim.x) {{\n{loads}{rooms}"
+            f"#pragma unroll\n      for (int k = 0; k < {EACH}; ++k) {{\n{body}      }}\n{saves}"
+            f"    }}\n  }}\n{self._one_by_one('done')}"
+        )
+
+    def _do(self, element: Callable[[int], str]) -> None:
+        """The lines for one element, given how the memory of a view is spelled there."""
+        for k, v in enumerate(self.sources):
+            self._hold(v, loaded(element(k), v.dtype))
+        for member in self.loop.members:
+            self._compute(member)
+        for k, v in enumerate(self.results, len(self.sources)):
+            self.lines.append(f"{element(k)} = {stored(self.names[v], v.dtype)};")
+
+    # ------------------------------------------------------------------ places
+
+    def _positions(self, sizes: list[int]) -> None:
         """The place along each axis, the last one moving fastest."""
+        index = self.index
         self.axes = [f"i{k}" for k in range(len(sizes))] if len(sizes) > 1 else ["i"]
         rest = "i"
         for k in range(len(sizes) - 1, 0, -1):
@@ -110,25 +194,31 @@ class _CudaWriter:
         if len(sizes) > 1:
             self.lines.append(f"const {index} i0 = {rest};")
 
-    def _place(self, view: View, strides: list[int]) -> str:
+    def _place(self, k: int) -> str:
         """Where the element of a view lies, in elements from the start of its buffer."""
-        width = view.dtype.itemsize
-        steps = [(axis, s // width) for axis, s in zip(self.axes, strides, strict=False) if s]
+        view = self.views[k]
+        steps = [(axis, s) for axis, s in zip(self.axes, self.steps[k], strict=False) if s]
         parts = [axis if s == 1 else f"{axis} * {s}" for axis, s in steps]
         if view.offset:
-            parts.append(str(view.offset // width))
+            parts.append(str(view.offset // view.dtype.itemsize))
         return " + ".join(parts) or "0"
 
-    def _load(self, view: View, place: str) -> None:
+    def _start(self, k: int) -> str:
+        """The first element of a view."""
+        offset = self.views[k].offset // self.views[k].dtype.itemsize
+        return f"p{k} + {offset}" if offset else f"p{k}"
+
+    # ------------------------------------------------------------------ values
+
+    def _hold(self, view: View, text: str) -> None:
         self.names[view] = name = f"v{len(self.names)}"
-        self.lines.append(f"const {type_of(view.dtype)} {name} = {place};")
+        self.lines.append(f"const {value_type_of(view.dtype)} {name} = {text};")
 
     def _compute(self, member: Elementwise) -> None:
         given = [self._operand(x) for x in member.inputs]
         out: View = member.out
         dtype = member.inputs[-1].dtype
-        text = expression(member.name, dtype, given, out.dtype)
-        self._load(out, text)
+        self._hold(out, expression(member.name, dtype, given, out.dtype))
 
     def _operand(self, x: Operand) -> str:
         if isinstance(x, Number):

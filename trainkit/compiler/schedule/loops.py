@@ -129,6 +129,47 @@ def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
     return kept[::-1]
 
 
+def split(loop: Loop, most: int, held: set[Buffer]) -> list[Loop]:
+    """A loop as several, each of at most so many arrays, where its steps don't need each other.
+
+    Args:
+        loop: element-wise steps alone.
+        most: arrays that a loop reads and writes.
+        held: the buffers that need memory.
+    """
+    if _streams(loop.members, held) <= most:
+        return [loop]
+    found: list[list[Elementwise]] = []
+    for part in _apart(loop.members):
+        if found and _streams([*found[-1], *part], held) <= most:
+            found[-1] += part
+        else:
+            found.append(part)
+    return [Loop(members) for members in found]
+
+
+def _streams(members: list[Elementwise], held: set[Buffer]) -> int:
+    """How many arrays of memory the steps read and write."""
+    read = {v for v in sources_of(Loop(members)) if v.buffer.kind != "constant"}
+    return len(read) + len({m.out for m in members if m.out.buffer in held})
+
+
+def _apart(members: list[Elementwise]) -> list[list[Elementwise]]:
+    """The steps in groups, none of which needs a result of another."""
+    group: dict[Buffer, list[Elementwise]] = {}
+    for member in members:
+        mine = [member]
+        for view in sources_of(member):
+            other = group.get(view.buffer, mine)
+            if other is not mine:
+                mine = other + mine
+                group.update({m.out.buffer: mine for m in mine})
+        group[member.out.buffer] = mine
+    order = {id(m): i for i, m in enumerate(members)}
+    groups = {id(g): sorted(g, key=lambda m: order[id(m)]) for g in group.values()}
+    return list(groups.values())
+
+
 def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a view that is broadcast to `shape`."""
     missing = len(shape) - len(view.shape)

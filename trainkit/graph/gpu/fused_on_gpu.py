@@ -78,7 +78,7 @@ class CudaKernel(FusedRun):
         places = {"input": arrays, "output": results, "temporary": inside}
         assert self._launches is not None
         for kernel, launch in zip(self.code.kernels, self._launches, strict=True):
-            blocks = blocks_for(kernel.size)
+            blocks = blocks_for(-(-kernel.size // kernel.each))
             given = tuple(places[v.buffer.kind][v.buffer.index] for v in kernel.views)
             launch((blocks,), (THREADS,), given)
         return tuple(results)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Unsupported
+from trainkit.compiler.ir import Unsupported, kind_of
 from trainkit.compiler.tracer import (
     KernelTracer,
     Namespace,
@@ -19,7 +19,8 @@ from trainkit.compiler.tracer import (
     as_traced,
     check_labels,
 )
-from trainkit.core.dispatch.facets import TRACE
+from trainkit.core.dispatch.facets import FLOATS, TRACE
+from trainkit.core.dtypes import bfloat16
 from trainkit.graph.ir.graph import GraphTensor, Node
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.neural.softmax_cross_entropy import (
@@ -29,7 +30,7 @@ from trainkit.ops.neural.softmax_cross_entropy import (
 )
 
 _XP: Any = Namespace()
-_DTYPES = "biuf"
+_KINDS = "biuf"
 
 
 def may_be_traced(node: Node) -> bool:
@@ -37,7 +38,7 @@ def may_be_traced(node: Node) -> bool:
     if node.kind != "op" or node.effect or node.subgraphs():
         return False
     return bool(node.primitive.facets.lowering) and all(
-        None not in tuple(x.shape) and x.dtype.dtype.kind in _DTYPES
+        None not in tuple(x.shape) and kind_of(x.dtype.dtype) in _KINDS
         for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
     )
 
@@ -69,9 +70,26 @@ def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
     if lowering is not TRACE:
         return lowering(trace, *arrays, **node.settings)
     if not node.primitive.is_ufunc:
+        if node.primitive.facets.promotion == FLOATS and any(map(_is_bfloat16, arrays)):
+            return _in_float32(node, arrays)
         return node.primitive.body(_XP, *arrays, **node.settings)
     y = node.primitive.kernel(*arrays)
     return y.astype(node.outputs[0].dtype.dtype, copy=False)
+
+
+def _is_bfloat16(x: Any) -> bool:
+    return getattr(x, "dtype", None) is bfloat16.dtype
+
+
+def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
+    """The body on bfloat16, which is worked on in float32 from its start to its end."""
+    wide = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
+    found = node.primitive.body(_XP, *wide, **node.settings)
+    results = [
+        y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
+        for y in (found if isinstance(found, tuple) else (found,))
+    ]
+    return tuple(results) if isinstance(found, tuple) else results[0]
 
 
 # ------------------------------------------------------------------ rules

@@ -117,11 +117,12 @@ def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:
     """The product as `numpy.matmul` gives it; floats of a GPU are multiplied by cuBLAS."""
     if xp is np:
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
-    if a.dtype != b.dtype:
-        dtype = np.result_type(a.dtype, b.dtype)
-        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-    if a.dtype in _REAL:
-        return here(xp).matmul(a, b, out)
+    if isinstance(a, xp.ndarray):  # not one that is traced
+        if a.dtype != b.dtype:
+            dtype = np.result_type(a.dtype, b.dtype)
+            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+        if a.dtype in _REAL:
+            return here(xp).matmul(a, b, out)
     # a kernel of CuPy's own for integers, its own call of cuBLAS for complex numbers
     return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from trainkit.compiler.cuda.cuda_functions import (
 )
 from trainkit.compiler.cuda.cuda_kernel import compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
+from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, name_of
 from trainkit.compiler.ir import Number
 from trainkit.core.devices import XP_OF, device_of
 from trainkit.kernels.cuda.raw_kernel import THREADS
@@ -135,7 +136,19 @@ extern "C" __global__ void {name}(const Table t) {{
   const long long rest = t.size[k] - start;
   const int count = rest < {piece} ? (int)rest : {piece};
 {before}
-  for (int i = threadIdx.x; i < count; i += blockDim.x) {{
+  int done = 0;
+  if ((({address}) & {unaligned}) == 0) {{
+    done = count / {each} * {each};
+    for (int j = threadIdx.x; j < count / {each}; j += blockDim.x) {{
+{loads}
+#pragma unroll
+      for (int k = 0; k < {each}; ++k) {{
+{body_of_four}
+      }}
+{saves}
+    }}
+  }}
+  for (int i = done + threadIdx.x; i < count; i += blockDim.x) {{
 {body}
   }}
 }}
@@ -143,38 +156,58 @@ extern "C" __global__ void {name}(const Table t) {{
 
 
 def _source(program: UpdateProgram) -> KernelSource:
-    real = type_of(program.dtype)
-    before, body = _statements(program, real)
+    real, four = type_of(program.dtype), name_of(program.dtype)
+    buffers = range(program.n_buffers)
+    before, body = _statements(program, real, lambda k: f"b{k}[i]")
+    _, body_of_four = _statements(program, real, lambda k: f"q{k}.v[k]")
+    written = [slot for slot, _ in _written(program)]
     given = {
         "buffers": program.n_buffers,
         "most": MOST_WEIGHTS,
         "real": real,
         "scalars": program.n_scalars,
         "piece": PIECE,
-        "before": "\n".join(f"  {line}" for line in before),
-        "body": "\n".join(f"    {line}" for line in body),
+        "before": _lines(before, 2),
+        "address": " | ".join(f"(unsigned long long)b{k}" for k in buffers),
+        "unaligned": ALIGNMENT - 1,
+        "each": EACH,
+        "loads": _lines([f"{four} q{k} = (({four}*)b{k})[j];" for k in buffers], 6),
+        "body_of_four": _lines(body_of_four, 8),
+        "saves": _lines([f"(({four}*)b{k})[j] = q{k};" for k in written], 6),
+        "body": _lines(body, 4),
     }
-    text = _TEXT.format(name="rule", **given)
+    text = declarations([program.dtype]) + _TEXT.format(name="rule", **given)
     name = "rule_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    return KernelSource(name, _TEXT.format(name=name, **given), (), PIECE)
+    whole = declarations([program.dtype]) + _TEXT.format(name=name, **given)
+    return KernelSource(name, whole, (), PIECE)
 
 
-def _statements(program: UpdateProgram, real: str) -> tuple[list[str], list[str]]:
-    """What is done once, and with each element `i`."""
+def _lines(lines: list[str], depth: int) -> str:
+    return "\n".join(" " * depth + line for line in lines)
+
+
+def _written(program: UpdateProgram) -> list[tuple[int, Any]]:
+    """The buffers that get new values, with these; the gradient, buffer 1, gets none."""
+    buffers = program.inputs[0]
+    slots = [(i if i == 0 else i + 1, y) for i, y in enumerate(program.results)]
+    return [(slot, y) for slot, y in slots if y is not buffers[slot]]
+
+
+def _statements(
+    program: UpdateProgram, real: str, element: Callable[[int], str]
+) -> tuple[list[str], list[str]]:
+    """What is done once, and with each element, given how that of a buffer is spelled."""
     buffers, scalars = program.inputs
     names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
     names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
     before = [f"{real}* b{i} = ({real}*)t.place[{i}][k] + start;" for i in range(len(buffers))]
     before += [f"const {real} s{i} = t.scalar[{i}];" for i in range(len(scalars))]
-    body = [f"const {real} x{i} = b{i}[i];" for i in range(len(buffers))]
+    body = [f"const {real} x{i} = {element(i)};" for i in range(len(buffers))]
     for i, symbol in enumerate(program.order):
         names[id(symbol)] = name = f"y{i}"
         line = f"const {real} {name} = {_expression(symbol, names, program.dtype)};"
         (before if symbol.is_scalar else body).append(line)
-    for i, result in enumerate(program.results):
-        slot = i if i == 0 else i + 1
-        if result is not buffers[slot]:
-            body.append(f"b{slot}[i] = {names[id(result)]};")
+    body += [f"{element(slot)} = {names[id(y)]};" for slot, y in _written(program)]
     return before, body
 
 

@@ -1,0 +1,36 @@
+"""Four elements of memory as one word, or two: what a thread moves at a time in large arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.cuda.cuda_functions import type_of
+from trainkit.compiler.ir import View
+
+EACH = 4
+"""Elements of a vector."""
+ALIGNMENT = 16
+"""Bytes of the widest word of a GPU; arrays that begin at a multiple of it are moved by words."""
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The type of four elements."""
+    return f"Four_{dtype.char}"
+
+
+def declarations(dtypes: Iterable[np.dtype[Any]]) -> str:
+    """The types of four elements of each of these dtypes."""
+    found = {name_of(d): d for d in dtypes}
+    return "".join(
+        f"struct __align__({min(ALIGNMENT, EACH * d.itemsize)}) {name} "
+        f"{{ {type_of(d)} v[{EACH}]; }};\n"
+        for name, d in sorted(found.items())
+    )
+
+
+def is_aligned(view: View) -> bool:
+    """Whether the elements begin at a multiple of a vector from the start of their buffer."""
+    return view.offset % min(ALIGNMENT, EACH * view.dtype.itemsize) == 0
