@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
+.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu check lint types fast-tests attack attack-ranks fuzz docs bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -57,6 +57,10 @@ fast-tests: $(VENV)/.ready
 # Signals at random moments of a run; ARGS="--signals 300 --seed 1".
 attack: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.attacks.signals $(ARGS)
+
+# One of several processes is killed at random moments; ARGS="--kills 50 --processes 3".
+attack-ranks: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -m tests.attacks.killed_ranks $(ARGS)
 
 # Damaged files of all formats; ARGS="--seconds 60 --seed 1", ARGS="--mutations 10000 --format npz".
 fuzz: $(VENV)/.ready

@@ -185,6 +185,8 @@ class Checkpoint(Trackable):
         with whole_state(self) as writes:
             if writes:
                 self._write_whole(path, options, keeping, count)
+            elif keeping is not None:
+                keeping.written_elsewhere(path)
         return path
 
     def _write_whole(

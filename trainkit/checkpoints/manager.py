@@ -364,6 +364,11 @@ class _Keeping:
         self._manager._kept = replace(self._kept, recent=there)
         self._manager._remove(self._gone)
 
+    def written_elsewhere(self, path: str) -> None:
+        """Another process writes the file `path`, and removes what is too many."""
+        self.note(path)
+        self._manager._kept = self._kept
+
     def failed(self) -> None:
         """The file was not written: everything stays."""
         self._manager._planned = self._manager._kept
