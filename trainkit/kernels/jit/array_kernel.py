@@ -9,7 +9,7 @@ element. The function that does so is written at the first call.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,14 +123,20 @@ class ArrayKernel(Family):
         """The result on arrays as `takes` says, or `None`."""
         return self._call(*inputs)
 
-    def facet(self, run: Callable[..., Any] | None = None, of: int = 0) -> Tuned:
+    def facet(
+        self,
+        run: Callable[..., Any] | None = None,
+        of: int = 0,
+        on_gpu: Sequence[Callable[..., Any]] = (),
+    ) -> Tuned:
         """This kernel as what an operation declares of itself.
 
         Args:
             run: what is called where the operation has other inputs or settings than the kernel.
             of: the place of the input whose size counts.
+            on_gpu: what is asked for arrays of a GPU, see `Tuned`.
         """
-        return Tuned(run or self, exact=self.exact, fewest=self.fewest, of=of)
+        return Tuned(run or self, on_gpu=on_gpu, exact=self.exact, fewest=self.fewest, of=of)
 
     def _first_call(self, *inputs: Any) -> Any:
         scope: dict[str, Any] = {

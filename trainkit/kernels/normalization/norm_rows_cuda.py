@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
+from trainkit.kernels.cuda.row_reductions import ROW_SUMS
 
 Array = Any
 
@@ -25,30 +26,6 @@ WIDEST, WIDEST_BACK = EACH * MOST_THREADS, EACH_BACK * MOST_THREADS
 _BLOCK = 256
 _MOST_BLOCKS = 512
 _TILE = 32
-
-ROW_SUMS = """
-// The sums of a and b over the threads that share a row, which are `lanes`, a power of two.
-__device__ inline void row_sums(A* room, int lanes, A& a, A& b) {
-  for (int by = (lanes < 32 ? lanes : 32) / 2; by; by /= 2) {
-    a += __shfl_xor_sync(0xffffffffu, a, by);
-    b += __shfl_xor_sync(0xffffffffu, b, by);
-  }
-  if (lanes > 32) {
-    const int warps = lanes / 32, warp = threadIdx.x / 32, first = warp / warps * warps;
-    if (threadIdx.x % 32 == 0) {
-      room[2 * warp] = a;
-      room[2 * warp + 1] = b;
-    }
-    __syncthreads();
-    a = b = 0;
-    for (int i = first; i < first + warps; ++i) {
-      a += room[2 * i];
-      b += room[2 * i + 1];
-    }
-    __syncthreads();
-  }
-}
-"""
 
 FORWARD = TypedKernel(
     "normalized_rows",

@@ -288,10 +288,12 @@ def _gru_gradient_on_gpu(
     h: Array,
     kernel: Array,
     bias: Array | None,
-    *kept: Array,
+    hidden: Array,
+    gates: Array,
+    *,
     reset_after: bool = True,
 ) -> Any:
-    return recurrent_gpu.gru_gradient(xp, by_hidden, h, kernel, *kept, reset_after)
+    return recurrent_gpu.gru_gradient(xp, by_hidden, h, kernel, hidden, gates, reset_after)
 
 
 @primitive(

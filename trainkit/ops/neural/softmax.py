@@ -12,7 +12,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.softmax import softmax_tuned
+from trainkit.kernels.softmax import softmax_gpu, softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (
     cast,
@@ -41,7 +41,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
     name="softmax",
     semantics=AXIS,
     lowering=TRACE,
-    tuned=Tuned(softmax_tuned.softmax, fewest=softmax_tuned.FEWEST),
+    tuned=Tuned(softmax_tuned.softmax, fewest=softmax_tuned.FEWEST, on_gpu=(softmax_gpu.softmax,)),
 )
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
@@ -57,7 +57,11 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     semantics=AXIS,
     lowering=TRACE,
     export=GRADIENT_STEP,
-    tuned=Tuned(softmax_tuned.softmax_gradient, fewest=softmax_tuned.FEWEST),
+    tuned=Tuned(
+        softmax_tuned.softmax_gradient,
+        fewest=softmax_tuned.FEWEST,
+        on_gpu=(softmax_gpu.softmax_gradient,),
+    ),
 )
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
     """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
@@ -113,7 +117,13 @@ def powers_share(x: Any, axis: Any = -1) -> Tensor:
     return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, name="log_softmax", semantics=AXIS, lowering=TRACE)
+@primitive(
+    shapes.floating,
+    name="log_softmax",
+    semantics=AXIS,
+    lowering=TRACE,
+    tuned=Tuned(on_gpu=(softmax_gpu.log_softmax,)),
+)
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
     if not x.size:

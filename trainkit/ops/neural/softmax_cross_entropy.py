@@ -23,12 +23,13 @@ from trainkit.core.dispatch.facets import (
     LEADING_AXES,
     TRACE,
     Absent,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.kernels.softmax import softmax_tuned
+from trainkit.kernels.softmax import softmax_gpu, softmax_tuned
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
@@ -112,7 +113,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=Absent("a saved graph predicts, it has no loss"),
-    tuned=softmax_tuned.dense_loss.facet(of=1),
+    tuned=softmax_tuned.dense_loss.facet(of=1, on_gpu=(softmax_gpu.loss,)),
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
@@ -147,7 +148,9 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
-    tuned=softmax_tuned.dense_loss_and_gradients.facet(of=1),
+    tuned=softmax_tuned.dense_loss_and_gradients.facet(
+        of=1, on_gpu=(softmax_gpu.loss_and_gradients,)
+    ),
 )
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
@@ -171,6 +174,7 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
+    tuned=Tuned(on_gpu=(softmax_gpu.gradient,)),
 )
 def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
@@ -303,7 +307,7 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
     name="sparse_softmax_cross_entropy_with_logits",
     semantics=COMPOSITE,
     export=Absent("a saved graph predicts, it has no loss"),
-    tuned=softmax_tuned.loss.facet(_compiled_loss, of=1),
+    tuned=softmax_tuned.loss.facet(_compiled_loss, of=1, on_gpu=(softmax_gpu.loss,)),
 )
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
@@ -340,7 +344,9 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     name="sparse_softmax_cross_entropy_and_slopes",
     semantics=COMPOSITE,
     export=GRADIENT_STEP,
-    tuned=softmax_tuned.loss_and_gradients.facet(_compiled_pair, of=1),
+    tuned=softmax_tuned.loss_and_gradients.facet(
+        _compiled_pair, of=1, on_gpu=(softmax_gpu.loss_and_gradients,)
+    ),
 )
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
@@ -367,7 +373,7 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     name="sparse_softmax_cross_entropy_gradient",
     semantics=COMPOSITE,
     export=GRADIENT_STEP,
-    tuned=softmax_tuned.gradient.facet(of=2),
+    tuned=softmax_tuned.gradient.facet(of=2, on_gpu=(softmax_gpu.gradient,)),
 )
 def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
