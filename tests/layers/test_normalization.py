@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import layers, ops
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.graph.tracing.function import function
 
@@ -89,8 +89,6 @@ def test_samples_do_not_see_each_other(layer):
 def test_group_normalization_wants_groups_that_fit():
     with pytest.raises(ShapeError, match=r"5 features.*do not fall into 2 groups"):
         layers.GroupNormalization(2)(X)
-    with pytest.raises(InvalidArgumentError, match="synchronized"):
-        layers.BatchNormalization(synchronized=True)
     with pytest.raises(ShapeError, match="must have known sizes"):
         layers.LayerNormalization().build((None, None))
 
@@ -196,3 +194,19 @@ def test_one_mean_of_all_serves_inputs_of_any_rank(shape):
     np.testing.assert_allclose(layer(x), (x - x.mean()) / x.std(), rtol=1e-4, atol=1e-5)
     other = np.ones((4, 1), "float32")
     np.testing.assert_allclose(layer(other), (other - x.mean()) / x.std(), rtol=1e-4, atol=1e-5)
+
+
+def test_synchronized_moments_alone_are_the_others(rng):
+    x = rng.normal(size=(6, 4)).astype("float32")
+    mask = tk.constant(rng.random(6) < 0.6)
+    for settings in ({}, {"mask": mask}):
+        plain, synchronized = (layers.BatchNormalization(synchronized=how) for how in (False, True))
+        given = x
+        np.testing.assert_array_equal(
+            plain(given, training=True, **settings).numpy(),
+            synchronized(given, training=True, **settings).numpy(),
+        )
+        np.testing.assert_array_equal(
+            plain.moving_variance.numpy(), synchronized.moving_variance.numpy()
+        )
+    assert synchronized.get_config()["synchronized"] is True

@@ -6,12 +6,14 @@ import warnings
 from typing import Any
 
 from trainkit import ops
+from trainkit.collectives import replica as replicas
 from trainkit.core import shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.ops.neural.synchronized_moments import synchronized_moments
 
 _EPSILON = 1e-7
 
@@ -56,11 +58,12 @@ class BatchNormalization(Layer):
         renorm_clipping: bounds of its corrections by their names: `"rmin"` and `"rmax"` of the
             factor, `"dmax"` of the size of the offset.
         renorm_momentum: as `momentum`, of renorm_mean and renorm_stddev.
-        synchronized: must be false: there is one process.
+        synchronized: whether a batch is that of all replicas, where there are several: its moments
+            are those of the global batch then, and the moving values the same in all. Otherwise
+            each replica normalizes by its own rows.
 
     Raises:
-        InvalidArgumentError: `synchronized` is true, or `renorm_clipping` has other names or bounds
-            that cross.
+        InvalidArgumentError: `renorm_clipping` has other names, or bounds that cross.
 
     Example:
         >>> layer = tk.layers.BatchNormalization()
@@ -94,11 +97,6 @@ class BatchNormalization(Layer):
     ) -> None:
         super().__init__(**kwargs)
         keep(self, locals())
-        if synchronized:
-            raise InvalidArgumentError(
-                "BatchNormalization: synchronized=True needs several processes, which is not "
-                "supported; use False"
-            )
         if renorm:
             _check_clipping(renorm_clipping or {})
         self.axis = int(axis)
@@ -173,12 +171,15 @@ class BatchNormalization(Layer):
         return ops.cast(y, self.compute_dtype) if narrow else y
 
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
-        if mask is None:
+        if self.synchronized and replicas.among_others() is not None:
+            mean, variance = self._moments(x, mask)
+            y = self._normalized(x, mean, variance, gamma, beta)
+        elif mask is None:
             y, mean, variance = ops.fused_batch_normalization(
                 x, gamma, beta, self.axis, self.epsilon
             )
         else:
-            mean, variance = self._masked_moments(x, mask)
+            mean, variance = self._moments(x, mask)
             y = ops.batch_normalization(x, mean, variance, self.axis, beta, gamma, self.epsilon)
         with trace_state.silence():
             self._move(self.moving_mean, mean, self.momentum)
@@ -194,11 +195,7 @@ class BatchNormalization(Layer):
 
         r = stddev / renorm_stddev and d = (mean - renorm_mean) / renorm_stddev count as constants.
         """
-        if mask is None:
-            axis = self.axis % len(x.shape)
-            mean, variance = ops.moments(x, [i for i in range(len(x.shape)) if i != axis])
-        else:
-            mean, variance = self._masked_moments(x, mask)
+        mean, variance = self._moments(x, mask)
         stddev = ops.sqrt(variance + self.epsilon)
         known_mean = ops.cast(self.renorm_mean.value(), mean.dtype)
         known_stddev = ops.cast(self.renorm_stddev.value(), mean.dtype)
@@ -225,13 +222,28 @@ class BatchNormalization(Layer):
             self.moving_variance.assign(ops.relu(squared - self.epsilon))
         return y
 
-    def _masked_moments(self, x: Any, mask: Any) -> tuple[Any, Any]:
-        """Mean and variance over the positions that the mask keeps."""
+    def _normalized(self, x: Any, mean: Any, variance: Any, gamma: Any, beta: Any) -> Any:
+        """`x` by the given moments; the mean is taken off first, however large it is."""
+        shape = [1] * len(x.shape)
+        shape[self.axis] = -1
+        factor = ops.rsqrt(variance + self.epsilon)
+        y = (x - ops.reshape(mean, shape)) * ops.reshape(
+            factor if gamma is None else factor * gamma, shape
+        )
+        return y if beta is None else y + ops.reshape(beta, shape)
+
+    def _moments(self, x: Any, mask: Any) -> tuple[Any, Any]:
+        """Mean and variance over the positions that the mask keeps, if there is one."""
         axis = self.axis % len(x.shape)
         others = tuple(i for i in range(len(x.shape)) if i != axis)
+        if mask is None:
+            return ops.moments(x, others, synchronized=self.synchronized)
         kept = ops.cast(mask, x.dtype)
         for _ in range(len(x.shape) - len(kept.shape)):
             kept = ops.expand_dims(kept, -1)
+        replica = replicas.among_others() if self.synchronized else None
+        if replica is not None:
+            return synchronized_moments(x, others, False, replica, kept)
         count = ops.sum(ops.multiply(ops.ones_like(x), kept), axis=others, keepdims=True) + _EPSILON
         mean = ops.sum(ops.multiply(x, kept), axis=others, keepdims=True) / count
         spread = ops.multiply(ops.square(x - mean), kept)

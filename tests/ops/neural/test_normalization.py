@@ -54,8 +54,6 @@ def test_moments_keep_axes_on_request(rng):
     mean, variance = ops.moments(x, [0], keepdims=True)
     np.testing.assert_allclose(mean.numpy(), x.mean(0, keepdims=True), rtol=1e-5)
     np.testing.assert_allclose(variance.numpy(), x.var(0, keepdims=True), rtol=1e-5)
-    with pytest.raises(InvalidArgumentError, match="synchronized"):
-        ops.moments(x, [0], synchronized=True)
 
 
 def test_rms_normalization_divides_by_the_root_mean_square(rng):

@@ -60,7 +60,8 @@ def _all_reduce_gradient(
         raise FailedPreconditionError(f"all_reduce: {reduction!r} has no gradient; sums have one")
     own = replica.weight
     joined = _all_reduce(*g, replica=replica, reduction="SUM", weight=own)
-    return tuple(x * (weight / own) for x in joined)
+    factor = weight / own if own else 0.0  # what a replica without rows adds is left out anyway
+    return tuple(x * factor for x in joined)
 
 
 _all_reduce.declare(batch=one_by_one("the processes meet for one item at a time"))

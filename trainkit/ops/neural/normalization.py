@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from trainkit.collectives import replica as replicas
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims
@@ -29,6 +30,7 @@ from trainkit.ops.math.reductions import mean, var
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.fused_normalization import fused_normalization
+from trainkit.ops.neural.synchronized_moments import synchronized_moments
 
 Axes = tuple[int, ...]
 
@@ -49,13 +51,12 @@ def moments(
         x: tensor of any shape; integers become the default float.
         axes: one axis or several.
         keepdims: keep the reduced axes with size 1.
-        synchronized: must be `False`: there is one process.
+        synchronized: over the rows of all replicas, where this thread is in one of several.
 
     Returns:
         Two tensors of the shape of `x` less `axes`.
 
     Raises:
-        InvalidArgumentError: `synchronized` is true.
         ShapeError: an axis is out of range.
 
     Example:
@@ -63,16 +64,17 @@ def moments(
         >>> mean.numpy(), variance.numpy()
         (array([2.], dtype=float32), array([1.], dtype=float32))
     """
-    if synchronized:
-        raise InvalidArgumentError(
-            "moments: synchronized=True needs several processes, which is not supported; use False"
-        )
     x = as_tensor(x)
     axis = shapes.canonical_axes(axes, len(x.shape), "moments")
     narrow = x.dtype.name if x.dtype.name in ("float16", "bfloat16") else None
     if narrow:
         x = cast(x, "float32")
-    centre, spread = mean(x, axis, keepdims), var(x, axis, keepdims)
+    replica = replicas.among_others() if synchronized else None
+    if replica is None:
+        centre, spread = mean(x, axis, keepdims), var(x, axis, keepdims)
+    else:
+        x = x if x.dtype.is_floating else as_floats(x)
+        centre, spread = synchronized_moments(x, axis, keepdims, replica)
     if narrow:  # what goes beyond the range is the greatest number, as in Keras
         low, high = dtypes.as_dtype(narrow).limits
         centre, spread = (clip(m, float(low), float(high)) for m in (centre, spread))

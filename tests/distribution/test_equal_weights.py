@@ -1,0 +1,133 @@
+"""N processes give the weights that one gives, with dropout and synchronised batch norm."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.distribution.processes import needs_mpi, run_processes
+
+pytestmark = needs_mpi
+
+BEFORE = """
+import json, pathlib
+from trainkit.collectives.replica import GlobalRows
+
+L = tk.keras.layers
+mode, folder = sys.argv[1:]
+random = np.random.default_rng(0)
+
+def rows_of(total):  # uneven on purpose
+    cuts = [round(total * (rank / size) ** 1.2) for rank in range(size)] + [total]
+    return GlobalRows(cuts[rank], cuts[rank + 1] - cuts[rank], total)
+
+def write(values):
+    text = json.dumps([np.asarray(v).tolist() for v in values])
+    pathlib.Path(folder, f"{rank}.json").write_text(text)
+"""
+
+MODELS = """
+tk.random.set_seed(3)
+with strategy.scope():
+    if mode.startswith("cnn"):
+        inputs = random.normal(3, 2, size=(24, 6, 6, 2)).astype("float32")
+        model = tk.keras.Sequential([
+            tk.keras.Input((6, 6, 2)), L.Conv2D(4, 3, use_bias=False),
+            L.BatchNormalization(synchronized=True, momentum=0.9), L.ReLU(),
+            L.SpatialDropout2D(0.2), L.Flatten(), L.Dense(8, "relu"), L.Dropout(0.3),
+            L.BatchNormalization(synchronized=True), L.Dense(1),
+        ])
+    else:
+        inputs = random.normal(size=(24, 5, 3)).astype("float32")
+        model = tk.keras.Sequential([
+            tk.keras.Input((5, 3)), L.GaussianNoise(0.1),
+            L.LSTM(6, dropout=0.2, recurrent_dropout=0.1), L.Dropout(0.3), L.Dense(1),
+        ])
+    optimizer = tk.keras.optimizers.SGD(0.02, momentum=0.9)
+targets = random.normal(size=(24, 1)).astype("float32")
+
+def step(x, y):
+    with tk.GradientTape() as tape:
+        loss = tk.reduce_mean((model(x, training=True) - y) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+if mode.endswith("compiled"):
+    step = tk.function(step)
+for i in range(50):
+    total = 24 if i % 5 else 22
+    rows = rows_of(total)
+    part = slice(rows.start, rows.start + rows.size)
+    with strategy.replica(rows, averages=True):
+        loss = step(tk.constant(inputs[part]), tk.constant(targets[part]))
+write([w.numpy() for w in model.weights])
+"""
+
+
+def results(tmp_path, code, mode, sizes):
+    found = {}
+    for size in sizes:
+        folder = tmp_path / f"{mode}{size}"
+        folder.mkdir()
+        run_processes(size, BEFORE + code, (mode, folder))
+        ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
+        assert all(rank == ranks[0] for rank in ranks)  # to the bit
+        found[size] = [np.array(value) for value in ranks[0]]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["cnn-eager", "cnn-compiled", "lstm-eager", "lstm-compiled"])
+def test_weights_are_those_of_one_process(tmp_path, mode):
+    found = results(tmp_path, MODELS, mode, (1, 2, 4) if "compiled" in mode else (1, 3))
+    one = found.pop(1)
+    for weights in found.values():
+        for mine, other in zip(weights, one, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-4)
+
+
+MOMENTS = """
+x = random.normal(1000, 1, size=(13, 4, 3)).astype("float32")
+mask = random.random((13, 4)) < 0.7
+weight = tk.constant(random.normal(size=(13, 4, 3)).astype("float32"))
+rows = rows_of(13)
+part = slice(rows.start, rows.start + rows.size)
+if rank == 1 and size == 3:  # a replica without rows: its neighbour has them
+    rows, part = GlobalRows(part.start, 0, 13), slice(part.start, part.start)
+elif rank == 0 and size == 3:
+    cut = round(13 * (2 / 3) ** 1.2)
+    rows, part = GlobalRows(0, cut, 13), slice(0, cut)
+which = mode.split("-")[0]
+layer = L.BatchNormalization(
+    synchronized=True, momentum=0.5, renorm=which == "renorm", epsilon=1e-5
+)
+layer.build((None, 4, 3))
+variables = layer.trainable_variables
+
+def step(x, m, w):
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = layer(x, training=True, mask=m) if which == "masked" else layer(x, training=True)
+        loss = tk.reduce_sum(y * w + tk.sin(y))
+    return y, *tape.gradient(loss, [x, *variables])
+
+if mode.endswith("compiled"):
+    step = tk.function(step)
+with strategy.replica(rows):
+    for _ in range(2):
+        y, by_x, *rest = step(tk.constant(x[part]), tk.constant(mask[part]), weight[part])
+    context = tk.distribute.get_replica_context()
+    rest = [g.numpy() for g in context.all_reduce("SUM", rest)]
+whole = [strategy.gather(t, 0).numpy() for t in (y, by_x)]
+write([*whole, *rest, *(w.numpy() for w in layer.non_trainable_variables)])
+"""
+
+
+@pytest.mark.parametrize("which", ["plain", "masked", "renorm"])
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_synchronized_batch_norm_sees_the_global_batch(tmp_path, which, how):
+    found = results(tmp_path, MOMENTS, f"{which}-{how}", (1, 2, 3))
+    one = found.pop(1)
+    for values in found.values():
+        for mine, other in zip(values, one, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-3)
