@@ -125,6 +125,7 @@ ROWS = {
     "keep_where": lambda x: tk.maximum(x * 2.0, x[::-1]) + x,
     "layer": lambda x: ops.layer_normalization(x * 2.0, x[0], x[1]) + 1.0,
     "lstm": long_short_term,
+    "matmul": lambda x: tk.matmul(tk.reshape(x, (30, 10, 300)), tk.matmul(x, x * 0.1)),
     "max": lambda x: tk.reduce_max(x * x, 1) + tk.reduce_max(x, -1),
     "max_pool": lambda x: ops.max_pool(images_of(x), 2) + 1.0,
     "mean": lambda x: tk.reduce_mean(tk.reshape(x * x, (10, 9, 10, 100)), (1, 2)) * 2.0,

@@ -330,9 +330,10 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         kernel: Callable[..., Any] = primitive.kernel
         wanted = node.outputs[0].dtype.dtype
         return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
-    if primitive.facets.semantics is PRODUCT and _is_plain_product(inputs):
+    small = _is_too_small(node)
+    if primitive.facets.semantics is PRODUCT and small and _is_plain_product(inputs):
         return np.matmul
-    kernel = primitive.body if _is_too_small(node) else primitive.kernel
+    kernel = primitive.body if small else primitive.kernel
     return functools.partial(kernel, np, **node.settings)
 
 

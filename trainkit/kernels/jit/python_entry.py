@@ -226,15 +226,16 @@ class EntryText:
 
     def _array(self, thing: str, kind: Any) -> None:
         """Check an array, and give its parts as Numba takes them."""
-        if kind.layout != "C":
-            raise NotImplementedError(f"kernels take arrays in row-major order, not {kind}")
+        if kind.layout not in ("C", "A"):
+            raise NotImplementedError(f"kernels take arrays in any order or by rows, not {kind}")
         from numba.np.numpy_support import as_dtype
 
         dtype = as_dtype(kind.dtype)
         wanted = self._line(f"load ptr, ptr @{_ARRAY_TYPE}")
         self._same("ptr", self._load("ptr", thing, TYPE), wanted)
         self._same("i32", self._load("i32", thing, RANK), kind.ndim)
-        flags = _IN_ROWS | _ALIGNED | (_WRITEABLE if kind.mutable else 0)
+        flags = _ALIGNED | (_WRITEABLE if kind.mutable else 0)
+        flags |= _IN_ROWS if kind.layout == "C" else 0
         held = self._line(f"and i32 {self._load('i32', thing, FLAGS)}, {flags}")
         self._same("i32", held, flags)
         descr = self._load("ptr", thing, DESCR)

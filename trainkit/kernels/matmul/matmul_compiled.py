@@ -60,32 +60,72 @@ def product_tile(
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def codegen(context, builder, signature, arguments):
-        x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step, count = arguments[
-            3:
-        ]
         tile = Tile(builder, *sizes)
-        masks = tile.masks(count)
-        numbered = []
-        for q in map(tile.word, range(tile.rows)):
-            numbered.append(builder.select(builder.icmp_signed("<", q, last), q, last))
-        sums = []
-        for q in numbered:
-            sums += tile.masked_row(tile.plus(start, builder.mul(q, start_step)), masks)
-        apart = [builder.mul(q, x_step) for q in numbered]
-        loop = Loop(builder, depth, [x, w, *sums])
-        at, weight, *sums = loop.values
-        row = tile.masked_row(weight, masks)
-        numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
-        sums = tile.add_products(sums, numbers, row)
-        following = [tile.plus(at, x_next), tile.plus(weight, w_step)]
-        _, _, *sums = loop.close([*following, *sums])
-        for i, total in enumerate(sums):
-            row = builder.mul(numbered[i // tile.vectors], y_step)
-            place = tile.plus(y, row, i % tile.vectors * tile.width)
-            tile.masked_store(total, place, masks[i % tile.vectors])
+        _write_tile(tile, arguments[3:], tile.masks(arguments[-1]))
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def whole_product_tile(
+    typing,
+    rows,
+    vectors,
+    lanes,
+    x,
+    x_step,
+    x_next,
+    w,
+    w_step,
+    depth,
+    start,
+    start_step,
+    last,
+    y,
+    y_step,
+):
+    """As `product_tile`, where all columns of the tile are there: no masks take up registers."""
+    literals = rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 11)
+
+    def codegen(context, builder, signature, arguments):
+        _write_tile(Tile(builder, *sizes), arguments[3:], None)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _write_tile(tile, arguments, masks):
+    """Emit the code of a tile; `masks` say which columns there are, `None` for all."""
+    builder = tile.builder
+    x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
+
+    def row_at(at):
+        return tile.weights(at) if masks is None else tile.masked_row(at, masks)
+
+    numbered = []
+    for q in map(tile.word, range(tile.rows)):
+        numbered.append(builder.select(builder.icmp_signed("<", q, last), q, last))
+    sums = []
+    for q in numbered:
+        sums += row_at(tile.plus(start, builder.mul(q, start_step)))
+    apart = [builder.mul(q, x_step) for q in numbered]
+    loop = Loop(builder, depth, [x, w, *sums])
+    at, weight, *sums = loop.values
+    row = row_at(weight)
+    numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
+    sums = tile.add_products(sums, numbers, row)
+    following = [tile.plus(at, x_next), tile.plus(weight, w_step)]
+    _, _, *sums = loop.close([*following, *sums])
+    for i, total in enumerate(sums):
+        to = builder.mul(numbered[i // tile.vectors], y_step)
+        place = tile.plus(y, to, i % tile.vectors * tile.width)
+        if masks is None:
+            tile.store(total, place)
+        else:
+            tile.masked_store(total, place, masks[i % tile.vectors])
 
 
 @compiled(parallel=False)

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.eager import MOST_BY_DOT
-from trainkit.core.dispatch.facets import COMMON, PRODUCT
+from trainkit.core.dispatch.facets import COMMON, PRODUCT, Tuned
 from trainkit.core.dispatch.native import (
     A,
     B,
@@ -25,7 +25,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.kernels.matmul import matmul_gpu
+from trainkit.kernels.matmul import matmul_gpu, product_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import (
@@ -54,7 +54,13 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     return Spec(shapes.matmul_dims(a.shape, b.shape), product_dtype(a, b))
 
 
-@primitive(_matmul_rule, promotion=COMMON, semantics=PRODUCT, graph_name="MatMul")
+@primitive(
+    _matmul_rule,
+    promotion=COMMON,
+    semantics=PRODUCT,
+    graph_name="MatMul",
+    tuned=Tuned(product_tuned.last_axis_product, fewest=product_tuned.FEWEST),
+)
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Matrix product of the last two axes; the leading axes broadcast.
 
@@ -162,12 +168,18 @@ def _summed_like(g: Tensor, x: Tensor) -> Tensor:
     return result
 
 
+def tuned_product(a: Array, b: Array) -> Array:
+    """`product`, by the tuned kernel where that pays."""
+    found = product_tuned.product(a, b) if a.size >= product_tuned.FEWEST else None
+    return product(a, b) if found is None else found
+
+
 def _of_matrices_1(g: Array, y: Array, a: Array, b: Array) -> Any:
-    return product(g, b.T) if a.ndim == 2 == b.ndim else NotImplemented
+    return tuned_product(g, b.T) if a.ndim == 2 == b.ndim else NotImplemented
 
 
 def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
-    return product(a.T, g) if a.ndim == 2 == b.ndim else NotImplemented
+    return tuned_product(a.T, g) if a.ndim == 2 == b.ndim else NotImplemented
 
 
 _of_matrices_1.steps = [  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,13 +22,13 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.matmul import matmul_gpu
+from trainkit.kernels.matmul import matmul_gpu, product_tuned
 from trainkit.kernels.pooling import pool_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
 from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import ItemStack
-from trainkit.ops.linear_algebra.matmul import matmul, product
+from trainkit.ops.linear_algebra.matmul import matmul, product, tuned_product
 from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu, relu_gradient
@@ -113,7 +114,28 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
     return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
 
 
-@primitive(_dense_rule, name="dense", promotion=COMMON, semantics=CONTRACTION)
+def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
+    """The same by the tuned product, `None` where that does not pay."""
+    y = product_tuned.last_axis_product(x, kernel)
+    return None if y is None else _finished(np, y, bias, activation)
+
+
+def _finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | None) -> Array:
+    """A product with the bias added and rectified, in place."""
+    if bias is not None:
+        y += bias
+    if activation == "relu":
+        xp.maximum(y, 0, out=y)
+    return y
+
+
+@primitive(
+    _dense_rule,
+    name="dense",
+    promotion=COMMON,
+    semantics=CONTRACTION,
+    tuned=Tuned(_on_pool, fewest=product_tuned.FEWEST),
+)
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
 ) -> Array:
@@ -127,10 +149,7 @@ def _dense(
         if _is_short(xp, dtype):
             x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
         y = matmul_gpu.matmul(xp, _rows(x), kernel)
-    if bias is not None:
-        y += bias
-    if activation == "relu":
-        xp.maximum(y, 0, out=y)
+    y = _finished(xp, y, bias, activation)
     if x.ndim != 2:
         y = y.reshape(*x.shape[:-1], kernel.shape[1])
     return y if y.dtype == dtype else y.astype(dtype)
@@ -153,9 +172,10 @@ def _sent_back(
     given: tuple[Array, ...],
     activation: str | None,
     wanted: tuple[bool, ...],
+    multiplied: Callable[[Array, Array], Array],
     summed: Callable[[Array], Array],
 ) -> Any:
-    """The gradients by a function that sums columns."""
+    """The gradients by functions that multiply matrices and sum columns."""
     g, y, x, kernel = given
     dtype = g.dtype
     if _is_short(xp, dtype):
@@ -165,19 +185,23 @@ def _sent_back(
     flat = _rows(g)
     result = []
     if wanted[0]:
-        by_x = matmul_gpu.matmul(xp, flat, kernel.T)
+        by_x = multiplied(flat, kernel.T)
         result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
     if wanted[1]:
-        result.append(matmul_gpu.matmul(xp, _rows(x).T, flat))
+        result.append(multiplied(_rows(x).T, flat))
     if wanted[2]:
         result.append(summed(flat))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
 
-def _by_blas(
+def _by_blas(flat: Array) -> Array:
+    return leading_sum(flat, 1) if flat.size >= FEWEST else _summed(flat)
+
+
+def _gradient_on_pool(
     g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
 ) -> Any:
-    return _sent_back(np, (g, y, x, kernel), activation, wanted, lambda flat: leading_sum(flat, 1))
+    return _sent_back(np, (g, y, x, kernel), activation, wanted, tuned_product, _by_blas)
 
 
 @primitive(
@@ -185,7 +209,7 @@ def _by_blas(
     name="dense_gradient",
     semantics=CONTRACTION,
     export=GRADIENT_STEP,
-    tuned=Tuned(_by_blas, fewest=FEWEST),
+    tuned=Tuned(_gradient_on_pool, fewest=product_tuned.FEWEST),
 )
 def dense_gradient(
     xp: ArrayModule,
@@ -198,7 +222,8 @@ def dense_gradient(
     wanted: tuple[bool, ...],
 ) -> Any:
     """What `dense` sends back to those of input, kernel and bias that are wanted."""
-    return _sent_back(xp, (g, y, x, kernel), activation, wanted, _summed)
+    multiplied = functools.partial(matmul_gpu.matmul, xp)
+    return _sent_back(xp, (g, y, x, kernel), activation, wanted, multiplied, _summed)
 
 
 def _joint(
@@ -261,8 +286,8 @@ def _joint_on_arrays(
     if activation == "relu":
         g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
     return (
-        product(g, kernel.T) if needed[0] else None,
-        product(x.T, g) if needed[1] else None,
+        tuned_product(g, kernel.T) if needed[0] else None,
+        tuned_product(x.T, g) if needed[1] else None,
         leading_sum(g, 1) if needed[2] else None,
     )
 

@@ -1,0 +1,150 @@
+"""Products of float32 in blocks, against sums of float64."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.core.errors import ShapeError
+from trainkit.kernels.matmul import product_tuned
+from trainkit.kernels.threads import thread_pool
+from trainkit.ops.linear_algebra.matmul import tuned_product
+from trainkit.ops.neural.dense import dense
+
+SIZES = [
+    (128, 64, 48),
+    (33, 600, 130),
+    (5, 2000, 64),
+    (700, 30, 60),
+    (257, 1030, 200),
+    (2000, 64, 10),
+]
+
+
+def of_layout(rng, rows, columns, layout):
+    """A matrix that lies by rows, by columns, or is a part of another."""
+    if layout == "part":
+        return rng.normal(size=(rows + 3, columns + 5)).astype("float32")[2:-1, 4:-1]
+    made = rng.normal(size=(rows, columns) if layout == "rows" else (columns, rows))
+    return made.astype("float32") if layout == "rows" else made.astype("float32").T
+
+
+def assert_is_product(found, x, w):
+    """Within what the order of additions may change."""
+    exact = x.astype("float64") @ w.astype("float64")
+    bound = np.abs(x).astype("float64") @ np.abs(w).astype("float64")
+    assert found.dtype == np.float32
+    assert found.shape == exact.shape
+    assert (np.abs(found - exact) <= bound * x.shape[1] * 2.0**-24).all()
+
+
+@pytest.mark.parametrize("second", ["rows", "columns", "part"])
+@pytest.mark.parametrize("first", ["rows", "columns", "part"])
+@pytest.mark.parametrize("size", SIZES)
+def test_products_of_all_layouts(eager, rng, size, first, second):
+    rows, depth, columns = size
+    x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
+    found = product_tuned.product(x, w)
+    assert_is_product(found, x, w)
+    np.testing.assert_array_equal(tk.matmul(x, w), found)
+    np.testing.assert_array_equal(tuned_product(x, w), found)
+
+
+def test_rows_that_are_turned_round_repeated_or_read_only(eager, rng):
+    x = rng.normal(size=(256, 64)).astype("float32")
+    w = rng.normal(size=(64, 64)).astype("float32")
+    w.flags.writeable = False
+    for given in (x[::-1], x[:, ::-1], x[::-1, ::2].repeat(2, 1), np.broadcast_to(x[:1], x.shape)):
+        inner = np.broadcast_to(w[:1], w.shape) if given is x else w
+        assert_is_product(product_tuned.product(given, inner), given, inner)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_the_bits_do_not_depend_on_the_blocks(eager, rng, monkeypatch, layout):
+    x, w = of_layout(rng, 300, 1100, "rows"), of_layout(rng, 1100, 250, layout)
+    whole = product_tuned.product(x, w)
+    tall, vectors, lanes = product_tuned.tiling(4)
+    for down, beside in [(1, 1), (tall, vectors * lanes), (10 * tall, 2 * vectors * lanes)]:
+        height, width = (300, 250) if down == 1 else (down, beside)
+        blocks = -(-300 // height) * -(-250 // width)
+        cut = height, width, blocks
+        monkeypatch.setattr(product_tuned, "_blocks", lambda *_, cut=cut: cut)
+        np.testing.assert_array_equal(product_tuned.product(x, w), whole)
+
+
+def test_the_bits_do_not_depend_on_who_helps(eager, rng, monkeypatch):
+    x, w = of_layout(rng, 400, 300, "rows"), of_layout(rng, 300, 256, "rows")
+    together = product_tuned.product(x, w)
+    monkeypatch.setattr(product_tuned, "thread_pool", lambda: None)
+    np.testing.assert_array_equal(product_tuned.product(x, w), together)
+    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, True)[2] > 1
+
+
+def test_nan_and_inf_stay_in_their_rows_and_columns(eager, rng):
+    x, w = of_layout(rng, 64, 200, "rows"), of_layout(rng, 200, 120, "columns")
+    x[7, 3], x[60, 199], w[50, 119] = np.nan, np.inf, -np.inf
+    found = product_tuned.product(x, w)
+    with np.errstate(invalid="ignore"):
+        expected = x @ w
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
+    assert np.isfinite(found[8, :119]).all()
+
+
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [
+        ((64, 64), (64, 64)),  # OpenBLAS takes one thread for it
+        ((5000, 64), (64, 7)),  # most of a vector would be empty
+        ((1 << 19,), (1 << 19, 1)),
+        ((100, 100), (101, 100)),
+        ((0, 1000), (1000, 1000)),
+    ],
+)
+def test_what_is_left_to_blas(eager, x, w):
+    assert product_tuned.product(np.ones(x, "float32"), np.ones(w, "float32")) is None
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", ">f4"])
+def test_other_dtypes_are_left_to_blas(eager, dtype):
+    x = np.ones((200, 200), dtype)
+    assert product_tuned.product(x, np.ones((200, 200), "float32")) is None
+    assert product_tuned.product(np.ones((200, 200), "float32"), x) is None
+
+
+def test_sizes_that_differ_are_refused_as_ever(eager):
+    with pytest.raises(ShapeError, match="300"):
+        tk.matmul(np.ones((300, 300), "float32"), np.ones((301, 300), "float32"))
+
+
+@pytest.mark.parametrize("shape", [(96, 200), (4, 24, 200)])
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_dense_layers(kernels, rng, shape, activation):
+    x = rng.normal(size=shape).astype("float32")
+    w, bias = rng.normal(size=(200, 120)).astype("float32"), np.ones(120, "float32")
+
+    def both():
+        given, weights = tk.constant(x), tk.Variable(w)
+        with tk.GradientTape() as tape:
+            tape.watch(given)
+            y = dense(given, weights, bias, activation)
+        return [y, *tape.gradient(y, [given, weights])]
+
+    kernels("off")
+    plain = both()
+    kernels("eager")
+    for found, expected in zip(both(), plain, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert product_tuned.PRODUCT.find((), 0.0) is not None
+
+
+def test_many_sizes(eager, rng):
+    for _ in range(60):
+        rows, depth, columns = (int(2.0 ** rng.uniform(3, 9)) for _ in range(3))
+        first, second = rng.choice(["rows", "columns", "part"], 2)
+        x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
+        found = product_tuned.product(x, w)
+        if found is not None:
+            assert_is_product(found, x, w)
+        height, width, blocks = product_tuned._blocks(rows, depth, columns, second != "columns")
+        assert blocks <= 2 * product_tuned._MOST_BLOCKS
+        assert not blocks or -(-rows // height) * -(-columns // width) == blocks

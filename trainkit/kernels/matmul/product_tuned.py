@@ -1,0 +1,92 @@
+"""Products of matrices of float32 on the thread pool, in blocks.
+
+OpenBLAS gives each of its threads a fixed share, and these wait for one another in a busy loop: on
+a machine that others use too, all stand still until the last one has got a core again, so a product
+of 40 microseconds took ten milliseconds beside eight busy processes. Here whoever has a core takes
+the next block, and what nobody helps with is done by the caller. On a quiet machine it takes 0.5 to
+1 of OpenBLAS's time (register tiles read weights where they lie, so little is copied).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.jit.kernel_family import Family
+from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.threads.thread_pool import thread_pool
+
+Array = Any
+
+PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
+
+FEWEST = 2048
+"""Elements of the first matrix from which on the kernel is asked."""
+_LEAST_WORK = 1 << 18
+"""Multiplications up to which OpenBLAS uses one thread, and is left alone."""
+_BLOCK = 1_500_000
+"""Multiplications that are worth a thread's while: some 20 microseconds."""
+_MOST_BLOCKS = 32
+_LOW, _HIGH = 64, 256
+"""Rows of a block where weights fit into a core's cache as they are, and where they are copied."""
+_CACHED = 1 << 17
+_NARROWEST = 8
+"""With fewer columns most of a vector is multiplied in vain."""
+_SECONDS = 1e-11
+"""What OpenBLAS takes for a multiplication."""
+
+_F32 = np.dtype(np.float32)
+
+
+def product(x: Array, w: Array) -> Array | None:
+    """`np.matmul(x, w)` of two matrices, or `None` where that is to do it."""
+    if x.dtype is not _F32 or w.dtype is not _F32 or x.ndim != 2 or w.ndim != 2:
+        return None
+    rows, depth = x.shape
+    columns = w.shape[1]
+    work = rows * depth * columns
+    if work <= _LEAST_WORK or columns < _NARROWEST or depth != w.shape[0]:
+        return None
+    across = w.strides[1] == 4
+    if not across and w.strides[0] != 4:
+        return None
+    run = PRODUCT.find((), _SECONDS * work)
+    if run is None:
+        return None
+    height, width, blocks = _blocks(rows, depth, columns, across)
+    pool = 0
+    if blocks > 1:
+        helpers = thread_pool()
+        pool = helpers.run_address if helpers else 0
+    result = np.empty((rows, columns), np.float32)
+    run(pool, blocks, x, w, result, height, width)
+    return result
+
+
+def last_axis_product(x: Array, w: Array) -> Array | None:
+    """The same for the last axis of an array with any number of axes."""
+    if x.ndim == 2 or w.ndim != 2 or x.ndim < 2 or not x.flags.c_contiguous:
+        return product(x, w)
+    found = product(x.reshape(-1, x.shape[-1]), w)
+    return None if found is None else found.reshape(*x.shape[:-1], w.shape[1])
+
+
+@lru_cache(maxsize=4096)
+def _blocks(rows: int, depth: int, columns: int, across: bool) -> tuple[int, int, int]:
+    """Height and width of blocks, and their number.
+
+    It depends on the sizes alone, so any machine divides the work in the same way.
+    """
+    tall, vectors, lanes = tiling(4)
+    tile = vectors * lanes
+    tiles = -(-columns // tile)
+    wanted = max(1, min(_MOST_BLOCKS, rows * depth * columns // _BLOCK))
+    least = _LOW if across and depth * columns <= _CACHED else _HIGH
+    down = min(wanted, max(1, rows // least))
+    beside = min(tiles, -(-wanted // down))
+    down = max(down, min(-(-wanted // beside), max(1, rows // 16)))
+    height = tall * -(-rows // (tall * down))
+    width = tile * -(-tiles // beside)
+    return height, width, -(-rows // height) * -(-columns // width)
