@@ -37,6 +37,16 @@ class _Order:
 
 
 @contextlib.contextmanager
+def forward():
+    """The first block and the first thread come first, as they do without this."""
+    before, _Order.backward = _Order.backward, False
+    try:
+        yield
+    finally:
+        _Order.backward = before
+
+
+@contextlib.contextmanager
 def backward():
     """The last block and the last thread come first."""
     before, _Order.backward = _Order.backward, True

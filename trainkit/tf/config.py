@@ -56,11 +56,16 @@ def _enable_op_determinism() -> None:
     many times longer as there are cores (docs/determinism.md has numbers). Compiled kernels
     keep all threads.
 
+    On a GPU the rows that gradients of `Embedding`, `take`, `gather_nd`, indexing and segment sums
+    add up come in a fixed order: that of the CPU, with its bits. Without it more than 1,024 rows
+    are added atomically, in whatever order the threads come. The price is a sort of the positions.
+
     Set a seed too, by `tk.random.set_seed`. Another processor, or another version of NumPy, may
     still give other bits. It can't be undone.
 
     Raises:
-        UnimplementedError: NumPy brings a BLAS whose threads can't be set.
+        UnimplementedError: NumPy brings a BLAS whose threads can't be set. Operations on a GPU
+            raise it later, where no kernel can be compiled that adds in order.
     """
     pools.determine()
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.cuda.constants import on_device
 
 Array = Any
 
@@ -71,6 +72,12 @@ def max_pool_pick(xp: Any, w: Windows, values: Array, x: Array, y: Array) -> Arr
 
 def _counts(xp: Any, w: Windows, dtype: Any) -> Array:
     """How many positions of each window lie inside the array, (out..., 1)."""
+    dtype = np.dtype(dtype)
+    key = ("pool counts", w.sizes, w.window, w.strides, w.dilation, w.pads, w.out, dtype)
+    return on_device(xp, key, lambda: _counted(w).astype(dtype))
+
+
+def _counted(w: Windows) -> Any:
     count = np.ones((*w.out, 1), np.float64)
     for axis, (n, k, s, d, (before, _)) in enumerate(
         zip(w.sizes, w.window, w.strides, w.dilation, w.pads, strict=True)
@@ -78,7 +85,7 @@ def _counts(xp: Any, w: Windows, dtype: Any) -> Array:
         at = np.arange(w.out[axis])[:, None] * s - before + np.arange(k) * d
         inside = ((at >= 0) & (at < n)).sum(axis=1)
         count *= inside.reshape(-1, *(1,) * (count.ndim - 1 - axis))
-    return xp.asarray(count.astype(dtype))
+    return count
 
 
 def average_pool(xp: Any, w: Windows, x: Array) -> Array:

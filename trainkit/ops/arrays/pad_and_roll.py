@@ -20,6 +20,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.text_arrays import OBJECTS, as_bytes
+from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
@@ -217,6 +218,15 @@ def _inside(dims: Any, pad_width: Any) -> Any:
     return tuple(slice(a, a + n) for n, (a, _) in zip(dims, pad_width, strict=True))
 
 
+def _source_on(xp: ArrayModule, n: int, width: tuple[int, int], mode: str) -> Array:
+    """Where each element of a padded axis came from."""
+
+    def made() -> Any:
+        return np.pad(np.arange(n), width, mode)  # type: ignore[call-overload]
+
+    return on_device(xp, ("pad source", n, tuple(width), mode), made)
+
+
 def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:
     left = (None if n is None else n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True))
     return Spec(left, g.dtype)
@@ -231,9 +241,9 @@ def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
     for axis, (n, width) in enumerate(zip(dims, pad_width, strict=True)):
         if width == (0, 0):
             continue
-        source = np.pad(np.arange(n), width, mode)  # type: ignore[call-overload]
+        source = _source_on(xp, n, width, mode)
         out = xp.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
-        scatter_at(xp, "add", out, (slice(None),) * axis + (xp.asarray(source),), g)
+        scatter_at(xp, "add", out, (slice(None),) * axis + (source,), g)
         g = out
     return g
 

@@ -20,6 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
+from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import (
     as_tensor,
@@ -180,7 +181,18 @@ def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     place = shapes.canonical_axis(axis, x.ndim, "repeat")
     n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
     shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
+    if (
+        isinstance(repeats, tuple) and xp is not np
+    ):  # whose own function sends the numbers each time
+        return xp.take(x, _owner_on(xp, repeats), place)
     return xp.repeat(x, repeats, axis)
+
+
+def _owner_on(xp: ArrayModule, repeats: tuple[int, ...]) -> Array:
+    """Of which element each place along the axis is a copy."""
+    return on_device(
+        xp, ("repeat owner", repeats), lambda: np.repeat(np.arange(len(repeats)), repeats)
+    )
 
 
 def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
@@ -201,8 +213,8 @@ def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
         folded = (*g.shape[:place], g.shape[place] // repeats, repeats, *g.shape[place + 1 :])
         return g.reshape(folded).sum(axis=place + 1, dtype=g.dtype)
     out = xp.zeros((*g.shape[:place], len(repeats), *g.shape[place + 1 :]), g.dtype)
-    owner = np.repeat(np.arange(len(repeats)), repeats)
-    scatter_at(xp, "add", out, (slice(None),) * place + (xp.asarray(owner),), g)
+    owner = _owner_on(xp, repeats)
+    scatter_at(xp, "add", out, (slice(None),) * place + (owner,), g)
     return out
 
 

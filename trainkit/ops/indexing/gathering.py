@@ -7,6 +7,7 @@ gradient, as in TensorFlow.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast
@@ -102,6 +104,9 @@ def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = 
 
 def take_on_gpu(xp: ArrayModule, x: Array, indices: Array, axis: int, wrap: bool) -> Array:
     """Slices picked by position, zeros for a position outside: a GPU is not waited for."""
+    found = rows_gpu.picked(xp, x, indices, axis, wrap)
+    if found is not None:
+        return found
     n = x.shape[axis]
     safe = xp.clip(xp.where(indices < 0, indices + n, indices) if wrap else indices, 0, n - 1)
     picked = xp.take(x, safe, axis)
@@ -139,6 +144,8 @@ def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array, wrap: bool
     """
     n, d = out.shape
     if xp is not np:
+        if rows_gpu.add_rows(xp, out, rows, values, wrap):
+            return
         inside = (rows >= (-n if wrap else 0)) & (rows < n)
         scatter_at(xp, "add", out, xp.where(inside, rows, 0), xp.where(inside[:, None], values, 0))
         return
@@ -314,8 +321,7 @@ def rows_as_index(xp: ArrayModule, x: Array, indices: Array, op: str) -> Any:
     """
     depth = depth_of(x, indices, op)
     indices = _whole(xp, xp.asarray(indices), op)
-    sizes = xp.asarray(x.shape[:depth], dtype=np.int64)
-    wrong = (indices < -sizes) | (indices >= sizes)
+    wrong = _outside(xp, indices, x.shape[:depth])
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(_plain(wrong.any(axis=-1)))[0])
         row = _plain(indices)[place].tolist()
@@ -324,6 +330,17 @@ def rows_as_index(xp: ArrayModule, x: Array, indices: Array, op: str) -> Any:
             f"{op}: indices[{at}] = {row} does not index into shape {list(x.shape)}"
         )
     return tuple(indices[..., i] for i in range(depth))
+
+
+def _outside(xp: ArrayModule, indices: Array, sizes: tuple[int, ...]) -> Array:
+    """Which of the positions (..., k) point outside of axes of these sizes."""
+    if xp is np:
+        ends = np.asarray(sizes, np.int64)
+        return (indices < -ends) | (indices >= ends)
+    wrong = xp.zeros(indices.shape, bool)  # the sizes are not sent: they travel with the launches
+    for i, n in enumerate(sizes):
+        wrong[..., i] = (indices[..., i] < -n) | (indices[..., i] >= n)
+    return wrong
 
 
 def _whole(xp: ArrayModule, indices: Array, op: str) -> Array:
@@ -350,15 +367,30 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     """The slices of `x` at the rows of `indices`.
 
     Shapes: `x` (n1, ..., nk, ...) and `indices` (..., k) of integers give (..., the rest of `x`).
-    Raises `InvalidArgumentError` when a row points outside of `x`, `ShapeError` when rows are
-    longer than the rank of `x`.
+    Raises `InvalidArgumentError` when a row points outside of `x` (a GPU gives 0), `ShapeError`
+    when rows are longer than the rank of `x`.
 
     Example:
         >>> tk.ops.gather_nd([[1, 2], [3, 4]], [[0, 1]]).numpy()
         array([2], dtype=int32)
     """
+    if xp is not np:
+        found = _gathered_on_gpu(xp, x, indices)
+        if found is not None:
+            return found
     where = rows_as_index(xp, x, indices, "gather_nd")
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
+
+
+def _gathered_on_gpu(xp: ArrayModule, x: Array, indices: Array) -> Array | None:
+    depth = depth_of(x, indices, "gather_nd")
+    if not depth:
+        return None
+    flat = rows_gpu.flat_positions(xp, _whole(xp, indices, "gather_nd"), x.shape[:depth])
+    if flat is None:
+        return None
+    lead, rest = math.prod(x.shape[:depth]), x.shape[depth:]
+    return rows_gpu.picked(xp, x.reshape((lead, *rest)), flat, 0, wrap=False)
 
 
 @primitive(
@@ -370,24 +402,39 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = xp.zeros(x.shape, g.dtype)
-    add_at(xp, out, rows_as_index(xp, x, indices, "gather_nd"), g)
+    add_at(xp, out, indices, g, "gather_nd")
     return out
 
 
-def add_at(xp: ArrayModule, out: Array, where: Any, values: Array) -> None:
-    """Add `values` to `out` in place at the index arrays `where`; equal positions add up."""
-    depth = len(where)
+def add_at(xp: ArrayModule, out: Array, indices: Array, values: Array, op: str) -> None:
+    """Add `values` to `out` in place at the rows of `indices`; equal rows add up.
+
+    Raises:
+        InvalidArgumentError: a row points outside; on a GPU such a row is left out.
+    """
+    depth = depth_of(out, indices, op)
     if not depth:
         out += values.reshape((-1, *out.shape)).sum(axis=0)
         return
     lead = out.shape[:depth]
-    n = int(np.prod(lead))
-    flat = xp.zeros(where[0].shape, np.int64)
-    for size, position in zip(lead, where, strict=True):
-        flat = flat * size + xp.where(position < 0, position + size, position)
-    values = xp.broadcast_to(values, (*where[0].shape, *out.shape[depth:]))
+    flat = _flat_positions(xp, out, indices, op)
+    values = xp.broadcast_to(values, (*flat.shape, *out.shape[depth:]))
     if out.size and values.size:
-        add_rows(xp, out.reshape(n, -1), flat.reshape(-1), values.reshape((flat.size, -1)))
+        rows = values.reshape((flat.size, -1))
+        add_rows(xp, out.reshape(math.prod(lead), -1), flat.reshape(-1), rows, wrap=False)
+
+
+def _flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
+    """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
+    if xp is not np:
+        found = rows_gpu.flat_positions(xp, _whole(xp, indices, op), x.shape[: indices.shape[-1]])
+        if found is not None:
+            return found
+    where = rows_as_index(xp, x, indices, op)
+    flat = xp.zeros(where[0].shape, np.int64)
+    for size, position in zip(x.shape, where, strict=False):
+        flat = flat * size + xp.where(position < 0, position + size, position)
+    return flat
 
 
 gather_nd.gradients(lambda g, y, x, indices: gather_nd_sum(g, indices, x), None)

@@ -65,12 +65,12 @@ def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) ->
     """`x` with `updates` added at the rows of `indices`; equal rows add up.
 
     Shapes: `x` (n1, ..., nk, ...), `indices` (..., k) of integers, `updates` (..., the rest of
-    `x`). Raises `InvalidArgumentError` when a row points outside of `x`, `ShapeError` when shapes
-    don't fit.
+    `x`). Raises `InvalidArgumentError` when a row points outside of `x` (a GPU leaves it out),
+    `ShapeError` when shapes don't fit.
     """
     _check(x, indices, updates)
     out = xp.array(x, order="C")
-    add_at(xp, out, rows_as_index(xp, x, indices, "scatter_nd_add"), updates)
+    add_at(xp, out, indices, updates, "scatter_nd_add")
     return out
 
 

@@ -15,6 +15,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import (
     ItemStack,
@@ -83,6 +84,9 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
     rows = g.reshape(flat.shape[0], math.prod(table.shape[1:]))
     if xp is not np:  # what has no row of its own goes to a row more, which is left out
         count = table.shape[0]
+        result = xp.zeros((count, rows.shape[1]), g.dtype)
+        if rows_gpu.add_rows(xp, result, flat, rows, wrap=False):
+            return result.reshape(table.shape)
         result = xp.zeros((count + 1, rows.shape[1]), g.dtype)
         scatter_at(xp, "add", result, xp.where((flat >= 0) & (flat < count), flat, count), rows)
         return result[:count].reshape(table.shape)

@@ -18,6 +18,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.shaping import filled
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.philox import unit_floats, whole
@@ -117,7 +118,7 @@ _LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(20)])
 
 def _log_factorial(xp: ArrayModule, k: Array) -> Array:
     """log(k!), by a table below 20 and by Stirling's series from there (error below 1e-10)."""
-    table = xp.asarray(_LOG_FACTORIALS)
+    table = on_device(xp, "log factorials", lambda: _LOG_FACTORIALS)
     large = xp.maximum(k, 19.0)
     series = (large + 0.5) * xp.log(large) - large + 0.5 * math.log(2 * math.pi)
     series = series + 1 / (12 * large) - 1 / (360 * large**3)

@@ -22,6 +22,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor
@@ -100,6 +101,11 @@ def _half_weights(n: int, middle: float, dtype: Any) -> Any:
     return weights
 
 
+def _weights_on(xp: ArrayModule, n: int, middle: float, dtype: Any) -> Array:
+    key = ("half weights", n, middle, np.dtype(dtype))
+    return on_device(xp, key, lambda: _half_weights(n, middle, dtype))
+
+
 @primitive(_rfft_rule, name="rfft", semantics=LAST_AXES, export=NOT_YET)
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
@@ -129,7 +135,7 @@ def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]
-    weights = xp.asarray(_half_weights(n, 0.5, g.real.dtype))
+    weights = _weights_on(xp, n, 0.5, g.real.dtype)
     return xp.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype)
 
 
@@ -140,7 +146,7 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
 )
 def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""
-    weights = xp.asarray(_half_weights(g.shape[-1], 2.0, g.dtype))
+    weights = _weights_on(xp, g.shape[-1], 2.0, g.dtype)
     found = xp.fft.rfft(g, norm="forward") * weights
     return found.astype(np.result_type(g.dtype, np.complex64))
 

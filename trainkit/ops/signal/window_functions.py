@@ -16,6 +16,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.ranges import arange, linspace
@@ -346,9 +347,9 @@ def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
     """Each element on the last axis, of size 1, raised to each of the exponents."""
     if x.dtype.kind == "b":
         x = x.astype(np.int32)
-    return xp.power(x, xp.asarray(exponents, x.dtype if x.dtype.kind in "iu" else np.int32)).astype(
-        x.dtype
-    )
+    kind = x.dtype if x.dtype.kind in "iu" else np.dtype(np.int32)
+    powers = on_device(xp, ("vander", exponents, kind), lambda: np.asarray(exponents, kind))
+    return xp.power(x, powers).astype(x.dtype)
 
 
 def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:

@@ -1,0 +1,1 @@
+"""Picking rows by position on a GPU, and adding rows up by position."""
