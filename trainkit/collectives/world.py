@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 from trainkit.collectives.launcher import launched
 from trainkit.collectives.process_group import ProcessGroup
+from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
 
 
@@ -20,6 +22,10 @@ def world() -> ProcessGroup:
     launch = launched()
     if launch is None:
         return ProcessGroup()
+    if launch.local_size > (quota() or os.cpu_count() or 1):
+        # MPICH waits in a loop, and others get their turn a hundredth of a second later. With this
+        # it lets them run: sums of four processes on two cores are ten times as fast.
+        os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
     try:
         from trainkit.collectives.mpi_group import MPIGroup
     except ImportError as error:
