@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from types import ModuleType
@@ -58,7 +60,10 @@ CPU = Device("CPU", 0)
 
 @lru_cache(maxsize=1)
 def _cupy() -> ModuleType | None:
-    """CuPy when it is installed and a GPU answers, else `None`."""
+    """CuPy when it is installed and a GPU answers, else `None`.
+
+    A warning says once why CuPy does not work, unless there is no GPU that it could work on.
+    """
     if importlib.util.find_spec("cupy") is None:
         return None
     try:
@@ -67,10 +72,30 @@ def _cupy() -> ModuleType | None:
         if cupy.cuda.runtime.getDeviceCount() < 1:
             return None
         cupy.zeros(1)
-    except Exception:  # a broken driver raises many kinds; the machine then has no usable GPU
+    except Exception as error:  # a broken driver or installation raises many kinds
+        if not _says_no_gpu(error):
+            first = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"CuPy is installed but does not work ({type(error).__name__}: {first}), so all "
+                "runs on the CPU. `python -m trainkit doctor` looks closer; CUDA_VISIBLE_DEVICES="
+                "'' keeps to the CPU without this warning.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return None
     XP_OF[cupy.ndarray] = cupy
     return cupy  # type: ignore[no-any-return, unused-ignore]
+
+
+_NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaError_t; the second also where there is no driver at all
+
+
+def _says_no_gpu(error: Exception) -> bool:
+    """Whether CUDA's error means that the machine has no GPU, or shows none to this process."""
+    status = getattr(error, "status", None)
+    if status != _OLD_DRIVER:
+        return status == _NO_DEVICE
+    return sys.modules["cupy"].cuda.runtime.driverGetVersion() == 0
 
 
 class _ModuleOf(dict[type, Any]):

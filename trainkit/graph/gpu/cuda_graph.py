@@ -21,6 +21,7 @@ import numpy as np
 from trainkit.core.devices import XP_OF
 from trainkit.core.tensor import wrap
 from trainkit.graph.gpu.donation import writing_in_place
+from trainkit.graph.gpu.host_numbers import HostNumbers
 from trainkit.graph.gpu.placement import node_text
 from trainkit.graph.runtime.program import Program
 from trainkit.kernels.cudnn import deferred
@@ -160,11 +161,11 @@ class Capture:
         deferred.prepare(xp)
         with xp.cuda.using_allocator(self._pool.malloc):
             self._inputs = [xp.empty(array.shape, array.dtype) for array in arrays]
-            self._numbers = [xp.empty((), np.asarray(x).dtype) for x in numbers]
+            self._numbers = HostNumbers(xp, numbers)
             inputs = iter(self._inputs)
             read = [next(inputs) if v is None else self._homes[id(v)].array() for v in variables]
             self._graph, self._results = self._captured(
-                program, variables, [*read, *self._numbers], assigned, results
+                program, variables, [*read, *self._numbers.arrays], assigned, results
             )
 
     def _check_device(self, arrays: list[Any]) -> None:
@@ -235,8 +236,7 @@ class Capture:
             home.check()
         for buffer, array in zip(self._inputs, arrays, strict=True):
             buffer[...] = array
-        for buffer, number in zip(self._numbers, numbers, strict=True):
-            buffer.fill(np.asarray(number)[()])
+        self._numbers.send(numbers)
         self._graph.launch()
         return [y.copy() for y in self._results]
 
