@@ -13,7 +13,8 @@ from tests import stand_in
 from tests.stand_in import cuda_on_cpu
 from tests.stand_in.kernels import RawKernel
 from trainkit.core import devices, rng
-from trainkit.kernels.random import philox_cuda, random_gpu, truncated_cuda
+from trainkit.kernels.random import dropped_cuda, philox_cuda, random_gpu, truncated_cuda
+from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.sampling import philox
 
 pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
@@ -25,6 +26,7 @@ KERNELS = [
     philox_cuda.words,
     philox_cuda.seeded,
     truncated_cuda.summed_counts,
+    *((lambda d=d: dropped_cuda.dropped(d)) for d in FLOATS),
     *(
         (lambda f=f, w=w: f(w))
         for f in (philox_cuda.mask, philox_cuda.integers)
@@ -126,6 +128,29 @@ def test_draws_again_come_in_the_order_of_the_cpu(count, dtype):
 
 
 @pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(0, 3), (7,), (130, 130)])
+def test_the_product_of_dropout_has_the_bits_of_the_cpu(rng, shape, dtype):
+    x = rng.normal(size=shape).astype(getattr(ml_dtypes, dtype, dtype))
+    x.reshape(-1)[:3] = np.array([np.nan, np.inf, -0.0])[: x.size]
+    kept = rng.normal(size=shape) > 0
+
+    def both(x, kept):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = dropped(x, kept, scale=1 / 0.7)
+        return y, tape.gradient(y, x)
+
+    found = []
+    for name in ("/cpu:0", "/gpu:0"):
+        with tk.device(name):
+            found.append([y.numpy() for y in both(tk.constant(x), tk.constant(kept))])
+    for here, there in zip(*found, strict=True):
+        assert there.dtype == here.dtype
+        np.testing.assert_array_equal(there.astype(np.float64), here.astype(np.float64))
+
+
+@pytest.mark.usefixtures("any_gpu")
 @pytest.mark.parametrize("seed", [(1, 2), (-1, 2**31 - 1), (0, -7)])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_a_stateless_seed_names_the_same_stream(seed, dtype):
@@ -144,7 +169,7 @@ def test_a_stateless_seed_names_the_same_stream(seed, dtype):
         (lambda source: source.uniform((100,), 0, 9, dtype="int32"), 1),
         (lambda source: tk.keras.random.uniform((100,), dtype="bfloat16", seed=source), 1),
         (lambda source: source.normal((100,), dtype="float16"), 1),
-        (lambda source: tk.keras.random.dropout(tk.ones((100,)), 0.5, seed=source), 1),
+        (lambda source: tk.keras.random.dropout(tk.ones((100,)), 0.5, seed=source), 2),
         (lambda source: source.truncated_normal((100,)), 5),
         (lambda source: tk.random.stateless_uniform((100,), source.seed), 2),
     ],

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import rng
 from trainkit.kernels.cuda.raw_kernel import RawKernel, blocks_for
-from trainkit.kernels.random import philox_cuda, truncated_cuda
+from trainkit.kernels.random import dropped_cuda, philox_cuda, truncated_cuda
 
 Array = Any
 Drawn = tuple[Array, Array]
@@ -141,3 +141,18 @@ def truncated_normal(xp: Any, state: Array, count: int, dtype: np.dtype[Any]) ->
     listed(chunks, (out, counts, places, size))
     again(1, (out, places, counts, number, new), threads=truncated_cuda.SOLE_THREADS)
     return out, new
+
+
+def dropped(xp: Any, x: Array, kept: Array, *, scale: float) -> Array | None:
+    """`x` times `scale` where `kept`, else times 0; `None` for a mask that broadcasts."""
+    if x.shape != kept.shape or x.dtype.name not in dropped_cuda.DTYPES or kept.dtype != bool:
+        return None
+    kernel = dropped_cuda.dropped(x.dtype.name)
+    if not (_serves(xp, kernel, x) and _serves(xp, kernel, kept)):
+        return None
+    out = xp.empty(x.shape, x.dtype)
+    if out.size:
+        factor = (np.float64 if x.dtype == np.float64 else np.float32)(x.dtype.type(scale))
+        x, kept = xp.ascontiguousarray(x), xp.ascontiguousarray(kept)
+        kernel(blocks_for(out.size), (x, kept, out, factor, np.int64(out.size)))
+    return out

@@ -9,7 +9,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.kernels.random import random_tuned
+from trainkit.kernels.random import random_gpu, random_tuned
 from trainkit.ops.core.vmap import in_front, stacked
 
 
@@ -33,7 +33,7 @@ def serves(mask: Any, shape: Any) -> bool:
     _dropped_rule,
     semantics=ELEMENTWISE,
     export=Absent("a saved graph predicts, it drops nothing"),
-    tuned=Tuned(random_tuned.dropped, exact=True),
+    tuned=Tuned(random_tuned.dropped, on_gpu=(random_gpu.dropped,), exact=True),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.
