@@ -107,7 +107,7 @@ def test_looking_changes_nothing(tmp_path, name, compiled):
     for a, b in zip(plain, train(model, board), strict=True):
         np.testing.assert_array_equal(a, b)
     inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    assert "_apply" not in vars(inner)
+    assert "_step" not in vars(inner)
     found = read(tmp_path / "train")
     norms = [tag for tag in found if tag.startswith("gradient_norm/")]
     assert len(norms) == len(model.trainable_weights) == 6
@@ -156,7 +156,7 @@ def test_a_training_that_failed_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError, match="gone"):
         train(model, tk.callbacks.LambdaCallback(on_train_batch_begin=fail), board)
     train(model, board)
-    assert "_apply" not in vars(model.optimizer)
+    assert "_step" not in vars(model.optimizer)
     assert model.train_function.step.eager_steps == 0
 
 

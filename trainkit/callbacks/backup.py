@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
+from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.checkpoints import Checkpoint, CheckpointManager
 from trainkit.kernels.jit.kernel_family import KernelChoice
 
@@ -89,7 +90,9 @@ class BackupAndRestore(Callback):
 
     def _save(self) -> None:
         run = self.model.training_run
-        self.manager.save()
+        if not rank_of(self.model):
+            self.manager.save()
+        wait_for_rank_0(self.model, self.backup_dir)
         self.__dict__["stored"] = (run.epoch, run.step)
         if self.fresh:  # this removed the files of an earlier run
             self._manage(self.max_to_keep)
@@ -110,6 +113,8 @@ class BackupAndRestore(Callback):
             self._save()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
+        if rank_of(self.model):
+            return
         if self.delete_checkpoint and not self.model.training_run.interrupted:
             for path in self.manager.checkpoints:
                 with suppress(FileNotFoundError):  # somebody has cleared the folder

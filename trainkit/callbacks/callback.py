@@ -25,6 +25,10 @@ class Callback(Trackable):
         params: a dict with `"epochs"`, `"steps"`, `"verbose"` and `"validation"`.
         reads_batch_logs: `False` says that the methods of batches convert the logs themselves where
             they need them; they then get tensors, and no step waits for their values.
+        only_rank_0: `True` says that with a strategy of several processes the methods are called in
+            the first alone, as for what writes files. They must not train, evaluate or predict
+            then, which all processes do together. Other callbacks are called in all, with the same
+            logs; `model.distribute_strategy.rank == 0` tells them where to write.
 
     Example:
         >>> class Count(tk.callbacks.Callback):
@@ -42,6 +46,7 @@ class Callback(Trackable):
 
     _untracked = frozenset({"_model", "params"})
     reads_batch_logs = True
+    only_rank_0 = False
 
     def __init__(self) -> None:
         self._model: Any = None

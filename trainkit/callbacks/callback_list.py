@@ -8,6 +8,7 @@ from typing import Any
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import ProgressBar
+from trainkit.callbacks.ranks import rank_of
 
 _TRAIN_BATCH_END = ("on_train_batch_end", "on_batch_end")
 _TRAIN_BATCH_BEGIN = ("on_train_batch_begin", "on_batch_begin")
@@ -65,6 +66,9 @@ class CallbackList:
         self.set_params(params)
         if model is not None:
             self.set_model(model)
+        self._called = self.callbacks
+        if rank_of(model):
+            self._called = [c for c in self.callbacks if not getattr(c, "only_rank_0", False)]
         self._batch_end = {
             "train": self._hooks(_TRAIN_BATCH_END),
             "test": self._hooks(("on_test_batch_end",)),
@@ -80,9 +84,14 @@ class CallbackList:
         """The methods of this kind that do something, and whether they want numbers."""
         return [
             (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
-            for callback in self.callbacks
+            for callback in self._called
             if not isinstance(callback, Callback) or _overrides(callback, names)
         ]
+
+    def hears_batches(self, mode: str) -> bool:
+        """Whether a callback that all ranks have hears of the ends of batches of `mode`."""
+        owners = [getattr(hook, "__self__", None) for hook, _ in self._batch_end[mode]]
+        return not all(getattr(owner, "only_rank_0", False) for owner in owners)
 
     def set_model(self, model: Any) -> None:
         """Hand `model` to each."""
@@ -98,7 +107,7 @@ class CallbackList:
 
     def call(self, method: str, *args: Any) -> None:
         """Call `method` of each."""
-        for callback in self.callbacks:
+        for callback in self._called:
             hook = getattr(callback, method, None)
             if hook is not None:
                 hook(*args)

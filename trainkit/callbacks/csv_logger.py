@@ -37,6 +37,7 @@ class CSVLogger(Callback):
         0,0.0,NA
     """
 
+    only_rank_0 = True
     _untracked = Callback._untracked | {"columns"}
 
     def __init__(

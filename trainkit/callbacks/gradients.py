@@ -67,19 +67,19 @@ class GradientSampler:
         while hasattr(optimizer, "inner_optimizer"):
             optimizer = optimizer.inner_optimizer
         self._optimizer = optimizer
-        optimizer.__dict__["_apply"] = self._watched(optimizer)
+        optimizer.__dict__["_step"] = self._watched(optimizer)
         step = getattr(model.train_function, "step", None)
         if step is not None and hasattr(step, "eager_steps"):
             step.eager_steps = 1
             self._compiled = step
 
     def _watched(self, optimizer: Any) -> Any:
-        """`_apply`, through which all ways to apply gradients go, for one call."""
+        """`_step`, through which all ways to apply gradients go, for one call."""
 
         def apply(grads: Any, weights: Any) -> None:
             self._restore_optimizer()
             before = [v.value() for v in weights]
-            optimizer._apply(grads, weights)
+            optimizer._step(grads, weights)
             self.taken = [
                 _sample(v, old, g)
                 for v, old, g in zip(weights, before, grads, strict=True)
@@ -121,7 +121,7 @@ class GradientSampler:
 
     def _restore_optimizer(self) -> None:
         if self._optimizer is not None:
-            self._optimizer.__dict__.pop("_apply", None)
+            self._optimizer.__dict__.pop("_step", None)
 
 
 def _sample(variable: Any, before: Any, gradient: Any) -> Sample:

@@ -16,6 +16,7 @@ from trainkit.callbacks.monitoring import (
     more_is_better,
     not_due,
 )
+from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.core.process.console import say
 
 
@@ -139,12 +140,13 @@ class ModelCheckpoint(Callback):
 
     def _write(self, path: str) -> None:
         folder = os.path.dirname(path)
-        if folder:
+        if folder and not rank_of(self.model):
             os.makedirs(folder, exist_ok=True)
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
         else:
             self.model.save(path, overwrite=True)
+        wait_for_rank_0(self.model, path)
         self.unsaved = False
         if self.verbose:
             say(f"saved {path}")

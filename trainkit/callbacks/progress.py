@@ -18,6 +18,7 @@ class _Bar(Callback):
     """What the bars of all loops share: a line, drawn by the clock, and who hears of slow work."""
 
     reads_batch_logs = False
+    only_rank_0 = True
     _untracked = Callback._untracked | {"line", "pace"}
 
     def __init__(self, verbose: int = 1) -> None:

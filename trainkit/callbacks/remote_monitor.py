@@ -33,6 +33,8 @@ class RemoteMonitor(Callback):
         'http://localhost:9000'
     """
 
+    only_rank_0 = True
+
     def __init__(
         self,
         root: str = "http://localhost:9000",

@@ -58,6 +58,7 @@ class TensorBoard(Callback):
     """
 
     reads_batch_logs = False
+    only_rank_0 = True
     _untracked = Callback._untracked | {
         "profiled",
         "writers",

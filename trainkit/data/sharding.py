@@ -49,8 +49,8 @@ def sharded(dataset: Dataset, replicas: int, index: int) -> Sharded:
     Raises:
         InvalidArgumentError: the pipeline can't be divided as the policy wants.
     """
-    policy = dataset.options().experimental_distribute.auto_shard_policy
-    node = dataset.node
+    given: Any = dataset.options().experimental_distribute
+    policy, node = given.auto_shard_policy, dataset.node
     if policy is AutoShardPolicy.OFF:
         return _by_pieces(dataset, node, replicas)
     if policy is AutoShardPolicy.HINT:
@@ -72,7 +72,7 @@ def _by_pieces(dataset: Dataset, node: DatasetOp, replicas: int) -> Sharded:
     return Sharded(dataset._then(PiecesNode(node, replicas)), placed=False)
 
 
-def _by_rows(node: DatasetOp, replicas: int, index: int) -> DatasetOp | None:
+def _by_rows(node: Any, replicas: int, index: int) -> DatasetOp | None:
     """The pipeline with its last batches divided where they are made; `None` if that can't be.
 
     Between there and the end stand only steps that do not look into a batch.
@@ -100,8 +100,8 @@ def _by_hint(node: DatasetOp, replicas: int, index: int) -> DatasetOp:
     return found
 
 
-def _by_file(node: DatasetOp, replicas: int, index: int) -> DatasetOp:
-    def divide(step: DatasetOp) -> DatasetOp | None:
+def _by_file(node: Any, replicas: int, index: int) -> DatasetOp:
+    def divide(step: Any) -> DatasetOp | None:
         if isinstance(step, FileCacheNode):
             raise InvalidArgumentError(
                 "files can't be divided among replicas where cache(filename) keeps what all of "
@@ -143,7 +143,7 @@ def _reads_files(step: Any) -> bool:
     spec = step.source.spec()
     if not isinstance(spec, TensorSpec) or spec.dtype is not string or spec.rank != 0:
         return False
-    names = step.source
+    names: Any = step.source
     while not isinstance(names, SlicesNode):
         if "source" not in vars(names):
             return False
@@ -179,7 +179,7 @@ def _changed(node: DatasetOp, change: Callable[[DatasetOp], DatasetOp | None]) -
 
 def _over(node: Any, sources: dict[str, Any]) -> DatasetOp:
     """The same step over other sources, of elements of the same structure."""
-    source = sources.get("source")
+    source: Any = sources.get("source")
     if isinstance(node, ShuffleNode):
         return SameShuffleNode(node, source)
     if isinstance(node, CacheNode):

@@ -16,6 +16,7 @@ from trainkit.collectives.world import world
 from trainkit.core import nest, rng
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.distribution import distributed_dataset
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
 from trainkit.ops.collective.all_reduce import all_reduce
 
@@ -47,6 +48,11 @@ class Strategy:
     def num_replicas_in_sync(self) -> int:
         """How many replicas make a step together."""
         return self._group.size
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The processes that have a replica each."""
+        return self._group
 
     @property
     def rank(self) -> int:
@@ -95,8 +101,7 @@ class Strategy:
         Returns:
             What `fn` gave in this process, for `reduce`.
         """
-        if options is not None:
-            raise ValueError("Strategy.run: options are not supported; leave them out")
+        _refuse_options("run", options)
         with self.replica():
             return fn(*args, **(kwargs or {}))
 
@@ -150,6 +155,43 @@ class Strategy:
 
         return nest.map_structure(gathered, value)
 
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """The part of a data set of whole batches that the replica of this process gets.
+
+        Args:
+            dataset: a `Dataset` whose batches have the size that all replicas have together; its
+                option `experimental_distribute.auto_shard_policy` says how it is divided.
+            options: only `None`.
+
+        Returns:
+            A `DistributedDataset`, to be iterated or given to `fit`.
+
+        Raises:
+            TypeError: it is no `Dataset`.
+            InvalidArgumentError: it can't be divided so.
+        """
+        _refuse_options("experimental_distribute_dataset", options)
+        return distributed_dataset.distributed(self._group, dataset)
+
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[..., Any], options: Any = None
+    ) -> Any:
+        """The data set that a function makes for this process.
+
+        Args:
+            dataset_fn: function of an `InputContext` that gives a `Dataset` of batches of one
+                replica's size.
+            options: only `None`.
+
+        Returns:
+            A `DistributedDataset`.
+
+        Raises:
+            TypeError: the function gives no `Dataset`.
+        """
+        _refuse_options("distribute_datasets_from_function", options)
+        return distributed_dataset.from_function(self._group, dataset_fn)
+
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """What `run` gave in the replicas of this process, as a tuple: one value."""
         return (value,)
@@ -200,6 +242,11 @@ class MultiWorkerMirroredStrategy(Strategy):
         _share_seed(self._group)
 
 
+def _refuse_options(method: str, options: Any) -> None:
+    if options is not None:
+        raise ValueError(f"Strategy.{method}: options are not supported; leave them out")
+
+
 def _share_seed(group: ProcessGroup) -> None:
     """Let all processes derive the same seeds, so that their models begin alike."""
     if group.size > 1 and rng.current_seed() is None:
@@ -217,6 +264,11 @@ def get_strategy() -> Strategy:
         1
     """
     return _THREAD.strategies[-1] if _THREAD.strategies else _DEFAULT
+
+
+def scoped_strategy() -> Strategy | None:
+    """The strategy of the scope that this code runs in, if it runs in one."""
+    return _THREAD.strategies[-1] if _THREAD.strategies else None
 
 
 def has_strategy() -> bool:

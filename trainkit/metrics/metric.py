@@ -96,8 +96,8 @@ class Metric(Trackable):
             initializer: name of an initializer, or a function of shape and dtype; `reset_state`
                 goes back to these values.
             dtype: the default float by default, also where the metric has another dtype.
-            aggregation: how copies on several devices are joined: `"sum"`, `"mean"`,
-                `"only_first_replica"` or `None`. There is one copy, so all mean the same.
+            aggregation: how the states of several replicas become one: `"sum"`, `"mean"` or
+                `"only_first_replica"`; `None` is a sum, too.
             name: what it is called.
 
         Raises:
@@ -118,6 +118,7 @@ class Metric(Trackable):
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{name or 'variable'}"
         variable._numbered = False
+        variable.aggregation = aggregation or "none"
         self._own.added.append((variable, value))
         return variable
 

@@ -258,6 +258,8 @@ class Model(Looped):
         """
         if not overwrite and os.path.exists(filepath):
             raise FileExistsError(f"{filepath} exists already; pass overwrite=True to replace it")
+        if self.distribute_strategy.rank:
+            return
         weights.save_weights(
             self, filepath, max_shard_size=max_shard_size, skipped=objects_to_skip or ()
         )

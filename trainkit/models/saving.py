@@ -102,6 +102,8 @@ def save_model(
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
         >>> tk.models.save_model(model, "model.keras")
     """
+    if model.distribute_strategy.rank:  # the first of several processes writes
+        return
     legacy = _ends_legacy(filepath)
     include_optimizer = _checked_arguments(filepath, kwargs, legacy)
     zipped = True if zipped is None else zipped

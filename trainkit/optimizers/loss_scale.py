@@ -153,7 +153,7 @@ class LossScaleOptimizer(Optimizer):
         """The loss times the scale."""
         return ops.multiply(loss, self.dynamic_scale.value())
 
-    def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+    def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         kept, of, missing = checked_pairs(self.name, grads, weights)
         inner = self.inner_optimizer
         if missing and self._states.is_news(missing):
@@ -170,7 +170,7 @@ class LossScaleOptimizer(Optimizer):
                 with devices.device("/cpu:0"):  # where the scale and the counter are
                     finite = convert_to_tensor(bool(finite))
                 if finite:
-                    inner._apply(unscaled, of)
+                    inner._step(unscaled, of)
             self._adapt(finite, scale)
 
     def check_finite(self, grads: Sequence[Any]) -> Any:

@@ -273,13 +273,13 @@ class MultiOptimizer(Optimizer):
                 shares.append((optimizer, parts, [weights[k] for k in own]))
         return shares
 
-    def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+    def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         kept, of, missing = checked_pairs(self.name, grads, weights)
         shares = self._shared_out(kept, of)
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
         for optimizer, own, its_weights in shares:
-            optimizer._apply(own, its_weights)
+            optimizer._step(own, its_weights)
         self._iterations.assign_add(1)
 
     def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:

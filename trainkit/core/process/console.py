@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 
 LOG = logging.getLogger("trainkit")
 """What takes the messages of programs that nobody watches."""
@@ -11,6 +13,17 @@ LOG = logging.getLogger("trainkit")
 
 class _Mode:
     interactive = True
+    muted = 0
+
+
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """A context in which nothing is sent out: another process says the same."""
+    _Mode.muted += 1
+    try:
+        yield
+    finally:
+        _Mode.muted -= 1
 
 
 def enable_interactive_logging() -> None:
@@ -50,6 +63,8 @@ def is_interactive_logging_enabled() -> bool:
 
 def write(text: str) -> None:
     """Send out a text as it is; the log gets each of its lines that is not empty."""
+    if _Mode.muted:
+        return
     if not _Mode.interactive:
         for line in text.replace("\r", "\n").split("\n"):
             if line.strip():

@@ -88,7 +88,7 @@ class SameShuffleNode(ShuffleNode):
         self.__dict__["node"] = node
         self.source, self.buffer_size, self.reshuffle = source, node.buffer_size, node.reshuffle
 
-    @property  # type: ignore[override]
+    @property
     def seed(self) -> int:
         return self.node.seed
 
@@ -96,7 +96,7 @@ class SameShuffleNode(ShuffleNode):
     def seed(self, value: int) -> None:
         self.node.seed = value
 
-    @property  # type: ignore[override]
+    @property
     def iteration(self) -> int:
         return self.node.iteration
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from trainkit import losses, ops
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
@@ -107,6 +109,8 @@ class CompiledLoss:
             return self._several(y_true, y_pred, sample_weight)
         _, function, factor, _ = terms[0]
         value = function(y_true, y_pred, sample_weight)
+        if REPLICAS:
+            value = of_all_rows(function, value)
         return value if factor == 1.0 else value * factor
 
     def _several(self, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
@@ -124,6 +128,8 @@ class CompiledLoss:
                 raise ValueError(f"the output {name!r} has a loss, but the data has no target")
             weight = at(weights, path) if nest.is_nested(weights) else weights
             value = function(target, output, weight)
+            if REPLICAS:
+                value = of_all_rows(function, value)
             before = shown.get((path, name))
             shown[path, name] = value if before is None else before + value
             value = value if factor == 1.0 else value * factor
@@ -161,6 +167,17 @@ def _placed(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
     if isinstance(like, list | tuple):
         return rebuilt(like, [_placed(y, (*path, i), leaves) for i, y in enumerate(like)])
     return leaves.get(path)
+
+
+def of_all_rows(function: Any, value: Any) -> Any:
+    """The loss of a replica so that the mean over all, by their rows, is the loss of all rows.
+
+    Means are as they are; a sum counts as often as the replica's rows go into those of all.
+    """
+    replica = replicas.among_others()
+    if replica is None or not replica.averages or getattr(function, "reduction", None) != "sum":
+        return value
+    return value * (1.0 / replica.weight if replica.weight else 0.0)
 
 
 def batch_size(x: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,14 +15,24 @@ from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
+from trainkit.core.process import console
 from trainkit.models.training import (
     batch_sources,
     data_adapters,
     fit_arguments,
     limits,
+    replica_feeds,
     training_loop,
 )
 from trainkit.models.training.trainer import Trained
+
+
+@contextlib.contextmanager
+def said_by_others() -> Iterator[None]:
+    """A context without messages and warnings, which another process gives."""
+    with console.muted(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 class Looped(Trained):
@@ -53,7 +66,8 @@ class Looped(Trained):
         Args:
             x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
             y: targets, for arrays.
-            batch_size: samples in a batch of arrays, 32 by default.
+            batch_size: samples in a batch of arrays, 32 by default; of all replicas together, where
+                a strategy has several.
             epochs: number of the epoch to end with.
             verbose: 0 for silence, 1 for a bar, 2 for a line per epoch, `"auto"` for 1.
             callbacks: list of `Callback`s.
@@ -77,24 +91,28 @@ class Looped(Trained):
         """
         self._require_compiled("fit")
         epochs = limits.epochs(epochs)
-        with Interruption() as interruption:
+        with Interruption() as interruption, self._speaking():
             if validation_split:
                 if validation_data is not None:
                     raise ValueError("fit: give either validation_split or validation_data")
                 x, y, sample_weight, validation_data = fit_arguments.split(
                     x, y, sample_weight, validation_split
                 )
-            feed = batch_sources.feed(
-                x,
-                y,
-                sample_weight,
-                batch_size=batch_size,
-                shuffle=shuffle,
-                steps=steps_per_epoch,
-                class_weight=class_weight,
+            feed = self._divided(
+                batch_sources.feed(
+                    x,
+                    y,
+                    sample_weight,
+                    batch_size=batch_size,
+                    shuffle=shuffle,
+                    steps=steps_per_epoch,
+                    class_weight=class_weight,
+                )
             )
-            held = fit_arguments.validation_feed(
-                validation_data, validation_batch_size or batch_size, validation_steps
+            held = self._divided(
+                fit_arguments.validation_feed(
+                    validation_data, validation_batch_size or batch_size, validation_steps
+                )
             )
             due = fit_arguments.due_epochs(validation_freq)
             history = History()
@@ -149,11 +167,14 @@ class Looped(Trained):
             ValueError: the model is not compiled, or there is no data.
         """
         self._require_compiled("evaluate")
-        feed = batch_sources.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
+        feed = self._divided(
+            batch_sources.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
+        )
         params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_evaluating"] = False
-        values = training_loop.run_evaluate(self, feed, called)
+        with self._speaking():
+            values = training_loop.run_evaluate(self, feed, called)
         return values if return_dict else fit_arguments.in_order(values, self.metrics)
 
     def predict(
@@ -176,14 +197,26 @@ class Looped(Trained):
         Raises:
             ValueError: there is no data.
         """
-        feed = batch_sources.feed(x, batch_size=batch_size, steps=steps)
+        feed = self._divided(batch_sources.feed(x, batch_size=batch_size, steps=steps))
         params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_predicting"] = False
-        outputs = training_loop.run_predict(self, feed, called)
+        with self._speaking():
+            outputs = training_loop.run_predict(self, feed, called)
         if len(outputs) == 1:
             return nest.map_structure(np.array, outputs[0])
         return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+    def _divided(self, feed: Any) -> Any:
+        """The batches of this process, where several train the model."""
+        group = self.distribute_strategy.group
+        if feed is None or group.size == 1:
+            return feed
+        return replica_feeds.divided(feed, group)
+
+    def _speaking(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which only the first of several processes says something."""
+        return said_by_others() if self.distribute_strategy.rank else contextlib.nullcontext()
 
     def _callback_list(self, given: Any, history: Any, bar: Any, params: Any) -> CallbackList:
         if isinstance(given, CallbackList):

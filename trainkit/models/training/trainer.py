@@ -12,6 +12,7 @@ from trainkit.core import nest
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.trackable import tracked
+from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
@@ -87,12 +88,27 @@ class Trained(Layer):
             _steps_made={},
             _step_cache=StepCache(),
             _unseen=False,
+            _strategy=scoped_strategy(),
         )
         return model
 
+    @property
+    def distribute_strategy(self) -> Strategy:
+        """The strategy in whose scope the model was made, else that of the scope this code is in.
+
+        Its `rank` is the number of this process: what is to be written once, the first writes.
+
+        Example:
+            >>> model = tk.Sequential([tk.layers.Dense(1)])
+            >>> model.distribute_strategy.rank
+            0
+        """
+        own: Strategy | None = self.__dict__.get("_strategy")
+        return get_strategy() if own is None else own
+
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles take over: not the compiled steps, which they make anew."""
-        made = ("train_function", "test_function", "predict_function", "training_run")
+        made = ("train_function", "test_function", "predict_function", "training_run", "_strategy")
         state = {**super().__getstate__(), **dict.fromkeys(made), "_steps_made": {}}
         del state["_step_cache"]
         return state

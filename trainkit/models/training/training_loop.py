@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
+from trainkit.models.training.replica_steps import OneBatch, ReplicaSteps, steps_of
 from trainkit.ops.sampling.random import global_generator
 
 _ITERATOR = "iterator."
@@ -38,8 +40,9 @@ class TrainingRun(Trackable):
         data_wait: what is to be said of how long the last epoch waited for data.
     """
 
-    _untracked = frozenset({"feed", "batches", "portion", "data_wait"})
+    _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
     batches: Any
+    replicas: ReplicaSteps | None
     portion: Any
     data_wait: str
 
@@ -50,9 +53,11 @@ class TrainingRun(Trackable):
         callbacks: Iterable[Any],
         epoch: int,
         interruption: Interruption,
+        replicas: ReplicaSteps | None = None,
     ) -> None:
         self.model, self.feed = model, feed
         self.interruption = interruption
+        self.__dict__["replicas"] = replicas
         self.callbacks = _by_name(callbacks)
         self.random = global_generator()
         self.epoch, self.step = epoch, 0
@@ -62,8 +67,14 @@ class TrainingRun(Trackable):
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM has come."""
-        return self.interruption.asked
+        """Whether Ctrl-C or SIGTERM has come; with replicas, to any as all of them know."""
+        replicas = self.replicas
+        return self.interruption.asked if replicas is None else replicas.interrupted
+
+    def agree(self) -> None:
+        """Let all replicas know whether one of them wants to stop."""
+        if self.replicas is not None:
+            self.replicas.agree("stop_training", self.interruption.asked)
 
     def before_training(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have begun."""
@@ -154,12 +165,13 @@ def run_fit(
         validate: gives the logs of the validation for an epoch, empty when it is not due.
         interruption: tells whether a signal has come, since before the data was looked at.
     """
-    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption)
+    replicas = steps_of(model, "train")
+    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption, replicas)
     model.__dict__["training_run"] = run
     try:
         _run_epochs(run, callbacks, epochs, validate)
     finally:
-        history.interrupted = interruption.asked
+        history.interrupted = interruption.asked or run.interrupted
         model.__dict__["training_run"] = None
     return history
 
@@ -176,6 +188,9 @@ def _run_epochs(
     if run.waits:
         model.prepare(run.feed.spec())
         run.run_actions("_before")
+    if run.replicas is not None:
+        run.replicas.begin(run.feed, (run.epoch, run.step))
+        run.agree()
     run.first_step = int(model.optimizer.iterations) if model.optimizer is not None else 0
     logs: dict[str, Any] = {}
     while run.epoch < epochs and (run.step or not model.stop_training) and not run.interrupted:
@@ -212,6 +227,7 @@ def _run_epoch(
     run.epoch, run.step = epoch + 1, 0
     callbacks.call("on_epoch_end", epoch, values)
     run.run_actions("_after")
+    run.agree()
     return values
 
 
@@ -270,12 +286,44 @@ class Portion:
         return batch
 
 
+class ReplicaPortion(Portion):
+    """The same for one of several replicas: a step runs in it, but not what makes the batches.
+
+    Args:
+        batches: a feed that knows the rows of each batch.
+        done: how many batches were taken before.
+        wait: see `Portion`.
+        replicas: hears of each batch.
+    """
+
+    def __init__(
+        self, batches: Any, done: int, wait: DataWait | None, replicas: ReplicaSteps
+    ) -> None:
+        super().__init__(batches, done, wait)
+        self.replicas = replicas
+
+    def __next__(self) -> Any:
+        self.replicas.taking()
+        batch = super().__next__()
+        self.replicas.took(self.batches.rows)  # type: ignore[attr-defined]
+        return batch
+
+
+def portion_of(
+    batches: Iterator[Any], done: int, wait: DataWait | None, replicas: ReplicaSteps | None
+) -> Portion:
+    """What an epoch takes its batches from."""
+    if replicas is None:
+        return Portion(batches, done, wait)
+    return ReplicaPortion(batches, done, wait, replicas)
+
+
 def _run_steps(
     run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
     wait = DataWait()
-    portion = run.__dict__["portion"] = Portion(batches, run.step, wait)
+    portion = run.__dict__["portion"] = portion_of(batches, run.step, wait, run.replicas)
     try:
         return _run_portion(run, portion, callbacks)
     finally:
@@ -285,8 +333,9 @@ def _run_steps(
 def _run_portion(
     run: TrainingRun, portion: Portion, callbacks: CallbackList
 ) -> tuple[bool, dict[str, Any]]:
-    model, feed = run.model, run.feed
-    function, together = _function_of(model, "train"), model.steps_per_execution
+    model, feed, replicas = run.model, run.feed, run.replicas
+    function, together = _function_of(model, "train", replicas), model.steps_per_execution
+    agrees = replicas is not None and callbacks.hears_batches("train")
     logs: dict[str, Any] = {}
     total, begun = feed.steps, run.step
     while feed.more() and not (model.stop_training and portion.done):
@@ -301,6 +350,8 @@ def _run_portion(
         run.__dict__["step"] = portion.done
         begun += together
         callbacks.batch_end("train", begun - 1, logs)
+        if agrees:
+            run.agree()
         if run.interrupted and feed.more() and not model.stop_training:
             return False, logs
     feed.end()
@@ -324,19 +375,27 @@ def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
         run.model.stop_training = True
 
 
-def _function_of(model: Any, mode: str) -> Callable[[Iterator[Any]], Any]:
+def _function_of(
+    model: Any, mode: str, replicas: ReplicaSteps | None = None
+) -> Callable[[Iterator[Any]], Any]:
     """The function of an iterator over batches, which a subclass may make itself.
 
     A subclass's `make_train_function` may give the function, or only keep it in `train_function`.
     """
     made = getattr(model, f"make_{mode}_function")()
     function: Callable[[Iterator[Any]], Any] = getattr(model, f"{mode}_function")
-    return made if made is not None else function
+    function = made if made is not None else function
+    return function if replicas is None else functools.partial(replicas.run, function)
 
 
 def on_batch(model: Any, mode: str, batch: Any) -> Any:
     """The logs or outputs of one batch."""
-    return _function_of(model, mode)(iter([batch]))
+    replicas = steps_of(model, mode)
+    function = _function_of(model, mode, replicas)
+    if replicas is None:
+        return function(iter([batch]))
+    replicas.begin_batch()
+    return function(OneBatch(replicas, batch))
 
 
 def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
@@ -345,8 +404,10 @@ def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, f
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
     done = 0
-    for done, logs in _steps(model, feed, callbacks, "test"):
+    replicas = steps_of(model, "test")
+    for done, logs in _steps(model, feed, callbacks, "test", replicas):
         callbacks.batch_end("test", done, logs)
+        _agree(replicas, callbacks, "test", "stop_evaluating")
         if model.stop_evaluating:
             break
     if not logs:
@@ -362,10 +423,19 @@ def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, f
     return values
 
 
-def _steps(model: Any, feed: Feed, callbacks: CallbackList, mode: str) -> Iterator[tuple[int, Any]]:
+def _agree(replicas: ReplicaSteps | None, callbacks: CallbackList, mode: str, stop: str) -> None:
+    if replicas is not None and callbacks.hears_batches(mode):
+        replicas.agree(stop)
+
+
+def _steps(
+    model: Any, feed: Feed, callbacks: CallbackList, mode: str, replicas: ReplicaSteps | None
+) -> Iterator[tuple[int, Any]]:
     """The number of the last batch and the result of each execution."""
-    function, together = _function_of(model, mode), model.steps_per_execution
-    portion = Portion(feed.begin(anew=True))
+    function, together = _function_of(model, mode, replicas), model.steps_per_execution
+    if replicas is not None:
+        replicas.begin(feed)
+    portion = portion_of(feed.begin(anew=True), 0, None, replicas)
     begun = 0
     while feed.more():
         callbacks.batch_begin(mode, begun)
@@ -392,9 +462,11 @@ def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
     """The outputs for each batch, or for each execution of several, of `feed`."""
     callbacks.call("on_predict_begin", {})
     outputs = []
-    for done, found in _steps(model, feed, callbacks, "predict"):
+    replicas = steps_of(model, "predict")
+    for done, found in _steps(model, feed, callbacks, "predict", replicas):
         outputs.append(found)
         callbacks.batch_end("predict", done, {"outputs": found})
+        _agree(replicas, callbacks, "predict", "stop_predicting")
         if model.stop_predicting:
             break
     if not outputs:

@@ -416,6 +416,11 @@ class Optimizer(OutsideState):
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         if REPLICAS:
             grads = joined_gradients(self, grads, weights)
+        self._step(grads, weights)
+
+    def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+        """One step along gradients of all replicas."""
+        if REPLICAS:
             sharded = sharded_state(self)
             if sharded is not None:
                 sharded.step(grads, weights)

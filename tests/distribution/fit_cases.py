@@ -1,0 +1,251 @@
+"""Trainings of small models, for `test_fit.py`: each gives numbers that must not depend on N.
+
+Run as a program: `fit_cases.py OUTPUT CASE ...`; each rank writes `OUTPUT/RANK.json`.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+import trainkit as tk
+from trainkit import keras
+
+STRATEGY = tk.distribute.MultiWorkerMirroredStrategy()
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(100, 6)).astype("float32")
+Y = (X.sum(axis=1, keepdims=True) > 0).astype("float32")
+WEIGHTS = RANDOM.uniform(0.5, 1.5, 100).astype("float32")
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def mlp(loss="binary_crossentropy", **settings):
+    with STRATEGY.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((6,)),
+                keras.layers.Dense(16, "relu", kernel_regularizer=keras.regularizers.L2(0.01)),
+                keras.layers.Dense(1, "sigmoid"),
+            ]
+        )
+        model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy", "AUC"], **settings)
+    return model
+
+
+def weights(model):
+    return [w.numpy().tolist() for w in model.weights]
+
+
+@case
+def arrays():
+    """50 steps and more, with uneven last batches, also such as leave ranks without rows."""
+    model = mlp()
+    data = (X[:31], Y[:31])
+    history = model.fit(X, Y, 18, 9, 0, sample_weight=WEIGHTS, validation_data=data)
+    few = model.evaluate(X[:3], Y[:3], verbose=0)
+    outputs = model.predict(X[:50], batch_size=16, verbose=0)
+    one = model.predict(X[:1], verbose=0)
+    assert outputs.shape == (50, 1)
+    return history.history, few, outputs.tolist(), one.tolist(), weights(model)
+
+
+@case
+def operation_by_operation():
+    model = mlp(run_eagerly=True)
+    history = model.fit(X, Y, 20, 2, 0, class_weight={0: 1.0, 1: 2.0}, validation_split=0.2)
+    return history.history, weights(model)
+
+
+@case
+def several_steps_an_execution():
+    model = mlp(steps_per_execution=3)
+    history = model.fit(X, Y, 7, 2, 0, validation_data=(X, Y))
+    outputs = model.predict(X[:43], batch_size=7, verbose=0)
+    return history.history, outputs.tolist(), weights(model)
+
+
+@case
+def sums_as_losses():
+    model = mlp(keras.losses.MeanSquaredError(reduction="sum"))
+    return model.fit(X, Y, 18, 2, 0).history, weights(model)
+
+
+class Own(keras.Model):
+    """A step of the user's own, with a metric of its own and a plain number in its logs."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = keras.metrics.MeanAbsoluteError(name="seen")
+
+    def call(self, x):
+        return self.dense(x)
+
+    @property
+    def metrics(self):
+        return [self.seen]
+
+    def train_step(self, data):
+        x, y = data
+        with tk.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = tk.reduce_mean((y_pred - y) ** 2)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.seen.update_state(y, y_pred)
+        return {"loss": loss, "seen": self.seen.result()}
+
+
+@case
+def step_of_the_users_own():
+    with STRATEGY.scope():
+        model = Own()
+        model.compile(keras.optimizers.SGD(0.1))
+    history = model.fit(X, Y, 25, 3, 0)
+    return history.history, weights(model)
+
+
+@case
+def data_sets():
+    model = mlp()
+    data = tk.data.Dataset.from_tensor_slices((X, Y)).shuffle(100).batch(18).prefetch(2)
+    mapped = data.map(lambda x, y: (x + 1.0, y))
+    found = [model.fit(data, epochs=2, verbose=0).history]
+    found.append(model.fit(mapped, epochs=1, verbose=0).history)
+    endless = data.repeat()
+    found.append(model.fit(endless, epochs=2, steps_per_epoch=4, verbose=0).history)
+    part = STRATEGY.experimental_distribute_dataset(data)
+    found.append(model.fit(part, verbose=0).history)
+    found.append(model.evaluate(data.take(3), verbose=0))
+    found.append(model.predict(tk.data.Dataset.from_tensor_slices(X).batch(9), verbose=0).tolist())
+    return found, weights(model)
+
+
+class Batches(keras.utils.PyDataset):
+    """Batches by number."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        own = slice(25 * index, 25 * index + 25)
+        return X[own], Y[own]
+
+
+@case
+def batches_of_python():
+    model = mlp()
+
+    def generator():
+        while True:
+            for low in range(0, 100, 30):
+                yield X[low : low + 30], Y[low : low + 30]
+
+    def once():
+        for low in range(0, 100, 30):
+            yield X[low : low + 30], Y[low : low + 30]
+
+    found = [model.fit(generator(), epochs=2, steps_per_epoch=3, verbose=0).history]
+    found.append(model.fit(once(), verbose=0).history)
+    found.append(model.fit(Batches(), epochs=2, verbose=0).history)
+    found.append(model.evaluate(once(), verbose=0))
+    return found, weights(model)
+
+
+@case
+def one_batch():
+    model = mlp()
+    found = [model.train_on_batch(X[:10], Y[:10]) for _ in range(4)]
+    found.append(model.test_on_batch(X[:3], Y[:3]))
+    found.append(model.predict_on_batch(X[:5]).tolist())
+    return found, weights(model)
+
+
+class StopsInOne(keras.callbacks.Callback):
+    """Wants to stop in the last rank alone."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        last = STRATEGY.rank == STRATEGY.num_replicas_in_sync - 1
+        self.model.stop_training |= last and epoch == 2
+
+
+@case
+def callbacks():
+    """All ranks see the same numbers, and do the same."""
+    model = mlp()
+    seen = []
+    hears = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append(dict(logs)),
+        on_train_batch_end=lambda batch, logs: seen.append(dict(logs)),
+    )
+    slower = keras.callbacks.ReduceLROnPlateau("loss", 0.5, patience=0, min_delta=0.1)
+    early = keras.callbacks.EarlyStopping("loss", min_delta=0.5, patience=3)
+    schedule = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9)
+    some = [hears, slower, early, schedule, keras.callbacks.TerminateOnNaN()]
+    first = model.fit(X, Y, 20, 10, 0, callbacks=some)
+    assert len(first.epoch) < 10
+    second = model.fit(X, Y, 20, 10, 0, callbacks=[StopsInOne()])
+    assert second.epoch == [0, 1, 2]
+    return first.history, seen, second.history, weights(model)
+
+
+@case
+def scaled_losses():
+    """Where one rank has an infinite gradient, all leave the step out."""
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(0.1), initial_scale=8.0
+        )
+        model.compile(optimizer, "mse")
+    model.fit(X, Y, 20, 1, 0, shuffle=False)
+    broken = X.copy()
+    broken[99] = np.inf
+    model.fit(broken, Y, 20, 1, 0, shuffle=False)
+    return float(optimizer.dynamic_scale), int(optimizer.iterations), weights(model)
+
+
+@case
+def several_optimizers():
+    with STRATEGY.scope():
+        model = keras.Sequential(
+            [keras.Input((6,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(1, name="b")]
+        )
+        chosen = keras.optimizers.OptimizerMap(
+            keras.optimizers.SGD(0.1), {"a/.*": keras.optimizers.Adam(0.01)}
+        )
+        model.compile(keras.optimizers.MultiOptimizer(chosen), "mse")
+    return model.fit(X, Y, 18, 2, 0).history, weights(model)
+
+
+@case
+def weights_of_rank_0():
+    """Ranks begin alike, whatever theirs were, and so do slots of one rank alone."""
+    model = mlp()
+    if STRATEGY.rank:
+        model.set_weights([w + 1 for w in model.get_weights()])
+    else:
+        model.optimizer.build(model.trainable_variables)
+        model.optimizer.iterations.assign(7)
+    model.fit(X, Y, 20, 1, 0)
+    return int(model.optimizer.iterations), weights(model)
+
+
+def main():
+    tk.random.set_seed(3)
+    found = {}
+    for name in sys.argv[2:] or CASES:
+        tk.random.set_seed(3)
+        found[name] = CASES[name]()
+    path = pathlib.Path(sys.argv[1], f"{STRATEGY.rank}.json")
+    path.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""Data sets of a strategy: what the replica of this process gets of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.replica import GlobalRows
+from trainkit.core import nest
+from trainkit.core.errors import FailedPreconditionError
+from trainkit.data import Dataset
+from trainkit.data.sharding import Sharded, sharded
+
+
+class InputContext:
+    """What a function that makes the data set of one process has to know.
+
+    Args:
+        num_input_pipelines: how many processes make one.
+        input_pipeline_id: the number of this one, from 0.
+        num_replicas_in_sync: how many replicas make a step together.
+
+    Example:
+        >>> tk.distribute.InputContext(2, 1, 2).get_per_replica_batch_size(8)
+        4
+    """
+
+    def __init__(
+        self,
+        num_input_pipelines: int = 1,
+        input_pipeline_id: int = 0,
+        num_replicas_in_sync: int = 1,
+    ) -> None:
+        self.num_input_pipelines = num_input_pipelines
+        self.input_pipeline_id = input_pipeline_id
+        self.num_replicas_in_sync = num_replicas_in_sync
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """How many rows of a batch of all replicas each of them has.
+
+        Raises:
+            ValueError: the replicas can't have the same number.
+        """
+        size, rest = divmod(global_batch_size, self.num_replicas_in_sync)
+        if rest:
+            raise ValueError(
+                f"the global batch size {global_batch_size} is no multiple of the "
+                f"{self.num_replicas_in_sync} replicas; give one that is"
+            )
+        return size
+
+    def __repr__(self) -> str:
+        return f"<InputContext {self.input_pipeline_id} of {self.num_input_pipelines}>"
+
+
+class DistributedDataset:
+    """The batches of one replica, of a data set of a strategy; iterate it in each process alike.
+
+    Where other replicas have more batches, those without rows come last.
+
+    Args:
+        group: the processes that have a replica each.
+        part: what this one reads.
+    """
+
+    def __init__(self, group: ProcessGroup, part: Sharded) -> None:
+        self.group, self.part = group, part
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure, shapes and dtypes of a batch of one replica."""
+        spec = self.part.dataset.element_spec
+        return spec[0] if self.part.placed else spec
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch, rows in ReplicaIterator(self):
+            yield batch if rows.size else nest.map_structure(_without_rows, batch)
+
+    def __len__(self) -> int:
+        return len(self.part.dataset)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """The last state of `state = reduce_func(state, batch)` over this replica's batches."""
+        state = initial_state
+        for batch in self:
+            state = reduce_func(state, batch)
+        return state
+
+    def __repr__(self) -> str:
+        return f"<DistributedDataset element_spec={self.element_spec!r}>"
+
+
+class ReplicaIterator:
+    """A pass: pairs of a batch of this replica and where its rows stand in that of all.
+
+    A replica that has no rows gets one all the same, of no weight, to take part in the step.
+
+    Args:
+        distributed: the data set.
+        begun: an iterator over what this replica reads, to go on with it.
+    """
+
+    def __init__(self, distributed: DistributedDataset, begun: Any = None) -> None:
+        self.group, self.part = distributed.group, distributed.part
+        self.inner: Any = iter(self.part.dataset) if begun is None else begun
+        self.known = self.part.placed and self.part.dataset.node.count() != -2
+        self.last: Any = None
+        self.ended = False
+
+    def __iter__(self) -> ReplicaIterator:
+        return self
+
+    def __next__(self) -> tuple[Any, GlobalRows]:
+        if self.part.placed:
+            return self._placed()
+        return self._own()
+
+    def _placed(self) -> tuple[Any, GlobalRows]:
+        found = next(self.inner, None)
+        if not self.known:
+            agree_on_end(self.group, found is None)
+        if found is None:
+            raise StopIteration
+        batch, place = found
+        return batch, GlobalRows(*place.numpy().tolist())
+
+    def _own(self) -> tuple[Any, GlobalRows]:
+        """Batches that each replica has of its own, the next of each as one."""
+        batch = None if self.ended else next(self.inner, None)
+        self.ended = batch is None
+        rows = joined_rows(self.group, 0 if batch is None else _size(batch))
+        if rows is None:
+            raise StopIteration
+        if batch is None and self.last is None:
+            raise FailedPreconditionError(
+                f"the data of rank {self.group.rank} has no batch, that of others has; give each "
+                "rank some, as AutoShardPolicy.DATA does"
+            )
+        if batch is not None:
+            self.last = nest.map_structure(_first_row, batch)
+        return (self.last if batch is None else batch), rows
+
+
+def joined_rows(group: ProcessGroup, size: int) -> GlobalRows | None:
+    """Where the rows of this rank stand when the next batches of all become one; `None` at the end.
+
+    Args:
+        group: the processes.
+        size: how many rows this rank has, 0 behind its last batch.
+    """
+    sizes = np.zeros(group.size, np.int64)
+    sizes[group.rank] = size
+    group.all_reduce(sizes, what="the sizes of a batch")
+    total = int(sizes.sum())
+    return GlobalRows(int(sizes[: group.rank].sum()), size, total) if total else None
+
+
+def agree_on_end(group: ProcessGroup, ended: bool) -> None:
+    """Make sure that the data of all ranks goes on, or of none.
+
+    Raises:
+        FailedPreconditionError: it has ended in some; the text names them.
+    """
+    ends = np.zeros(group.size, np.int64)
+    ends[group.rank] = ended
+    group.all_reduce(ends, what="whether the data goes on")
+    if 0 < ends.sum() < group.size:
+        over = ", ".join(str(rank) for rank in np.flatnonzero(ends))
+        raise FailedPreconditionError(
+            f"the data has ended in rank {over} of {group.size}, and goes on in others: data that "
+            "is not divided by trainkit must give the same batches in each"
+        )
+
+
+def _first_row(x: Any) -> Any:
+    return None if x is None else x[:1]
+
+
+def _without_rows(x: Any) -> Any:
+    return None if x is None else x[:0]
+
+
+def _size(batch: Any) -> int:
+    first = next(leaf for leaf in nest.flatten(batch) if leaf is not None)
+    return int(first.shape[0])
+
+
+def distributed(group: ProcessGroup, dataset: Any) -> DistributedDataset:
+    """A data set of whole batches, divided among the replicas of a group.
+
+    Args:
+        group: the processes.
+        dataset: its options name the policy.
+
+    Raises:
+        TypeError: it is no `Dataset`.
+    """
+    if isinstance(dataset, DistributedDataset):
+        return dataset
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"a strategy distributes a tk.data.Dataset, got {type(dataset).__name__}; make one by "
+            "Dataset.from_generator or Dataset.from_tensor_slices"
+        )
+    return DistributedDataset(group, sharded(dataset, group.size, group.rank))
+
+
+def from_function(group: ProcessGroup, dataset_fn: Callable[..., Any]) -> DistributedDataset:
+    """The data set that a function makes for this process, taken as it is.
+
+    Args:
+        group: the processes.
+        dataset_fn: function of an `InputContext` that gives a data set of the batches of one
+            replica.
+
+    Raises:
+        TypeError: it gives no `Dataset`.
+    """
+    made = dataset_fn(InputContext(group.size, group.rank, group.size))
+    if not isinstance(made, Dataset):
+        raise TypeError(
+            "distribute_datasets_from_function: the function must give a tk.data.Dataset, it gave "
+            f"{type(made).__name__}"
+        )
+    return DistributedDataset(group, Sharded(made, placed=False))

@@ -1,0 +1,200 @@
+"""Batches for one replica: those of a feed, divided among all that train a model together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.replica import GlobalRows
+from trainkit.core import nest
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
+from trainkit.core.trackable import traverse
+from trainkit.data.transformations.sharing import share
+from trainkit.data.transformations.shuffling import ShuffleNode
+from trainkit.distribution.distributed_dataset import (
+    DistributedDataset,
+    ReplicaIterator,
+    agree_on_end,
+    distributed,
+)
+from trainkit.models.training import data_adapters
+from trainkit.models.training.batch_sources import ArrayFeed, DatasetFeed, Feed, IterableFeed
+
+
+class DistributedFeed(DatasetFeed):
+    """What one replica reads of a data set or of arrays.
+
+    Args:
+        data: the data set, divided.
+        like: the feed of whole batches that it stands for.
+
+    Attributes:
+        rows: where the batch given last stands in that of all replicas.
+    """
+
+    _untracked = DatasetFeed._untracked | {"data", "rows", "pack"}
+    data: DistributedDataset
+    rows: GlobalRows
+    pack: Callable[[Any], Any]
+
+    def __init__(self, data: DistributedDataset, like: Feed) -> None:
+        steps = None if like.whole_passes else like.steps
+        super().__init__(data.part.dataset, steps, like.class_weight)
+        if not data.part.placed:  # other ranks may have more
+            self.length = None
+            self.steps = steps
+        pack = like.batch if isinstance(like, ArrayFeed) else _as_it_is
+        self.__dict__.update(data=data, pack=pack, whole=like)
+
+    def spec(self) -> Any:
+        return self.pack(self.data.element_spec)
+
+    def missing_numbers(self) -> str:
+        found: str = self.__dict__["whole"].missing_numbers()
+        return found
+
+    def fresh(self) -> Iterator[Any]:
+        return ReplicaIterator(self.data)
+
+    def batch(self, taken: Any) -> Any:
+        batch, self.__dict__["rows"] = taken
+        return self.pack(batch)
+
+    def stored(self) -> dict[str, Any]:
+        if self.data.part.placed:
+            found: dict[str, Any] = self.iterator.inner.state_arrays()
+            return found
+        return {"taken": np.int64(self.seen)}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        if self.data.part.placed:
+            self.iterator.inner.load_state_arrays(arrays)
+            return
+        self.seen = int(arrays["taken"])
+        for _ in range(self.seen):
+            next(self.iterator)
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
+
+
+class DividedFeed(IterableFeed):
+    """Whole batches of a generator or a sequence, of which a replica uses its own rows.
+
+    Args:
+        group: the processes that have a replica each.
+        whole: the feed of whole batches.
+
+    Attributes:
+        rows: see `DistributedFeed`.
+    """
+
+    _untracked = IterableFeed._untracked | {"group", "rows"}
+    group: ProcessGroup
+    rows: GlobalRows
+
+    def __init__(self, group: ProcessGroup, whole: IterableFeed) -> None:
+        self.__dict__.update(whole.__dict__, group=group)
+
+    def fresh(self) -> Iterator[Any] | None:
+        found = super().fresh()
+        return found if found is None or self.length is not None else self._agreed(found)
+
+    def _agreed(self, batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            batch = next(batches, None)
+            agree_on_end(self.group, batch is None)
+            if batch is None:
+                return
+            yield batch
+
+    def batch(self, taken: Any) -> Any:
+        many = isinstance(taken, list | tuple)
+        parts = (
+            tuple(map(data_adapters.as_arrays, taken)) if many else data_adapters.as_arrays(taken)
+        )
+        batch, self.__dict__["rows"] = own_rows(self.group, parts)
+        return data_adapters.of_tensors(batch)
+
+
+def own_rows(group: ProcessGroup, batch: Any) -> tuple[Any, GlobalRows]:
+    """The rows of this replica, at least one, of a batch of all, and where they stand in it."""
+    leaves = [leaf for leaf in nest.flatten(batch) if leaf is not None]
+    rows = GlobalRows(*share(data_adapters.sample_count(leaves), group.size, group.rank))
+    own = slice(rows.start, rows.start + max(rows.size, 1))
+    return nest.map_structure(lambda x: None if x is None else x[own], batch), rows
+
+
+def divided(feed: Feed, group: ProcessGroup) -> Any:
+    """What one replica reads of a feed of whole batches.
+
+    Args:
+        feed: of what `fit` and its like were given.
+        group: the processes that have a replica each.
+
+    Raises:
+        InvalidArgumentError: batches have fewer rows than there are replicas, or can't be divided.
+    """
+    if isinstance(feed, DatasetFeed):
+        return DistributedFeed(distributed(group, feed.dataset), feed)
+    assert isinstance(feed, IterableFeed)
+    if isinstance(feed.source, DistributedDataset):
+        return DistributedFeed(feed.source, feed)
+    return DividedFeed(group, feed)
+
+
+def check_first_batch(rows: GlobalRows, count: int) -> None:
+    """Refuse to train where already the first batch leaves replicas without rows.
+
+    Raises:
+        InvalidArgumentError: it does.
+    """
+    if rows.total < count:
+        raise InvalidArgumentError(
+            f"the first batch has {rows.total} rows for {count} replicas: a batch counts the rows "
+            f"of all of them, so give it {count} or more"
+        )
+
+
+def agree_on_data(feed: Any, position: tuple[int, int], group: ProcessGroup) -> None:
+    """Let all ranks shuffle as rank 0 does, and make sure that they have as many batches.
+
+    Args:
+        feed: gives the batches.
+        position: the epoch and the step that this rank begins with.
+        group: the processes.
+
+    Raises:
+        FailedPreconditionError: the ranks begin elsewhere.
+        InvalidArgumentError: they have not; the text names them.
+    """
+    dataset = getattr(feed, "dataset", None)
+    shuffles = []
+    if dataset is not None:
+        shuffles = [x for _, x in traverse(dataset.node) if isinstance(x, ShuffleNode)]
+    here = {
+        "position": position,
+        "steps": feed.steps,
+        "shuffles": [(int(node.seed), int(node.iteration)) for node in shuffles],
+    }
+    ranks = group.exchange(here, "what the data is like")
+    positions = [tuple(rank["position"]) for rank in ranks]
+    if len(set(positions)) > 1:
+        listed = "; ".join(f"rank {r}: epoch {a}, step {b}" for r, (a, b) in enumerate(positions))
+        raise FailedPreconditionError(
+            f"the ranks do not begin at the same place ({listed}): a stored run must be read by "
+            "all of them, from a folder that all machines see"
+        )
+    steps = [rank["steps"] for rank in ranks]
+    if len(set(steps)) > 1:
+        listed = "; ".join(f"rank {rank}: {count}" for rank, count in enumerate(steps))
+        raise InvalidArgumentError(
+            f"the ranks have different numbers of batches ({listed}): give all of them the same "
+            "data, which is divided among them, or steps_per_epoch"
+        )
+    for node, (seed, iteration) in zip(shuffles, ranks[0]["shuffles"], strict=True):
+        node.seed, node.iteration = seed, iteration

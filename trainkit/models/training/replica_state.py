@@ -1,0 +1,222 @@
+"""State of a model that replicas train together: made alike, and put together after steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.core import devices
+from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.tensor import Tensor
+from trainkit.core.trackable import traverse
+from trainkit.core.variable import Variable
+from trainkit.layers.base import tracking
+from trainkit.ops.sampling.random import global_generator
+
+_OF_FIRST = "only_first_replica"
+
+
+def array_of(variable: Variable) -> Any:
+    """The value as a NumPy array."""
+    return devices.to_numpy(variable._value._array)
+
+
+# ---------------------------------------------------------------------- made alike
+
+
+def make_alike(model: Any, group: ProcessGroup) -> bool:
+    """Give all ranks the variables of rank 0, those of its optimizer and of random draws included.
+
+    Args:
+        model: built or not, in all ranks alike.
+        group: the processes.
+
+    Returns:
+        Whether there were weights already.
+
+    Raises:
+        FailedPreconditionError: the ranks have models with other variables.
+    """
+    optimizer = model.optimizer
+    slots = optimizer is not None and bool(optimizer.built)
+    if any(group.exchange(slots, "which ranks have optimizer slots")) and not slots:
+        if optimizer is not None and model.trainable_variables:
+            optimizer.build(model.trainable_variables)
+    variables = _all_variables(model)
+    seen = [(v.path, tuple(v.shape), v.dtype.name) for v in variables]
+    _check_alike(model, group.exchange(seen, "the variables of the model"))
+    by_dtype: dict[Any, list[Variable]] = {}
+    for variable in variables:
+        if type(variable._value) is Tensor:
+            by_dtype.setdefault(array_of(variable).dtype, []).append(variable)
+    for dtype, some in by_dtype.items():
+        _broadcast(some, dtype, group)
+    return bool(model.weights)
+
+
+def _all_variables(model: Any) -> list[Variable]:
+    found = list(model.variables)
+    if model.optimizer is not None:
+        found += list(model.optimizer.variables)
+    found += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
+    return tracking.once(found)
+
+
+def _check_alike(model: Any, ranks: list[Any]) -> None:
+    for rank, seen in enumerate(ranks):
+        pairs = zip(ranks[0], seen, strict=False)
+        differ = next((pair for pair in pairs if pair[0][1:] != pair[1][1:]), None)
+        if differ is None and len(seen) == len(ranks[0]):
+            continue
+        what = f"{len(ranks[0])} and {len(seen)} variables"
+        if differ is not None:
+            what = " and ".join(f"{path} {shape} {dtype}" for path, shape, dtype in differ)
+        raise FailedPreconditionError(
+            f"model {model.name!r} is not the same in ranks 0 and {rank}, which have {what}: make "
+            "and build it in all of them alike"
+        )
+
+
+def _broadcast(variables: Sequence[Variable], dtype: Any, group: ProcessGroup) -> None:
+    flat = np.concatenate([array_of(v).reshape(-1) for v in variables])
+    group.broadcast(flat, 0, "the variables of rank 0")
+    if group.rank == 0:
+        return
+    at = 0
+    for variable in variables:
+        now = array_of(variable)
+        new = flat[at : at + now.size].reshape(now.shape)
+        at += now.size
+        if new.tobytes() != now.tobytes():
+            variable.assign(new)
+
+
+# ---------------------------------------------------------------------- put together
+
+
+class SharedState:
+    """What metrics hold, and what steps change in a model besides its weights.
+
+    Before an execution all ranks hold the same. Ranks other than 0 then count from 0 on; after it
+    the sums over all are what each rank holds, so that results are those of the global batches.
+
+    Args:
+        model: the model.
+        group: the processes.
+        trains: whether steps change the statistics of the model, too.
+    """
+
+    def __init__(self, model: Any, group: ProcessGroup, trains: bool) -> None:
+        self.model, self.group, self.trains = model, group, trains
+        self.counted: list[Variable] = []
+        self.statistics: list[Variable] = []
+        self._before: dict[int, Any] = {}
+        self._without_rows: dict[int, Any] | None = None
+        self._known_for: Any = None
+        self._looks = 0
+
+    def begin(self) -> None:
+        """Before the first batch of an execution."""
+        self._look()
+        self._without_rows = None
+        self._before = {id(v): v.value() for v in self.statistics}
+        if self.group.rank:
+            for variable in self.counted:
+                if variable.aggregation != "mean":
+                    variable.assign(np.zeros_like(array_of(variable)))
+
+    def begin_without_rows(self) -> None:
+        """Before a batch of which this rank has no rows, and which must not be counted here."""
+        if self._without_rows is None:
+            self._without_rows = {id(v): array_of(v).copy() for v in self.counted}
+
+    def _look(self) -> None:
+        """Look the variables up, unless nothing can have changed."""
+        model = self.model
+        known_for = (model._step_cache, len(model.__dict__.get("_compiled_metrics", ())))
+        if self._known_for != known_for:
+            self._known_for, self._looks = known_for, 0
+        if self._looks > 1:
+            return
+        self._looks += 1
+        metrics = tracking.once([*_own_metrics(model), *model.metrics])
+        self.counted = tracking.once([v for metric in metrics for v in metric.variables])
+        if self.trains:
+            counted = {id(v) for v in self.counted}
+            self.statistics = [
+                v
+                for v in model.variables
+                if v.dtype.is_floating and not tracking.was_trainable(v) and id(v) not in counted
+            ]
+
+    def end(self, share: float, extra: Sequence[float]) -> Any:
+        """After the last batch of an execution: all that is shared travels in one array.
+
+        Args:
+            share: which part of the rows of all ranks this one had.
+            extra: further numbers, which are added up.
+
+        Returns:
+            The sums of `extra`.
+        """
+        known = {id(v) for v in self.counted}
+        self._looks = min(self._looks, 1)
+        self._look()
+        own = [self._own(v, id(v) in known) for v in self.counted]
+        own += [self._change(v, share) for v in self.statistics]
+        parts = [np.asarray(x, np.float64).reshape(-1) for x in own]
+        flat = np.concatenate([*parts, np.asarray(extra, np.float64)])
+        self.group.all_reduce(flat, what="the metrics of a step")
+        at = 0
+        for variable, part in zip([*self.counted, *self.statistics], parts, strict=True):
+            joined = flat[at : at + part.size].reshape(tuple(variable.shape))
+            at += part.size
+            self._take(variable, joined)
+        self._before = {}
+        return flat[at:]
+
+    def _own(self, variable: Variable, known: bool) -> Any:
+        """What this rank adds to the value that all will hold."""
+        value = array_of(variable)
+        if self._without_rows is not None:
+            value = self._without_rows.get(id(variable), np.zeros_like(value))
+        if variable.aggregation == "mean":
+            return value / self.group.size
+        if self.group.rank and variable.aggregation == _OF_FIRST:
+            return np.zeros_like(value)
+        if self.group.rank and not known:  # made in this execution: its first value counts once
+            first = _first_value(self.model, variable)
+            return value if first is None else value - first
+        return value
+
+    def _change(self, variable: Variable, share: float) -> Any:
+        """The change of a statistic, by the rows that made it; all of a new one's value."""
+        before = self._before.get(id(variable))
+        value = np.asarray(array_of(variable), np.float64)
+        if before is None:
+            return value * share
+        return (value - devices.to_numpy(before._array)) * share
+
+    def _take(self, variable: Variable, joined: Any) -> None:
+        before = self._before.get(id(variable))
+        if before is not None:
+            joined = np.asarray(devices.to_numpy(before._array), np.float64) + joined
+        variable.assign(joined.astype(array_of(variable).dtype))
+
+
+def _own_metrics(model: Any) -> list[Any]:
+    """The metrics that `compile` made, which a subclass's `metrics` may leave out."""
+    return list(model.__dict__.get("_compiled_metrics", ()))
+
+
+def _first_value(model: Any, variable: Variable) -> Any:
+    for metric in tracking.once([*_own_metrics(model), *model.metrics]):
+        added = getattr(getattr(metric, "_own", None), "added", ())
+        for own, value in added:
+            if own is variable:
+                first = devices.to_numpy(value._array)
+                return first if np.isfinite(first).all() else None
+    return None

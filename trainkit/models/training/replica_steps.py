@@ -1,0 +1,231 @@
+"""Steps of a model that is trained by several replicas, as the loops of `fit` and others run them.
+
+Each execution runs in the replica of this process, on its rows of the global batch. What it gives
+is then made global: logs, and the outputs of predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import numbers
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.replica import GlobalRows, Replica
+from trainkit.core import nest
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.models.training import replica_feeds
+from trainkit.models.training.replica_state import SharedState, make_alike
+
+
+class ReplicaSteps:
+    """Runs the executions of one loop.
+
+    Args:
+        model: the model.
+        group: the processes that have a replica each.
+        mode: `"train"`, `"test"` or `"predict"`.
+
+    Attributes:
+        interrupted: whether a signal has come to any rank, as all of them know.
+    """
+
+    def __init__(self, model: Any, group: ProcessGroup, mode: str) -> None:
+        self.model, self.group, self.mode = model, group, mode
+        self.interrupted = False
+        self._state = SharedState(model, group, mode == "train")
+        self._rows: list[GlobalRows] = []
+        self._replica: Replica | None = None
+        self._unchecked, self._unmade = mode == "train", False
+        own = f"{mode}_step"
+        self._own_logs = getattr(type(model), own) is not _plain(model, own)
+
+    # ------------------------------------------------------------------ before
+
+    def begin(self, feed: Any, position: tuple[int, int] = (0, 0)) -> None:
+        """Before the first batch: the ranks begin alike.
+
+        Args:
+            feed: gives the batches.
+            position: the epoch and the step to begin with.
+        """
+        if self.mode == "train":
+            self._look_only_in_first()
+            if not self.model.weights:
+                self.model.prepare(feed.spec())
+        replica_feeds.agree_on_data(feed, position, self.group)
+        self._unmade = not make_alike(self.model, self.group)
+
+    def begin_batch(self) -> None:
+        """The same for one batch; only the first one after `compile` makes the ranks alike."""
+        if self.mode == "train":
+            self._look_only_in_first()
+        held, compiled = self.model.__dict__, self.model._compile_arguments
+        if held.get("_alike_since", self) is not compiled:
+            self._unmade = not make_alike(self.model, self.group)
+            held["_alike_since"] = compiled
+
+    def _look_only_in_first(self) -> None:
+        """Let rank 0 alone warn of likely mistakes."""
+        if self.group.rank:
+            self.model.__dict__["_unseen"] = False
+
+    # ------------------------------------------------------------------ batches
+
+    def taking(self) -> None:
+        """A batch is about to be made, outside of the replica."""
+        replica, self._replica = self._replica, None
+        if replica is not None:
+            replica.__exit__()
+
+    def took(self, rows: GlobalRows) -> None:
+        """The step on a batch of these rows is about to run, in the replica."""
+        if self._unchecked:
+            replica_feeds.check_first_batch(rows, self.group.size)
+            self._unchecked = False
+        if self.mode != "predict":
+            if not self._rows:
+                self._state.begin()
+            if not rows.size:
+                self._state.begin_without_rows()
+        self._rows.append(rows)
+        self._replica = Replica(self.group, rows, averages=True).__enter__()
+
+    def run(self, function: Callable[[Any], Any], batches: Iterator[Any]) -> Any:
+        """One execution.
+
+        Args:
+            function: of an iterator over batches.
+            batches: calls `taking` and `took` around each.
+
+        Returns:
+            The logs of all ranks together, or the outputs for all their rows in order.
+        """
+        self._rows = []
+        try:
+            result = function(batches)
+        finally:
+            self.taking()
+        if not self._rows:
+            return result
+        if self.mode == "predict":
+            return nest.map_structure(self._gathered, result)
+        return self._joined(result)
+
+    # ------------------------------------------------------------------ after
+
+    def _joined(self, logs: Any) -> Any:
+        sizes, totals = sum(r.size for r in self._rows), sum(r.total for r in self._rows)
+        share = sizes / totals
+        plain = not self._own_logs and isinstance(logs, dict)
+        values = {} if plain or not isinstance(logs, dict) else numbers(logs)
+        names = sorted(name for name, value in values.items() if isinstance(value, float))
+        local = numbers(self.model.get_metrics_result()) if names else {}
+        extra: list[float] = []
+        for name in names:  # is it what a metric gives, or a number of this rank's rows?
+            own = values[name]
+            extra += [float(local.get(name) == own), own * share if share else 0.0]
+        sums = self._state.end(share, extra)
+        if self._unmade:
+            self._unmade = not make_alike(self.model, self.group)
+        if plain:
+            return self.model.get_metrics_result()
+        if names:
+            result = numbers(self.model.get_metrics_result())
+            logs = dict(logs)
+            for i, name in enumerate(names):
+                of_metric = sums[2 * i] == self.group.size and name in result
+                logs = _replaced(logs, name, result[name] if of_metric else float(sums[2 * i + 1]))
+        return logs
+
+    def _gathered(self, outputs: Any) -> Any:
+        here = np.ascontiguousarray(convert_to_tensor(outputs).numpy())
+        rows = self._rows
+        if here.ndim == 0:
+            return outputs
+        cut = [r.size for r in rows]
+        if len(rows) > 1 and any(not size for size in cut):  # a row that stood in for none
+            keep, at = [], 0
+            for size in cut:
+                keep.append(here[at : at + size])
+                at += max(size, 1)
+            here = np.concatenate(keep)
+        elif not cut[-1]:
+            here = here[:0]
+        parts = self.group.all_gather(here, "the outputs of predict")
+        if len(rows) == 1:
+            return np.concatenate(parts)
+        sizes = self.group.exchange(cut, "the rows of predict")
+        ends = [np.cumsum([0, *each]) for each in sizes]
+        pieces = [
+            part[end[i] : end[i + 1]]
+            for i in range(len(rows))
+            for part, end in zip(parts, ends, strict=True)
+        ]
+        return np.concatenate(pieces)
+
+    # ------------------------------------------------------------------ stopping
+
+    def agree(self, stop: str, asked: bool = False) -> None:
+        """Stop in all ranks where one of them wants to.
+
+        Args:
+            stop: the attribute of the model that says so.
+            asked: whether a signal has come to this one.
+        """
+        flags = np.array([bool(getattr(self.model, stop)), asked], np.int64)
+        self.group.all_reduce(flags, "MAX", "whether to stop")
+        setattr(self.model, stop, bool(flags[0]))
+        self.interrupted = bool(flags[1])
+
+
+def _plain(model: Any, step: str) -> Any:
+    """The step of the base of all models."""
+    kinds = [kind for kind in type(model).__mro__ if step in vars(kind)]
+    return vars(kinds[-1])[step]
+
+
+def _replaced(logs: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """The logs with another value for a name, which may stand in a dict inside."""
+    if name in logs:
+        return {**logs, name: value}
+    return {
+        key: _replaced(inner, name, value) if isinstance(inner, dict) and name in inner else inner
+        for key, inner in logs.items()
+    }
+
+
+def steps_of(model: Any, mode: str) -> ReplicaSteps | None:
+    """What runs the executions of a loop; `None` where the model is trained by one replica.
+
+    Args:
+        model: the model.
+        mode: see `ReplicaSteps`.
+    """
+    group = model.distribute_strategy.group
+    return ReplicaSteps(model, group, mode) if group.size > 1 else None
+
+
+class OneBatch:
+    """An iterator over one batch of all replicas, of which this one takes its rows.
+
+    Args:
+        steps: hears of it.
+        batch: a nest of tensors.
+    """
+
+    def __init__(self, steps: ReplicaSteps, batch: Any) -> None:
+        self.steps, self.batch, self.left = steps, batch, 1
+
+    def __iter__(self) -> OneBatch:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.left:
+            raise StopIteration
+        self.left = 0
+        own, rows = replica_feeds.own_rows(self.steps.group, self.batch)
+        self.steps.took(rows)
+        return own
