@@ -13,7 +13,7 @@ import re
 import sys
 from functools import cache
 
-from tests.null_driver import building, libraries, precompiled
+from tests.null_driver import building, kernels, libraries, precompiled
 
 RUNTIME = "cupy_backends.cuda.api.runtime"
 TYPES = {
@@ -93,6 +93,7 @@ def install():
             _replace(runtime, name, function, _type_of(capsule))
     cupy = importlib.import_module("cupy")
     precompiled.replace(driver, cupy)
+    kernels.record(driver, cupy)
     pool = cupy.get_default_memory_pool()
     cupy.cuda.set_allocator(lambda size: _zeroed(pool.malloc(size), size))
     return driver

@@ -6,6 +6,7 @@ python -m tests.null_driver.steps --net resnet --policy mixed_bfloat16 --capture
 
 import argparse
 import time
+from functools import cache
 
 from tests.null_driver import counting, installing
 
@@ -14,6 +15,7 @@ POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 SOME_STEPS = 6  # a function is captured after a few calls
 
 
+@cache
 def measured(name, policy, captured):
     """The counts of a step, of the step in which the graph was captured, and what `explain` says.
 
