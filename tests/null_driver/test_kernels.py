@@ -17,9 +17,7 @@ OPTIMIZERS = sorted(
     for name, found in vars(tk.optimizers).items()
     if isinstance(found, type) and issubclass(found, Optimizer) and found not in ELSEWHERE
 )
-OP_BY_OP = pytest.mark.xfail(reason="B10: fused kernels know no short floats")
-SHORT = [pytest.param(name, marks=OP_BY_OP) for name in ("float16", "bfloat16")]
-DTYPES = (*SHORT, "float32", "float64", "int32", "int64", "uint8", "bool")
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8", "bool")
 
 
 @pytest.mark.parametrize("policy", steps.POLICIES)
