@@ -104,3 +104,16 @@ def test_softmax_and_cross_entropy_take_one_launch_each_way(dtype):
         lambda: tk.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=x)
     )
     assert sum(names.values()) == 2, names
+
+
+def test_memory_of_attention_does_not_grow_with_the_product_of_lengths(cupy):
+    """16,384 targets and sources of 4 heads have scores of 4 GiB, which are there in blocks."""
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    x = tk.zeros((1, 16384, 4, 32))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.ops.dot_product_attention(x, x, x, is_causal=True)
+    tape.gradient(y, x)
+    assert pool.total_bytes() - before < 1 << 30

@@ -29,7 +29,7 @@ def _of(mask: Array | None, piece: slice) -> Array | None:
     return mask if mask is None or len(mask) == 1 else mask[piece]
 
 
-def _by_head(x: Array, heads: int) -> Array:
+def by_head(x: Array, heads: int) -> Array:
     """(batch, length, heads, size) as (batch, heads, length, size); shared heads are repeated."""
     group = heads // x.shape[2]
     x = x.transpose(0, 2, 1, 3)
@@ -62,7 +62,7 @@ def attention(
     y = xp.empty((*q.shape[:3], v.shape[3]), q.dtype)
     heads = q.shape[2]
     for piece in _pieces(xp, q, k):
-        one, two, values = (_by_head(x[piece], heads) for x in (q, k, v))
+        one, two, values = (by_head(x[piece], heads) for x in (q, k, v))
         p = shares(xp, one, two, _of(mask, piece), scale, causal)
         y[piece] = matmul(xp, p, values).transpose(0, 2, 1, 3)
     return y
@@ -84,12 +84,12 @@ def attention_gradient(
         given = tuple(x[piece] for x in (g, q, k, v))
         found = _gradient(xp, given, _of(mask, piece), scale, causal)
         for result, part in zip(results, found, strict=True):
-            result[piece] = _summed(part, result.shape[2])
+            result[piece] = summed(part, result.shape[2])
     return results
 
 
 def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: bool) -> Piece:
-    g, q, k, v = (_by_head(x, given[1].shape[2]) for x in given)
+    g, q, k, v = (by_head(x, given[1].shape[2]) for x in given)
     p = shares(xp, q, k, mask, scale, causal)
     by_v = matmul(xp, p.swapaxes(2, 3), g)
     grads = matmul(xp, g, v.swapaxes(2, 3))
@@ -99,7 +99,7 @@ def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: b
     return matmul(xp, grads, k), matmul(xp, grads.swapaxes(2, 3), q), by_v
 
 
-def _summed(x: Array, heads: int) -> Array:
+def summed(x: Array, heads: int) -> Array:
     """(batch, length, heads, size) of what is by head, heads that share one summed."""
     batch, every, length, size = x.shape
     if every != heads:

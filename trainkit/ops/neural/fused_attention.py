@@ -5,6 +5,7 @@ What it sends back is an operation too, which makes the scores again, so it can 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.attention import attention_reference, attention_tuned
+from trainkit.kernels.attention import (
+    attention_gpu,
+    attention_reference,
+    attention_tuned,
+)
 from trainkit.kernels.cudnn.deferred import Deferred, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
@@ -114,12 +119,27 @@ def _by_cudnn(
     return _CUDNN(xp, q, k, v, mask, scale, causal)
 
 
+def _in_blocks(
+    xp: ArrayModule,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Any:
+    given = _wide(q), _wide(k), _wide(v), mask  # scores of float16 would overflow
+    y = attention_gpu.attention(xp, *given, scale, causal)
+    return y if y is None else y.astype(q.dtype, copy=False)
+
+
 @primitive(
     _attend_rule,
     name="attention",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
+    tuned=Tuned(_compiled, on_gpu=[_by_cudnn, _in_blocks]),
 )
 def _attend(
     xp: ArrayModule,
@@ -156,13 +176,33 @@ def _gradient_by_cudnn(
     return _CUDNN_GRADIENT(xp, g, q, k, v, mask, scale, causal)
 
 
+def _gradient_in_blocks(
+    xp: ArrayModule,
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Any:
+    given = _wide(g), _wide(q), _wide(k), _wide(v), mask
+    found = attention_gpu.attention_gradient(xp, *given, scale, causal)
+    return found and tuple(part.astype(q.dtype, copy=False) for part in found)
+
+
 @primitive(
     _gradient_rule,
     name="attention_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
-    tuned=Tuned(attention_tuned.attention_gradient, of=1, on_gpu=[_gradient_by_cudnn]),
+    tuned=Tuned(
+        attention_tuned.attention_gradient,
+        of=1,
+        on_gpu=[_gradient_by_cudnn, _gradient_in_blocks],
+    ),
 )
 def attention_gradient(
     xp: ArrayModule,
@@ -258,18 +298,25 @@ def attended_by_steps(
     return by_head(matmul(weights, by_head(v)))
 
 
-def is_served(query: Any, key: Any, value: Any) -> bool:
-    """Whether `attend` takes them and is the faster way, for floats of one dtype.
+def _has_many_scores(query: Any, key: Any) -> bool:
+    """Whether the scores are surely more than a block of attention on a GPU has."""
+    sizes = (*query.shape[:3], key.shape[1])
+    return None not in sizes and math.prod(sizes) > attention_gpu.MOST_SCORES
 
-    On a GPU that is where cuDNN has a kernel, for short floats; else each step is an operation by
-    itself, which graphs fuse with its neighbours.
+
+def is_served(query: Any, key: Any, value: Any) -> bool:
+    """Whether `attend` takes them and is the better way, for floats of one dtype.
+
+    On a GPU that is where cuDNN has a kernel, for short floats, and where there are too many scores
+    to keep; else each step is an operation by itself, which graphs fuse with its neighbours.
     """
     kinds = {(x.dtype, x.shape[0]) for x in (query, key, value)}
     if len(kinds) != 1 or not query.dtype.is_floating:
         return False
     if "GPU" in query.device:
         sizes = query.shape[3], value.shape[3]
-        return bool(is_there() and _CUDNN_TAKES(query.dtype.name, *sizes))
+        served = is_there() and _CUDNN_TAKES(query.dtype.name, *sizes)
+        return bool(served or _has_many_scores(query, key))
     return "CPU" in query.device
 
 
