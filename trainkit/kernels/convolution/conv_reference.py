@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.kernels.convolution import windows_cuda
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.matmul.matmul_gpu import matmul
 
@@ -48,6 +49,19 @@ def _columns(xp: Any, w: Windows, padded: Array, group: slice) -> Array:
     return view.reshape(rows, math.prod(w.window) * view.shape[-1])
 
 
+def _all_columns(xp: Any, w: Windows, x: Array, groups: list[slice]) -> Iterator[Array]:
+    """The columns of each group of channels, of images that are not padded yet."""
+    padded = None
+    for group in groups:
+        made = None
+        if xp is not np and not _is_pointwise(w):
+            made = windows_cuda.columns(xp, w, x, group)
+        if made is None:
+            padded = w.pad(xp, x) if padded is None else padded
+            made = _columns(xp, w, padded, group)
+        yield made
+
+
 def _is_pointwise(w: Windows) -> bool:
     return math.prod(w.window) == 1 and math.prod(w.strides) == 1 and not w.has_padding
 
@@ -72,9 +86,9 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
     elements = math.prod(w.window)
     each = math.prod(w.out) * elements * kernel.shape[-2] * x.itemsize
     for part in _chunks(xp, x.shape[0], each):
-        padded = w.pad(xp, x[part])
-        for inputs, filters in _groups(kernel, groups):
-            columns = _columns(xp, w, padded, inputs)
+        parts = list(_groups(kernel, groups))
+        made_columns = _all_columns(xp, w, x[part], [inputs for inputs, _ in parts])
+        for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = kernel[..., filters].reshape(columns.shape[1], -1)
             if groups == 1:
                 matmul(xp, columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
@@ -92,7 +106,8 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     worked = wide if by_channel else _factor(xp, dtype)
     g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
     channels = kernel.shape[-2] * groups
-    result = xp.empty((g.shape[0], *w.sizes, channels), wide)
+    at_once = xp is not np and not by_channel and _is_summed_at_once(xp, w, dtype)
+    result = xp.empty((g.shape[0], *w.sizes, channels), dtype if at_once else wide)
     if by_channel:
         _depthwise_back(xp, w, g, kernel, result)
         return result.astype(dtype, copy=False)
@@ -102,13 +117,22 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
         for inputs, filters in _groups(kernel, groups):
             matrix = kernel[..., filters].reshape(elements * kernel.shape[-2], -1)
             rows = g[part][..., filters].reshape(-1, matrix.shape[1])
-            columns = matmul(xp, rows, matrix.T).astype(wide, copy=False)
+            columns = matmul(xp, rows, matrix.T)
+            if at_once:
+                windows_cuda.sum_windows(w, columns, result, inputs)
+                continue
+            columns = columns.astype(wide, copy=False)
             if _is_pointwise(w):
                 result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
                 continue
             columns = columns.reshape(-1, *w.out, *w.window, kernel.shape[-2])
             result[part][..., inputs] = _summed_windows(xp, w, columns)
     return result.astype(dtype, copy=False)
+
+
+def _is_summed_at_once(xp: Any, w: Windows, dtype: Any) -> bool:
+    """Whether a kernel of a GPU adds up windows, in float32 at least, and rounds once."""
+    return not _is_pointwise(w) and windows_cuda.sums_windows(xp, w, dtype)
 
 
 def _summed_windows(xp: Any, w: Windows, columns: Array) -> Array:
@@ -134,12 +158,14 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
         return result.astype(dtype, copy=False)
     elements = math.prod(w.window)
     for part in _chunks(xp, x.shape[0], math.prod(w.out) * elements * inside * x.itemsize):
-        padded = w.pad(xp, x[part])
-        for inputs, filters in _groups(result, groups):
-            columns = _columns(xp, w, padded, inputs)
+        parts = list(_groups(result, groups))
+        made_columns = _all_columns(xp, w, x[part], [inputs for inputs, _ in parts])
+        for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = g[part][..., filters].reshape(columns.shape[0], -1)
-            made = matmul(xp, columns.T, matrix)
-            result[..., filters] += made.reshape(*w.window, inside, -1)
+            made = matmul(xp, columns.T, matrix).reshape(*w.window, inside, -1)
+            if xp is not np and groups == 1:  # all images are one part there
+                return made.astype(dtype, copy=False)
+            result[..., filters] += made
     return result.astype(dtype, copy=False)
 
 
