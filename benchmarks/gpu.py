@@ -1,239 +1,184 @@
 """What a GPU makes of trainkit, beside PyTorch and JAX where they are: `python benchmarks/gpu.py`.
 
-matmul    200 products of two float32 matrices
-mlp, cnn  a compiled training step
-resnet50  a compiled training step on images of 224 x 224
-adam      the update of 100 million float32 weights, beside the bandwidth of a copy
-update    the eager update of 160 weights with 25 million elements together, as in a ResNet-50
+matmul       200 products of two matrices
+mlp, cnn     a compiled training step
+eager        the step of `mlp`, operation by operation
+lstm         a compiled training step of two layers of LSTM over 100 steps
+transformer  a compiled training step of an encoder over 512 words
+resnet50     a compiled training step on images of 224 x 224
+adam         the update of 100 million float32 weights, beside the bandwidth of a copy
+update       the eager update of 160 weights with 25 million elements together, as in a ResNet-50
 
-TRAINKIT_CUDA_GRAPHS=0 measures compiled steps launched operation by operation, and TRAINKIT_JIT=0
-without kernels of their own.
+float32 is measured with and without TF32, ours and PyTorch's alike; `--policy mixed_bfloat16` and
+`mixed_float16` take tensor cores anyway. PyTorch's images are channels_last. TRAINKIT_CUDA_GRAPHS=0
+measures compiled steps launched operation by operation, TRAINKIT_JIT=0 without kernels of their
+own, TRAINKIT_CUDNN=0 without cuDNN.
 
-Each time is the median of the rounds; a round waits for the GPU at its end. `--small` takes sizes
-that any machine runs in seconds, to see that all of it works. `--json FILE` keeps the numbers.
+Each time is the median of the rounds; a round waits for the GPU at its end. "host" is what a call
+takes until it comes back, for few calls at a time, so that no queue is full; "MB" what the device
+has less afterwards than before the case. Each measurement runs in a process of its own, which is
+ended after `--limit` seconds, so that a slow one costs no other. `--small` takes sizes that any
+machine runs in seconds, and `--on stand-in` or `--on null-driver` do without a GPU, to see that all
+of it works. `--json FILE` keeps the numbers.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent.parent), str(pathlib.Path(__file__).parent)]
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave memory to the others
 
-import numpy as np  # noqa: E402  found through the lines before
-from gpu_torch import TORCH  # noqa: E402
+import gpu_torch  # noqa: E402  found through the lines before
+from gpu_cases import (  # noqa: E402
+    NO_POLICY,
+    PRODUCTS,
+    SIZES,
+    TRAINKIT,
+    Work,
+    by_jax,
+    copied,
+)
 
-Work = tuple[Callable[[], Any], Callable[[], Any]]
-"""What is timed, and what waits until the GPU has done it."""
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+DEVICES = ("gpu", "stand-in", "null-driver")
+FEW = 10
+"""Calls whose launches fit into the queue of any GPU."""
 
-SIZES = {
-    "full": {
-        "n": 4096,
-        "batch": 256,
-        "images": 32,
-        "pixels": 224,
-        "weights": 100_000_000,
-        "updated": 25_000_000,
-    },
-    "small": {"n": 32, "batch": 8, "images": 2, "pixels": 32, "weights": 1000, "updated": 16_000},
-}
-PRODUCTS = 200
-
-
-def random(*shape: int) -> Any:
-    """Normal float32 numbers."""
-    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-
-
-# ---------------------------------------------------------------------- trainkit
-
-
-def _wait() -> None:
-    import cupy
-
-    cupy.cuda.get_current_stream().synchronize()
-
-
-def trainkit_matmul(size: Any) -> Work:
-    """Products one after the other, eagerly."""
-    import trainkit as tk
-
-    n = size["n"]
-    a, b = tk.constant(random(n, n)), tk.constant(random(n, n) / np.float32(n) ** 0.5)
-
-    def run() -> Any:
-        x = a
-        for _ in range(PRODUCTS):
-            x = x @ b
-        return x
-
-    return run, _wait
-
-
-def _step(model: Any, x: Any, y: Any) -> Work:
-    """A compiled training step with Adam."""
-    import trainkit as tk
-
-    rule, loss_of = (
-        tk.optimizers.Adam(1e-5),
-        tk.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    x, y = tk.constant(x), tk.constant(y)
-
-    @tk.function
-    def step(x: Any, y: Any) -> Any:
-        with tk.GradientTape() as tape:
-            loss = loss_of(y, model(x, training=True))
-        weights = model.trainable_variables
-        rule.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
-        return loss
-
-    return lambda: step(x, y), _wait
-
-
-def trainkit_mlp(size: Any) -> Work:
-    """784-512-512-10."""
-    import trainkit as tk
-
-    layers = tk.layers
-    model = tk.Sequential(
-        [
-            layers.Dense(512, activation="relu"),
-            layers.Dense(512, activation="relu"),
-            layers.Dense(10),
-        ]
-    )
-    return _step(model, random(size["batch"], 784), labels(size["batch"], 10))
-
-
-def trainkit_cnn(size: Any) -> Work:
-    """Two convolutions, pooling, a dense layer."""
-    import trainkit as tk
-
-    layers = tk.layers
-    model = tk.Sequential(
-        [
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Flatten(),
-            layers.Dense(10),
-        ]
-    )
-    return _step(model, random(size["batch"], 28, 28, 1), labels(size["batch"], 10))
-
-
-def trainkit_resnet50(size: Any) -> Work:
-    """He et al. 2015, arXiv:1512.03385, table 1, with the stride in the 3 x 3 convolution."""
-    import trainkit as tk
-
-    layers = tk.layers
-    image = tk.Input((size["pixels"], size["pixels"], 3))
-
-    def conv(x: Any, filters: int, width: int, stride: int = 1, relu: bool = True) -> Any:
-        x = layers.Conv2D(filters, width, stride, padding="same", use_bias=False)(x)
-        x = layers.BatchNormalization()(x)
-        return layers.ReLU()(x) if relu else x
-
-    x = layers.MaxPooling2D(3, 2, padding="same")(conv(image, 64, 7, 2))
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        filters = 64 * 2**stage
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            short = x if block else conv(x, 4 * filters, 1, stride, relu=False)
-            y = conv(conv(x, filters, 1), filters, 3, stride)
-            x = layers.ReLU()(layers.Add()([short, conv(y, 4 * filters, 1, relu=False)]))
-    model = tk.Model(image, layers.Dense(1000)(layers.GlobalAveragePooling2D()(x)))
-    images = random(size["images"], size["pixels"], size["pixels"], 3)
-    return _step(model, images, labels(size["images"], 1000))
-
-
-def trainkit_adam(size: Any) -> Work:
-    """One weight, compiled."""
-    import trainkit as tk
-
-    weight, grad = tk.Variable(random(size["weights"])), tk.constant(random(size["weights"]))
-    rule = tk.optimizers.Adam(1e-5)
-    step = tk.function(lambda g: rule.apply([g], [weight]))
-    return lambda: step(grad), _wait
-
-
-def trainkit_update(size: Any) -> Work:
-    """Adam, eagerly."""
-    import trainkit as tk
-
-    count = size["updated"] // 160
-    weights = [tk.Variable(random(count)) for _ in range(160)]
-    grads = [tk.constant(random(count)) for _ in range(160)]
-    rule = tk.optimizers.Adam(1e-5)
-    return lambda: rule.apply(grads, weights), _wait
-
-
-def trainkit_copy(size: Any) -> Work:
-    """The memory of the weights, read and written."""
-    import cupy
-
-    source = cupy.asarray(random(size["weights"]))
-    return source.copy, _wait
-
-
-# ---------------------------------------------------------------------- JAX
-
-
-def jax_matmul(size: Any) -> Work:
-    """Products in one compiled loop."""
-    import jax
-
-    n = size["n"]
-    a, b = jax.numpy.asarray(random(n, n)), jax.numpy.asarray(random(n, n) / np.float32(n) ** 0.5)
-    run = jax.jit(lambda a, b: jax.lax.fori_loop(0, PRODUCTS, lambda i, x: x @ b, a))
-    last: list[Any] = []
-    return lambda: last.append(run(a, b)), lambda: last.pop().block_until_ready()
-
-
-def labels(count: int, classes: int) -> Any:
-    """Class numbers."""
-    return (np.arange(count) % classes).astype(np.int32)
-
-
-CASES: dict[str, dict[str, Callable[[Any], Work]]] = {
-    "matmul": {"trainkit": trainkit_matmul, "jax": jax_matmul},
-    "mlp": {"trainkit": trainkit_mlp},
-    "cnn": {"trainkit": trainkit_cnn},
-    "resnet50": {"trainkit": trainkit_resnet50},
-    "update": {"trainkit": trainkit_update},
-    "adam": {"trainkit": trainkit_adam, "copy": trainkit_copy},
-}
-for _case, _made in TORCH.items():
+CASES: dict[str, dict[str, Any]] = {case: {"trainkit": make} for case, make in TRAINKIT.items()}
+for _case, _made in gpu_torch.TORCH.items():
     CASES[_case]["torch"] = _made
+CASES["matmul"]["jax"] = by_jax
+CASES["adam"]["copy"] = copied
 
 
-# ---------------------------------------------------------------------- measuring
+# ---------------------------------------------------------------------- one measurement
 
 
-def seconds(work: Work, rounds: int, least: float) -> float:
-    """The median time of one call, in rounds that take `least` seconds or more each."""
+@contextlib.contextmanager
+def device(name: str) -> Iterator[None]:
+    """The GPU, or what takes its place."""
+    if name == "stand-in":
+        from tests import stand_in
+
+        gpu_torch.Where.name = "cpu"
+        with stand_in.in_place():
+            yield
+        return
+    if name == "null-driver":
+        from tests.null_driver.installing import install
+
+        gpu_torch.Where.name = "cpu"
+        install()
+    yield
+
+
+def seconds(work: Work, rounds: int, least: float) -> tuple[float, float]:
+    """The median times of one call, in rounds that take `least` seconds or more each.
+
+    The first is until the GPU has done it, the second until the call has come back.
+    """
     run, wait = work
-    for _ in range(2):
+    for _ in range(5):  # a function is captured at its fourth call
         run()
         wait()
-    calls, taken = 1, _round(run, wait, 1)
+    taken = _round(run, wait, 1)[0]
     calls = max(1, int(least / max(taken, 1e-6)))
-    return statistics.median(_round(run, wait, calls) / calls for _ in range(rounds))
+    whole = statistics.median(_round(run, wait, calls)[0] / calls for _ in range(rounds))
+    few = min(FEW, calls)
+    host = statistics.median(_round(run, wait, few)[1] / few for _ in range(rounds))
+    return whole, host
 
 
-def _round(run: Any, wait: Any, calls: int) -> float:
+def _round(run: Any, wait: Any, calls: int) -> tuple[float, float]:
     start = time.perf_counter()
     for _ in range(calls):
         run()
+    back = time.perf_counter()
     wait()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, back - start
+
+
+def free_bytes() -> int | None:
+    """What the device has left, or `None` where that can't be asked."""
+    try:
+        import cupy
+
+        return int(cupy.cuda.runtime.memGetInfo()[0])
+    except (ImportError, AttributeError):
+        return None
+
+
+def measured(case: str, name: str, options: Any) -> dict[str, Any]:
+    """One measurement in this process; empty where the library is not here."""
+    size = SIZES["small" if options.small else "full"]
+    with device(options.on):
+        from trainkit.core import devices
+
+        if not devices.gpu_count():
+            raise SystemExit(devices.missing_message("/gpu:0"))
+        _choose_tf32(name.partition(" ")[0], name.endswith(" tf32"))
+        before = free_bytes()
+        try:
+            work = CASES[case][name.partition(" ")[0]](size, options.policy)
+            taken, host = seconds(work, options.rounds, options.seconds)
+        except ImportError as error:
+            return {"missing": str(error)}
+        after = free_bytes()
+    found = {"seconds": taken, "host_seconds": host}
+    if before is not None and after is not None:
+        found["bytes"] = before - after
+    return found
+
+
+def _choose_tf32(name: str, allowed: bool) -> None:
+    if name == "trainkit":
+        import trainkit as tk
+
+        tk.config.experimental.enable_tensor_float_32_execution(allowed)
+    elif name == "torch":
+        with contextlib.suppress(ImportError):
+            gpu_torch.allow_tf32(allowed)
+
+
+def in_a_process(case: str, name: str, options: Any) -> dict[str, Any]:
+    """The same in a process of its own, ended after `options.limit` seconds."""
+    words = [case, f"--only={name}", f"--policy={options.policy}", f"--on={options.on}"]
+    words += [f"--rounds={options.rounds}", f"--seconds={options.seconds}"]
+    command = [sys.executable, __file__, *words, *["--small"] * options.small]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
+    except subprocess.TimeoutExpired:
+        return {"failure": f"no end within {options.limit:g} s"}
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+    except ValueError:
+        lines = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
+        return {"failure": lines[-1]}
+    return found
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def contestants(case: str, policy: str) -> list[str]:
+    """What is measured in a case, float32 of both with and without TF32 where it multiplies."""
+    found = []
+    for name in CASES[case]:
+        if policy != "float32" and (case in NO_POLICY or name == "jax"):
+            continue
+        found.append(name)
+        if policy == "float32" and case not in NO_POLICY and name in ("trainkit", "torch"):
+            found.append(f"{name} tf32")
+    return found
 
 
 def rate(case: str, name: str, size: Any, taken: float) -> str:
@@ -245,40 +190,59 @@ def rate(case: str, name: str, size: Any, taken: float) -> str:
     if case == "adam":  # four arrays are read and three written; a copy reads one and writes one
         moved = (2 if name == "copy" else 7) * 4 * size["weights"]
         return f"{moved / taken / 1e9:9.1f} GB/s"
-    count = size["images"] if case == "resnet50" else size["batch"]
-    return f"{count / taken:9.0f} examples/s"
+    counts = {"resnet50": "images", "transformer": "sequences"}
+    return f"{size[counts.get(case, 'batch')] / taken:9.0f} examples/s"
 
 
-def main() -> None:
-    """Run what the command line asks for."""
+def row(case: str, name: str, size: Any, found: dict[str, Any]) -> str:
+    """A line of the table."""
+    if "failure" in found:
+        return f"{case:11} {name:13} {found['failure']}"
+    taken, host = found["seconds"], found["host_seconds"]
+    memory = f"{found['bytes'] / 1e6:8.0f} MB" if "bytes" in found else f"{'':11}"
+    return (
+        f"{case:11} {name:13} {1e3 * taken:11.3f} ms  host {1e3 * host:9.3f} ms {memory} "
+        f"{rate(case, name.partition(' ')[0], size, taken)}"
+    )
+
+
+def _parsed() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--small", action="store_true", help="sizes for any machine")
+    parser.add_argument("--policy", default="float32", choices=POLICIES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a round, at least")
+    parser.add_argument("--limit", type=float, default=100, help="seconds each; 0 for no end")
+    parser.add_argument("--on", default="gpu", choices=DEVICES, help="what stands for the GPU")
+    parser.add_argument("--only", metavar="NAME", help="one measurement, printed as JSON")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     unknown = set(options.cases) - set(CASES)
     if unknown:
         parser.error(f"there is no case {sorted(unknown)}; there are {', '.join(CASES)}")
-    from trainkit.core import devices
+    return options
 
-    if not devices.gpu_count():
-        raise SystemExit(devices.missing_message("/gpu:0"))
-    size, found = SIZES["small" if options.small else "full"], {}
+
+def main() -> None:
+    """Run what the command line asks for."""
+    options = _parsed()
+    if options.only:
+        print("\n" + json.dumps(measured(options.cases[0], options.only, options)), flush=True)
+        return
+    size, kept = SIZES["small" if options.small else "full"], {}
+    print(f"{options.policy}; PyTorch's images are channels_last; tf32 only where it is said")
     for case in options.cases or CASES:
-        for name, make in CASES[case].items():
-            try:
-                taken = seconds(make(size), options.rounds, options.seconds)
-            except ImportError:
+        for name in contestants(case, options.policy):
+            run = in_a_process if options.limit else measured
+            found = run(case, name, options)
+            if "missing" in found:
                 continue
-            found[f"{case} {name}"] = taken
-            print(
-                f"{case:9} {name:9} {1e3 * taken:11.3f} ms {rate(case, name, size, taken)}",
-                flush=True,
-            )
-    if options.json:
-        options.json.write_text(json.dumps({"size": size, "seconds": found}, indent=1) + "\n")
+            kept[f"{case} {name}"] = found
+            print(row(case, name, size, found), flush=True)
+            if options.json:  # after each, so that what was measured outlives what was ended
+                facts = {"size": size, "policy": options.policy, "found": kept}
+                options.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

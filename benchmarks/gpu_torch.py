@@ -1,67 +1,107 @@
-"""PyTorch's side of `gpu.py`: the same networks, compiled where that is the usual way."""
+"""PyTorch's side of `gpu.py`: the same networks, compiled where that is the usual way.
 
+Images are `channels_last`, which is what PyTorch recommends for tensor cores, and mixed precision
+goes by `autocast`, with a scaler for float16.
+"""
+
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gpu_cases import HEAD, PRODUCTS, WORDS, labels, random, words
 
 Work = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def _random(*shape: int) -> Any:
+class Where:
+    """On which device PyTorch runs; "cpu" to see on any machine that a case comes to its end."""
+
+    name = "cuda"
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Let products and convolutions of float32 have 10 bits of mantissa, or not."""
     import torch
 
-    values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-    return torch.from_numpy(values).cuda()
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+def _on_device(values: Any) -> Any:
+    import torch
+
+    made = torch.from_numpy(np.ascontiguousarray(values)).to(Where.name)
+    return made.contiguous(memory_format=torch.channels_last) if made.ndim == 4 else made
 
 
 def _wait() -> None:
     import torch
 
-    torch.cuda.synchronize()
+    if Where.name == "cuda":
+        torch.cuda.synchronize()
 
 
-def _matmul(size: Any) -> Work:
-    n = size["n"]
-    a, b = _random(n, n), _random(n, n) / n**0.5
+def _matmul(size: Any, policy: str) -> Work:
+    import torch
+
+    n, dtype = size["n"], getattr(torch, policy.removeprefix("mixed_"))
+    a, b = _on_device(random(n, n)).to(dtype), (_on_device(random(n, n)) / n**0.5).to(dtype)
 
     def run() -> Any:
         x = a
-        for _ in range(200):
+        for _ in range(PRODUCTS):
             x = x @ b
         return x
 
     return run, _wait
 
 
-def _step(model: Any, x: Any, classes: int) -> Work:
+def _step(model: Any, x: Any, classes: int, policy: str, compiled: bool = True) -> Work:
     import torch
 
-    model = model.cuda().train()
-    rule = torch.optim.Adam(model.parameters(), 1e-5, fused=True)
-    y = torch.arange(len(x), device="cuda") % classes
-    called = torch.compile(model)
+    model = model.to(Where.name).train()
+    if x.ndim == 4:
+        model = model.to(memory_format=torch.channels_last)
+    on_gpu = Where.name == "cuda"
+    rule = torch.optim.Adam(model.parameters(), 1e-5, fused=on_gpu)
+    y = torch.from_numpy(labels(len(x), classes)).long().to(Where.name)
+    called = torch.compile(model) if compiled and on_gpu else model
+    mixed = policy != "float32"
+    scaler = torch.amp.GradScaler(Where.name, enabled=policy == "mixed_float16" and on_gpu)
 
     def step() -> Any:
         rule.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(called(x), y)
-        loss.backward()
-        rule.step()
+        dtype = getattr(torch, policy.removeprefix("mixed_")) if mixed else None
+        short = torch.autocast(Where.name, dtype) if mixed else contextlib.nullcontext()
+        with short:
+            loss = torch.nn.functional.cross_entropy(called(x).float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(rule)
+        scaler.update()
         return loss
 
     return step, _wait
 
 
-def _mlp(size: Any) -> Work:
+def _dense_layers() -> Any:
     from torch import nn
 
-    model = nn.Sequential(
+    return nn.Sequential(
         nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
     )
-    return _step(model, _random(size["batch"], 784), 10)
 
 
-def _cnn(size: Any) -> Work:
+def _mlp(size: Any, policy: str) -> Work:
+    return _step(_dense_layers(), _on_device(random(size["batch"], 784)), 10, policy)
+
+
+def _eager(size: Any, policy: str) -> Work:
+    x = _on_device(random(size["batch"], 784))
+    return _step(_dense_layers(), x, 10, policy, compiled=False)
+
+
+def _cnn(size: Any, policy: str) -> Work:
     from torch import nn
 
     model = nn.Sequential(
@@ -73,10 +113,10 @@ def _cnn(size: Any) -> Work:
         nn.Flatten(),
         nn.Linear(64 * 12 * 12, 10),
     )
-    return _step(model, _random(size["batch"], 1, 28, 28), 10)
+    return _step(model, _on_device(random(size["batch"], 1, 28, 28)), 10, policy)
 
 
-def _resnet50(size: Any) -> Work:
+def _resnet50(size: Any, policy: str) -> Work:
     from torch import nn
 
     def conv(have: int, filters: int, width: int, stride: int = 1) -> Any:
@@ -105,31 +145,73 @@ def _resnet50(size: Any) -> Work:
             parts.append(Block(have, filters, 2 if stage and not block else 1, not block))
             have = 4 * filters
     model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(have, 1000))
-    return _step(model, _random(size["images"], 3, size["pixels"], size["pixels"]), 1000)
+    images = random(size["images"], 3, size["pixels"], size["pixels"])
+    return _step(model, _on_device(images), 1000, policy)
 
 
-def _adam(size: Any) -> Work:
+def _lstm(size: Any, policy: str) -> Work:
+    from torch import nn
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(size["units"], size["units"], 2, batch_first=True)
+            self.dense = nn.Linear(size["units"], 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.dense(self.lstm(x)[0][:, -1])
+
+    x = _on_device(random(size["batch"], size["steps"], size["units"]))
+    return _step(Recurrent(), x, 10, policy, compiled=False)  # cuDNN's, which is not compiled
+
+
+def _transformer(size: Any, policy: str) -> Work:
+    from torch import nn
+
+    width = size["width"]
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(WORDS, width)
+            block = nn.TransformerEncoderLayer(
+                width, width // min(HEAD, width), 4 * width, 0.0, "gelu",
+                batch_first=True, norm_first=True,
+            )  # fmt: skip
+            self.blocks = nn.TransformerEncoder(block, size["blocks"], enable_nested_tensor=False)
+            self.normalize, self.dense = nn.LayerNorm(width), nn.Linear(width, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.dense(self.normalize(self.blocks(self.words(x))).mean(1))
+
+    return _step(Encoder(), _on_device(words(size)).long(), 10, policy)
+
+
+def _adam(size: Any, policy: str) -> Work:
     import torch
 
-    weight = torch.nn.Parameter(_random(size["weights"]))
-    weight.grad = _random(size["weights"])
-    return torch.optim.Adam([weight], 1e-5, fused=True).step, _wait
+    weight = torch.nn.Parameter(_on_device(random(size["weights"])))
+    weight.grad = _on_device(random(size["weights"]))
+    return torch.optim.Adam([weight], 1e-5, fused=Where.name == "cuda").step, _wait
 
 
-def _update(size: Any) -> Work:
+def _update(size: Any, policy: str) -> Work:
     import torch
 
     count = size["updated"] // 160
-    weights = [torch.nn.Parameter(_random(count)) for _ in range(160)]
+    weights = [torch.nn.Parameter(_on_device(random(count))) for _ in range(160)]
     for weight in weights:
-        weight.grad = _random(count)
-    return torch.optim.Adam(weights, 1e-5, fused=True).step, _wait
+        weight.grad = _on_device(random(count))
+    return torch.optim.Adam(weights, 1e-5, fused=Where.name == "cuda").step, _wait
 
 
-TORCH: dict[str, Callable[[Any], Work]] = {
+TORCH: dict[str, Callable[[Any, str], Work]] = {
     "matmul": _matmul,
     "mlp": _mlp,
+    "eager": _eager,
     "cnn": _cnn,
+    "lstm": _lstm,
+    "transformer": _transformer,
     "resnet50": _resnet50,
     "adam": _adam,
     "update": _update,

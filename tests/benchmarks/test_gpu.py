@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from tests import stand_in
-
 
 @pytest.fixture
 def gpu(bench_modules):
@@ -17,14 +15,56 @@ def run(gpu, monkeypatch, *words):
     gpu.main()
 
 
-@pytest.mark.parametrize("case", ["matmul", "mlp", "cnn", "adam"])
+SMALL = ("--small", "--rounds=1", "--seconds=0")
+
+
+@pytest.mark.parametrize("case", ["matmul", "mlp", "eager", "cnn", "lstm", "transformer", "adam"])
 def test_each_case_runs_and_is_kept(gpu, monkeypatch, tmp_path, capsys, case):
     monkeypatch.setitem(gpu.CASES, case, {"trainkit": gpu.CASES[case]["trainkit"]})
     kept = tmp_path / "found.json"
-    with stand_in.in_place():
-        run(gpu, monkeypatch, case, "--small", "--rounds=1", "--seconds=0", f"--json={kept}")
-    assert f"{case:9} trainkit" in capsys.readouterr().out
-    assert list(json.loads(kept.read_text())["seconds"]) == [f"{case} trainkit"]
+    run(gpu, monkeypatch, case, *SMALL, "--limit=0", "--on=stand-in", f"--json={kept}")
+    names = [case + " trainkit", *[case + " trainkit tf32"] * (case != "adam")]
+    assert all(f"{case:11} trainkit" in line for line in capsys.readouterr().out.splitlines()[1:])
+    found = json.loads(kept.read_text())["found"]
+    assert list(found) == names
+    assert all(0 < numbers["host_seconds"] for numbers in found.values())
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_is_measured_once_and_where_it_means_anything(
+    gpu, monkeypatch, capsys, policy
+):
+    for case in ("mlp", "adam"):
+        monkeypatch.setitem(gpu.CASES, case, {"trainkit": gpu.CASES[case]["trainkit"]})
+    words = (*SMALL, "--limit=0", "--on=stand-in", f"--policy={policy}")
+    run(gpu, monkeypatch, "mlp", "adam", *words)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [["mlp", "trainkit"]]
+
+
+def test_tf32_is_chosen_for_each_measurement(gpu, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(gpu, "_choose_tf32", lambda *given: chosen.append(given))
+    monkeypatch.setitem(gpu.CASES, "mlp", {"trainkit": gpu.CASES["mlp"]["trainkit"]})
+    run(gpu, monkeypatch, "mlp", *SMALL, "--limit=0", "--on=stand-in")
+    assert chosen == [("trainkit", False), ("trainkit", True)]
+
+
+def test_a_measurement_in_its_own_process_and_one_that_takes_too_long(gpu, monkeypatch, capsys):
+    monkeypatch.setitem(gpu.CASES, "adam", {"copy": None})  # the process has cases of its own
+    run(gpu, monkeypatch, "adam", *SMALL, "--limit=100", "--on=stand-in")
+    assert "adam        copy" in capsys.readouterr().out
+    run(gpu, monkeypatch, "adam", *SMALL, "--limit=0.01", "--on=stand-in")
+    assert "no end within 0.01 s" in capsys.readouterr().out
+
+
+def test_what_is_not_installed_is_left_out(gpu, monkeypatch, capsys):
+    def missing(size, policy):
+        raise ImportError("no such library")
+
+    monkeypatch.setitem(gpu.CASES, "adam", {"torch": missing})
+    run(gpu, monkeypatch, "adam", *SMALL, "--limit=0", "--on=stand-in")
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_the_rates_count_what_is_moved(gpu):
@@ -39,7 +79,7 @@ def test_the_rates_count_what_is_moved(gpu):
 def test_without_a_gpu_it_says_what_to_install(gpu, monkeypatch):
     monkeypatch.setattr("trainkit.core.devices.gpu_count", lambda: 0)
     with pytest.raises(SystemExit, match=r"pip install 'trainkit\[cuda13\]'"):
-        run(gpu, monkeypatch, "adam")
+        run(gpu, monkeypatch, "adam", "--limit=0")
 
 
 def test_an_unknown_case_is_named(gpu, monkeypatch, capsys):
