@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu check lint types fast-tests attack attack-ranks fuzz docs bench bench-gpu clean
+.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -34,6 +34,15 @@ test-gpu: $(GPU_READY)
 # Real CuPy over a driver that does nothing: what is launched, copied and refused. No GPU is needed.
 test-null-driver: $(VENV)/.ready-null-driver
 	$(BIN)/python -m pytest -m null_driver tests/null_driver $(ARGS)
+
+# All other tests where tensors are made by default, which is the GPU; in processes and with a time
+# limit where pytest-xdist and pytest-timeout are installed. OUT=folder keeps a report.
+test-on-gpu: $(GPU_READY)
+	$(GPU_PYTHON) -m tests.gpu_session.suite whole $(ARGS)
+
+# What a GPU machine without a network lacks, into wheels/; ARGS="--python 3.13".
+gpu-wheels: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -m tests.gpu_session.wheels $(ARGS)
 
 # TensorBoard's pages in a browser, which the system has to have: apt-get install chromium.
 test-browser: $(VENV)/.ready-browser

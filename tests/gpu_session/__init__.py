@@ -1,0 +1,1 @@
+"""The commands of a session on a borrowed GPU machine."""

@@ -1,0 +1,76 @@
+"""Runs the tests on a GPU with the plugins that are there: the marked ones, or all others.
+
+python -m tests.gpu_session.suite needs-gpu   # what is marked `gpu`
+python -m tests.gpu_session.suite whole       # all else, where tensors are made: on the GPU
+
+Tests run in processes where pytest-xdist is installed, as compiling takes most of the time, and end
+after a minute each where pytest-timeout is. What follows `--` goes to pytest.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PARTS = {
+    "needs-gpu": (
+        "gpu",
+        "conformance graph/gpu optimizers core kernels profiler array_api ops stand_in",
+    ),
+    "whole": (
+        "not gpu and not slow and not null_driver",
+        "ops layers losses metrics optimizers autodiff graph keras models tf compat data "
+        "checkpoints core kernels callbacks test_random.py test_initializers.py",
+    ),
+}
+SECONDS = 60
+"""What a test may take: a first one compiles kernels."""
+MOST_PROCESSES = 14
+
+
+def words(part, on="gpu", cores=None, has=None, out=None, more=()):
+    """The arguments of pytest.
+
+    Args:
+        part: a key of `PARTS`.
+        on: "gpu", "stand-in" or "null-driver".
+        cores: how many there are.
+        has: whether a module is installed.
+        out: folder of the report.
+        more: what is added.
+    """
+    has = has or (lambda name: importlib.util.find_spec(name) is not None)
+    mark, names = PARTS[part]
+    made = ["-q", "-m", mark, "-W", "default", "-p", "no:benchmark", "-p", "no:jaxtyping"]
+    made += ["-p", "no:cacheprovider", "--maxfail", "400"]
+    if has("xdist"):
+        count = max(2, min(MOST_PROCESSES, (cores or os.cpu_count() or 2) - 2))
+        made += ["-n", str(count), "--dist", "worksteal"]
+    if has("pytest_timeout"):
+        made += ["--timeout", str(SECONDS)]
+    if out:
+        made += [f"--junitxml={out}/{part}.xml"]
+    if on == "stand-in":
+        made += ["--gpu-stand-in"]
+    paths = [word for word in more if not word.startswith("-") and "tests" in word]
+    return [*made, *([] if paths else [f"tests/{name}" for name in names.split()]), *more]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--on", default="gpu", choices=("gpu", "stand-in", "null-driver"))
+    options, more = parser.parse_known_args()
+    more = [word for word in more if word != "--"]
+    if options.on == "null-driver":
+        raise SystemExit("there values mean nothing; `make test-null-driver` has tests of its own")
+    given = words(options.part, options.on, out=os.environ.get("OUT"), more=more)
+    print("pytest", *given, flush=True)
+    root = Path(__file__).parents[2]
+    raise SystemExit(subprocess.call([sys.executable, "-m", "pytest", *given], cwd=root))
+
+
+if __name__ == "__main__":
+    main()

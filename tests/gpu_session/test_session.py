@@ -1,0 +1,138 @@
+"""The commands for a GPU machine come to their end on the stand-in, and say what they find."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests import stand_in
+from tests.gpu_session import endurance, longest_kernels, session, starts, suite, wheels
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def options():
+    return argparse.Namespace(on="stand-in", small=True, only=None)
+
+
+def test_all_that_a_step_needs_starts(options, capsys):
+    with stand_in.in_place():
+        assert session.run("starts", starts.checks(), options) == 0
+    text = capsys.readouterr().out
+    assert text.count("replays of 1 CUDA graph") == 3
+    assert text.splitlines()[-1] == f"{len(starts.checks())} checks, 0 to look at"
+
+
+@pytest.mark.parametrize("name", ["held variables, threads, streams", "the same run twice"])
+def test_what_many_steps_show(name, options):
+    with stand_in.in_place():
+        good, text = endurance.CHECKS[name](options)
+    assert good, text
+
+
+@pytest.mark.slow
+def test_all_of_many_steps(options):
+    with stand_in.in_place():
+        assert session.run("endurance", endurance.CHECKS, options) == 0
+
+
+def test_memory_that_grows_is_noticed():
+    assert endurance._grown(0, endurance.GROWN)[0]
+    assert endurance._grown(0, endurance.GROWN + 1) == (False, "+8.4 MB")
+    assert endurance._grown(None, 3)[0]
+
+
+@pytest.mark.parametrize("name", ["mlp, mixed_bfloat16", "operations of an eager step", "by ncu"])
+def test_the_longest_kernels(name, options, capsys):
+    with stand_in.in_place():
+        good, text = longest_kernels.checks()[name](options)
+    assert good, text
+
+
+def test_a_check_that_fails_is_told_and_the_others_go_on(options, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OUT", str(tmp_path))
+    checks = {
+        "breaks": lambda o: 1 / 0,
+        "is off": lambda o: (False, "3"),
+        "is well": lambda o: "fine",
+    }
+    assert session.run("tried", checks, options) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:4] for line in lines] == ["LOOK", "LOOK", "ok  ", "3 ch"]
+    rows = json.loads((tmp_path / "tried.json").read_text())
+    assert [row["good"] for row in rows] == [False, False, True]
+    assert rows[0]["text"] == "ZeroDivisionError: division by zero"
+
+
+def test_only_some_checks(options):
+    options.only = "well"
+    assert session.run("tried", {"breaks": lambda o: 1 / 0, "is well": lambda o: ""}, options) == 0
+
+
+# ---------------------------------------------------------------------- the suite
+
+
+def test_the_suite_takes_the_plugins_that_are_there():
+    given = suite.words("whole", cores=16, has=lambda name: True, out="here")
+    assert given[given.index("-n") + 1] == "14"
+    assert given[given.index("--timeout") + 1] == "60"
+    assert "--junitxml=here/whole.xml" in given
+    assert given[given.index("-m") + 1] == "not gpu and not slow and not null_driver"
+    bare = suite.words("needs-gpu", has=lambda name: False)
+    assert not {"-n", "--timeout", "--gpu-stand-in"} & set(bare)
+    assert "--gpu-stand-in" in suite.words("whole", on="stand-in", has=lambda name: False)
+
+
+@pytest.mark.parametrize("part", suite.PARTS)
+def test_the_suite_names_places_that_are_there(part):
+    paths = [w for w in suite.words(part, has=lambda name: False) if w.startswith("tests/")]
+    assert all((ROOT / path).exists() for path in paths)
+    assert suite.words(part, has=lambda name: False, more=["tests/ops"])[-1] == "tests/ops"
+
+
+def test_a_folder_of_the_suite_runs_on_the_stand_in():
+    command = [sys.executable, "-m", "tests.gpu_session.suite", "whole", "--on", "stand-in"]
+    done = subprocess.run(
+        [*command, "tests/test_initializers.py", "-k", "zeros"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPU STAND-IN" in done.stdout or "passed" in done.stdout
+
+
+# ---------------------------------------------------------------------- wheels
+
+
+def test_what_the_package_needs_is_taken_along_or_there():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = [re.split(r"[\[<>=]", line)[0] for line in project["dependencies"]]
+    names += ["nvidia-cudnn-frontend", "array-api-strict"]
+    missing = [n for n in names if n not in wheels.TAKEN and n not in wheels.THERE.split()]
+    assert not missing, "give it a place in tests/gpu_session/wheels.py"
+
+
+def test_a_wheel_comes_alone_and_for_the_machine():
+    calls = wheels.commands("here", "3.13")
+    assert calls[0][-1] == "nvidia-cudnn-frontend==1.28.0"
+    assert all({"--no-deps", "3.13", "here", wheels.PLATFORM} <= set(call) for call in calls)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a script of bash")
+def test_a_command_that_is_none(tmp_path):
+    done = subprocess.run(
+        ["bash", "tests/gpu_session/run.sh", "fly"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "OUT": str(tmp_path), "SCRATCH": str(tmp_path / "s"),
+             "PYTHON": sys.executable},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "there is no command fly\n")
