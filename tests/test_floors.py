@@ -57,6 +57,7 @@ DOORS = 10
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
     "dispatch/native",
+    "process/launcher",
     "cpu/cpu_count",
     "process/console",
     "process/plotting",

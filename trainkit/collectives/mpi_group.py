@@ -88,12 +88,36 @@ class MPIGroup(ProcessGroup):
     def _reduce(self, array: Any, reduction: str) -> Any:
         check_reduction(reduction)
         _check_contiguous(array)
+        is_short = array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
+        if reduction == "SUM" and (self.communication.in_order or is_short):
+            return self._sum_in_order(array, is_short)
         if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
             self._comm.Allreduce(
                 MPI.IN_PLACE, array.view(np.uint16), self._short(array.dtype, reduction)
             )
         else:
             self._comm.Allreduce(MPI.IN_PLACE, array, _REDUCTIONS[reduction])
+        return array
+
+    def _sum_in_order(self, array: Any, is_short: bool) -> Any:
+        """Each rank adds up a share of the arrays, by a tree over the ranks, and gives it to all.
+
+        As many bytes travel as in a ring. Short floats are added up in float32 and rounded once.
+        """
+        flat, item = array.reshape(-1), array.dtype.itemsize
+        share = -(-flat.size // self.size)
+        counts = [max(0, min(share, flat.size - rank * share)) for rank in range(self.size)]
+        own, lengths = counts[self.rank], [count * item for count in counts]
+        parts = np.empty((self.size, own), array.dtype)
+        self._comm.Alltoallv(
+            [flat.view(np.uint8), lengths, MPI.BYTE],
+            [parts.reshape(-1).view(np.uint8), [own * item] * self.size, MPI.BYTE],
+        )
+        total = _sum_by_tree(parts.astype(np.float32) if is_short else parts)
+        mine = np.ascontiguousarray(total.astype(array.dtype, copy=False))
+        self._comm.Allgatherv(
+            [mine.view(np.uint8), MPI.BYTE], [flat.view(np.uint8), lengths, MPI.BYTE]
+        )
         return array
 
     def _short(self, dtype: Any, reduction: str) -> Any:
@@ -132,6 +156,15 @@ class MPIGroup(ProcessGroup):
             into[a:b].view(array.dtype).reshape(shape)
             for a, b, shape in zip(ends, ends[1:], sizes, strict=False)
         ]
+
+
+def _sum_by_tree(parts: Any) -> Any:
+    """The sum of rows: of neighbours first, then of these sums."""
+    while len(parts) > 1:
+        sums = parts[0::2].copy()
+        sums[: len(parts) // 2] += parts[1::2]
+        parts = sums
+    return parts[0]
 
 
 def _nothing() -> None:

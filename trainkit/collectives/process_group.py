@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.collectives.communication import Communication
+
 REDUCTIONS = ("SUM", "MAX", "MIN")
 
 
@@ -40,10 +42,12 @@ class ProcessGroup:
     Attributes:
         rank: number of this process, from 0.
         size: how many processes there are.
+        communication: how gradients travel, as the strategy that was made last says.
     """
 
     rank = 0
     size = 1
+    communication = Communication()
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         """Combine an array of all processes, element by element, in place.

@@ -64,7 +64,15 @@ class Replica:
     @property
     def key(self) -> tuple[object, ...]:
         """What a graph that was made in this replica depends on."""
-        return ("replica", self.rank, self.count, self.rows, self.averages, self.shards_state)
+        return (
+            "replica",
+            self.rank,
+            self.count,
+            self.rows,
+            self.averages,
+            self.shards_state,
+            self.group.communication,
+        )
 
     def __enter__(self) -> Replica:
         _THREAD.stack.append(self)

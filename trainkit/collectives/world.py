@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from trainkit.collectives.launcher import launched
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
+from trainkit.core.process.launcher import launched
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.distribution.communication_options import (
+    CommunicationOptions as CommunicationOptions,
+)
 from trainkit.distribution.distributed_dataset import DistributedDataset as DistributedDataset
 from trainkit.distribution.distributed_dataset import InputContext as InputContext
 from trainkit.distribution.replica_context import ReduceOp as ReduceOp

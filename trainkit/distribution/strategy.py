@@ -17,6 +17,7 @@ from trainkit.core import nest, rng
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.distribution import distributed_dataset
+from trainkit.distribution.communication_options import communication_of
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
 from trainkit.ops.collective.all_reduce import all_reduce
 
@@ -208,7 +209,11 @@ class MultiWorkerMirroredStrategy(Strategy):
 
     Args:
         cluster_resolver: only `None`: the launcher says which processes there are.
-        communication_options: only `None`.
+        communication_options: a `CommunicationOptions`: sizes of messages, and a dtype in which
+            gradients travel. It counts for all that is joined from here on.
+        deterministic: add up in an order that follows from the number of processes alone, so that
+            a run with as many processes gives the same bits again, with any MPI. Another number of
+            processes gives other last digits.
         shard_optimizer_state: see `Strategy`: with Adam the state of a process shrinks from two
             numbers a weight to two numbers for each of its share.
 
@@ -228,17 +233,16 @@ class MultiWorkerMirroredStrategy(Strategy):
         cluster_resolver: Any = None,
         communication_options: Any = None,
         shard_optimizer_state: bool = False,
+        deterministic: bool = False,
     ) -> None:
-        for name, value in (
-            ("cluster_resolver", cluster_resolver),
-            ("communication_options", communication_options),
-        ):
-            if value is not None:
-                raise ValueError(
-                    f"MultiWorkerMirroredStrategy: {name} must be None: the launcher (mpiexec, "
-                    "srun) says which processes there are"
-                )
+        if cluster_resolver is not None:
+            raise ValueError(
+                f"{type(self).__name__}: cluster_resolver must be None: the launcher (mpiexec, "
+                "srun) says which processes there are"
+            )
+        settings = communication_of(communication_options)
         super().__init__(world(), shard_optimizer_state)
+        self._group.communication = settings._replace(in_order=bool(deterministic))
         _share_seed(self._group)
 
 

@@ -71,3 +71,18 @@ def test_a_system_that_can_not_bind(monkeypatch):
     monkeypatch.delattr(cpu_count.os, "sched_getaffinity")
     monkeypatch.setattr(cpu_count.os, "cpu_count", lambda: None)
     assert cpu_count.bound_cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("local", "around", "expected"), [(4, {0, 1}, 2), (4, {0, 1, 2}, 8), (16, {0, 1}, 1)]
+)
+def test_processes_of_a_launcher_share_the_cores(groups, monkeypatch, local, around, expected):
+    for name, value in (("PMI_RANK", "1"), ("PMI_SIZE", "16"), ("MPI_LOCALNRANKS", str(local))):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(
+        cpu_count.os,
+        "sched_getaffinity",
+        lambda pid: {0, 1} if pid == 0 else around,
+        raising=False,
+    )
+    assert cpu_count.usable_cores() == expected

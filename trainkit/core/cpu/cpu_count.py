@@ -10,6 +10,8 @@ import math
 import os
 from functools import lru_cache
 
+from trainkit.core.process.launcher import launched
+
 CGROUPS = "/sys/fs/cgroup"
 
 
@@ -28,10 +30,27 @@ def quota() -> float | None:
 
 
 def usable_cores() -> int:
-    """How many threads can run at a time: bound cores, or the time given if that is less."""
+    """How many threads can run at a time: bound cores, or the time given if that is less.
+
+    Processes that a launcher started together on this machine, and bound to no cores of their own,
+    have equal shares.
+    """
     given = quota()
     bound = bound_cores()
-    return bound if given is None else max(1, min(bound, math.ceil(given)))
+    cores = bound if given is None else max(1, min(bound, math.ceil(given)))
+    return max(1, cores // neighbours())
+
+
+def neighbours() -> int:
+    """How many processes share the cores that this one is bound to: those of its launcher, or 1."""
+    launch = launched()
+    if launch is None or launch.local_size < 2 or not hasattr(os, "sched_getaffinity"):
+        return 1
+    try:
+        around = os.sched_getaffinity(os.getppid())
+    except OSError:  # it is over, or belongs to somebody else
+        return launch.local_size
+    return launch.local_size if os.sched_getaffinity(0) == around else 1
 
 
 def _folders() -> list[str]:

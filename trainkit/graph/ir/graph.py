@@ -113,6 +113,19 @@ class Graph(NodeList):
         self.nodes.append(node)
         return node
 
+    def hasten(self, node: Node) -> None:
+        """Let a node that was just added run as soon as its inputs are there.
+
+        Args:
+            node: the last one.
+        """
+        assert self.nodes.pop() is node
+        inputs = {x.node for x in node.inputs if isinstance(x, GraphTensor)}
+        at = len(self.nodes)
+        while at and self.nodes[at - 1] not in inputs:
+            at -= 1
+        self.nodes.insert(at, node)
+
     def add_input(self, spec: Spec, name: str = "input") -> GraphTensor:
         """Add an input at the end of the list."""
         node = self._add(Node(self, "input", name, (spec,)))

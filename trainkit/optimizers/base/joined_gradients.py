@@ -1,14 +1,24 @@
-"""Gradients of all replicas as one: what an optimizer steps along where there are several."""
+"""Gradients of all replicas as one: what an optimizer steps along where there are several.
+
+They travel in buckets. In a graph a bucket goes off as soon as the last of its gradients is there,
+while the rest of the backward pass is still to come, and what an update needs is waited for.
+Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
+arXiv:2006.15704.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainkit.collectives import replica as replicas
+from trainkit.collectives.communication import buckets
 from trainkit.core.dispatch import trace_state
-from trainkit.core.tensor import convert_to_tensor
-from trainkit.ops.collective.all_reduce import all_reduce
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.graph.ir.graph import Graph, GraphTensor
+from trainkit.ops.collective.buckets import begin, finish
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
@@ -31,11 +41,56 @@ def joined_gradients(
     if replica is None:
         return list(grads)
     with trace_state.silence():
-        found = iter(
-            all_reduce(
-                [convert_to_tensor(g) for g in grads if g is not None],
-                weight=replica.weight,
-                replica=replica,
-            )
-        )
+        found = iter(_joined([convert_to_tensor(g) for g in grads if g is not None], replica))
         return [None if g is None else next(found) for g in grads]
+
+
+def _joined(grads: list[Tensor], replica: replicas.Replica) -> list[Tensor]:
+    parts = _divided(grads, replica)
+    tickets = []
+    for dtype, places in parts:
+        ticket = begin([grads[i] for i in places], replica, dtype, waits=len(parts) == 1)
+        if isinstance(ticket, GraphTensor):
+            ticket.graph.hasten(ticket.node)
+        tickets.append(ticket)
+    results: list[Any] = [None] * len(grads)
+    for (_, places), ticket in zip(parts, tickets, strict=True):
+        joined = finish(ticket, [grads[i] for i in places])
+        for i, sum_ in zip(places, joined, strict=True):
+            results[i] = sum_
+    return results
+
+
+def _divided(grads: list[Tensor], replica: replicas.Replica) -> list[tuple[str, list[int]]]:
+    """Buckets in the order in which they are full: the dtype and the positions of each."""
+    settings = replica.group.communication
+    order = _order(grads)
+    by_dtype: dict[str, list[int]] = {}
+    for i in order:
+        own = grads[i].dtype
+        wide = own.is_floating and own.dtype.itemsize > 2
+        short = settings.gradient_dtype if wide else None
+        by_dtype.setdefault(short or own.name, []).append(i)
+    found = []
+    for dtype, places in by_dtype.items():
+        size = as_dtype(dtype).dtype.itemsize
+        sizes = [math.prod(grads[i].shape) * size for i in places]
+        for part in buckets(sizes, settings.bucket_bytes):
+            found.append((dtype, [places[k] for k in part]))
+    rank = {i: k for k, i in enumerate(order)}
+    return sorted(found, key=lambda bucket: max(rank[i] for i in bucket[1]))
+
+
+def _order(grads: list[Tensor]) -> list[int]:
+    """The positions of gradients in the order in which they are computed.
+
+    It is the same in all replicas, whose graphs differ in sizes alone. Outside of graphs all of
+    them are there, and the last layers come first, as they do in graphs.
+    """
+    graphs = {g.graph for g in grads if isinstance(g, GraphTensor)}
+    if len(graphs) != 1:
+        return list(range(len(grads)))[::-1]
+    graph: Graph = graphs.pop()
+    at = {node: k for k, node in enumerate(graph.nodes)}
+    when = [at[g.node] if isinstance(g, GraphTensor) else -1 for g in grads]
+    return sorted(range(len(grads)), key=lambda i: (when[i], i))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainkit.collectives.launcher import Launch, launched
+from trainkit.core.process.launcher import Launch, launched
 
 
 def test_a_process_of_its_own_has_no_launcher():

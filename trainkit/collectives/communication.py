@@ -1,0 +1,47 @@
+"""How replicas join what they have computed: sizes of messages, their dtype, the order of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+FIRST_BYTES = 1 << 20
+"""The first bucket is small: it is on its way while most of the backward pass is still to come."""
+
+BUCKET_BYTES = 8 << 20
+
+
+class Communication(NamedTuple):
+    """Settings of a strategy.
+
+    Attributes:
+        bucket_bytes: gradients travel in messages of about this size; the first one is smaller.
+        gradient_dtype: `"float16"` or `"bfloat16"`, in which wider gradients travel, or `None`.
+        in_order: sums are added up in an order that follows from the number of replicas alone.
+    """
+
+    bucket_bytes: int = BUCKET_BYTES
+    gradient_dtype: str | None = None
+    in_order: bool = False
+
+
+def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Divide arrays, in the order in which they are there, into buckets.
+
+    Args:
+        sizes: bytes of each array.
+        most: bytes of a bucket; an array that is larger has one of its own. The first bucket has an
+            eighth of it, and no more than 1 MiB.
+
+    Returns:
+        The positions of the arrays of each bucket.
+    """
+    found: list[list[int]] = []
+    room = 0
+    for i, size in enumerate(sizes):
+        if not found or size > room:
+            room = min(FIRST_BYTES, most // 8) if not found else most
+            found.append([])
+        found[-1].append(i)
+        room -= size
+    return found

@@ -1,0 +1,141 @@
+"""Sums over all replicas that are under way while other operations run, in flat buckets.
+
+A start copies arrays into one flat array, which the group begins to add up; the finish waits, and
+gives views into it. Between the two a graph or a script does what it likes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.process_group import Work
+from trainkit.core import devices
+from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+
+_ALIGNED = 64
+"""Bytes at whose multiples each array begins, so that kernels find it where they like it."""
+
+_UNDER_WAY: dict[int, Work] = {}
+_NUMBERS = itertools.count(1)
+
+
+def _ticket(*inputs: Any, **settings: Any) -> Spec:
+    return Spec((), "int64")
+
+
+@primitive(
+    _ticket,
+    name="start_bucket",
+    effect=Effect("it waits for other processes"),
+    semantics=CONTROL,
+    no_gradient=Absent("it is a step of optimizers"),
+)
+def start_bucket(xp: Any, *arrays: Any, replica: replicas.Replica, dtype: str, waits: bool) -> Any:
+    """Begin to add up arrays over all replicas, times the weight of each; gives a ticket.
+
+    With `waits` the sums are there at once, which saves a change of threads.
+    """
+    kind = as_dtype(dtype).dtype
+    flat, places = _flat([a.shape for a in arrays], kind)
+    weight = replica.weight
+    for a, (start, end) in zip(arrays, places, strict=True):
+        part = flat[start:end].reshape(a.shape)
+        _fill(part, devices.to_numpy(a), weight)
+    number, group = next(_NUMBERS), replica.group
+    if waits:
+        group.all_reduce(flat, "SUM", "the gradients")
+        _UNDER_WAY[number] = Work(lambda: flat)
+    else:
+        _UNDER_WAY[number] = group.start_all_reduce(flat, "SUM", "the gradients")
+    return np.array(number, np.int64)
+
+
+def _fill(part: Any, array: Any, weight: float) -> None:
+    """Write an array times a weight into its place in a flat one."""
+    if weight == 1.0:
+        part[...] = array
+    elif not weight:  # what no rows gave may be no numbers
+        part[...] = 0
+    elif part.dtype == array.dtype:
+        np.multiply(array, array.dtype.type(weight), out=part)
+    else:
+        part[...] = array * array.dtype.type(weight)
+
+
+def _flat(shapes: Any, kind: np.dtype[Any]) -> tuple[Any, list[tuple[int, int]]]:
+    """A flat array for arrays of these shapes, and where each begins and ends."""
+    step = _ALIGNED // kind.itemsize
+    places, at = [], 0
+    for shape in shapes:
+        size = int(np.prod(shape))
+        places.append((at, at + size))
+        at += -(-size // step) * step
+    flat = np.empty(at, kind)
+    for (_, end), (start, _) in zip(places, [*places[1:], (at, at)], strict=True):
+        flat[end:start] = 0
+    return flat, places
+
+
+def _specs(ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Spec, ...]:
+    return tuple(Spec(shape, name) for shape, name in specs)
+
+
+@primitive(
+    _specs,
+    name="finish_bucket",
+    effect=Effect("it waits for other processes"),
+    semantics=CONTROL,
+    no_gradient=Absent("it is a step of optimizers"),
+)
+def finish_bucket(xp: Any, ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Any, ...]:
+    """The sums that a start began, once they are there: views, in the shapes that it was given."""
+    flat = _UNDER_WAY.pop(int(ticket)).wait()
+    kind, at, results = flat.dtype, 0, []
+    step = _ALIGNED // kind.itemsize
+    for shape, name in specs:
+        size, wanted = int(np.prod(shape)), as_dtype(name).dtype
+        part = flat[at : at + size].reshape(shape)
+        results.append(xp.asarray(part if wanted == kind else part.astype(wanted)))
+        at += -(-size // step) * step
+    return tuple(results)
+
+
+for _op in (start_bucket, finish_bucket):
+    _op.declare(batch=one_by_one("the processes meet for one item at a time"))
+
+
+def begin(
+    tensors: list[Tensor], replica: replicas.Replica, dtype: str, waits: bool = False
+) -> Tensor:
+    """Begin to add up tensors over all replicas.
+
+    Args:
+        tensors: of the same shapes in each replica.
+        replica: this one.
+        dtype: in which they travel.
+        waits: do it at once, where nothing is left to be done meanwhile.
+
+    Returns:
+        A ticket for `finish`.
+    """
+    ticket: Tensor = start_bucket(*tensors, replica=replica, dtype=dtype, waits=waits)
+    return ticket
+
+
+def finish(ticket: Tensor, tensors: list[Tensor]) -> list[Tensor]:
+    """The sums over all replicas.
+
+    Args:
+        ticket: what `begin` gave.
+        tensors: those that it was given, or others of their shapes.
+    """
+    specs = tuple((tuple(x.shape), x.dtype.name) for x in tensors)
+    return list(finish_bucket(ticket, specs=specs))
