@@ -154,6 +154,17 @@ def take_along_axis(a, indices, axis):
     return wrapped(np.take_along_axis(host, where % max(host.shape[axis], 1), axis))
 
 
+@work(writes=True)
+def put_along_axis(arr, indices, values, axis):
+    """Positions outside wrap around."""
+    host, where = host_of(arr), host_of(indices)
+    if where.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if axis is None:
+        host, axis = host.reshape(-1), 0
+    np.put_along_axis(host, where % max(host.shape[axis], 1), host_of(values), axis)
+
+
 @work
 def argsort(a, axis=-1, kind=None):
     """Stable, as CuPy's is."""
@@ -235,6 +246,7 @@ OWN = {
         asnumpy,
         take,
         take_along_axis,
+        put_along_axis,
         where,
         argsort,
         copyto,

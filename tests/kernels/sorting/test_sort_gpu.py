@@ -109,6 +109,34 @@ def test_sorting_is_captured(rng, n):
     assert "replays of 1 CUDA graph" in f.explain(), f.explain()
 
 
+BUILT_ON_IT = {
+    "median": lambda x: tk.ops.median(x, axis=-1),
+    "quantile": lambda x: tk.ops.quantile(x, [0.1, 0.6], axis=0),
+    "sparsemax": lambda x: tk.ops.sparsemax(x),
+    "products of segments": lambda x: tk.math.unsorted_segment_prod(x, IDS, 3),
+}
+IDS = np.array([0, 2, 0, 2, 1], np.int32)
+
+
+@pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("name", BUILT_ON_IT)
+def test_what_sorts_inside_is_captured(rng, name):
+    def f(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = BUILT_ON_IT[name](x)
+        return y, tape.gradient(y, x)
+
+    compiled = tk.function(f)
+    x = rng.normal(size=(5, 8)).astype(np.float32)
+    with tk.device("/cpu:0"):
+        wanted = [y.numpy() for y in f(tk.constant(x))]
+    for _ in range(5):
+        for y, z in zip(compiled(tk.constant(x)), wanted, strict=True):
+            np.testing.assert_allclose(y.numpy(), z, rtol=1e-5, atol=1e-6)
+    assert "replays of 1 CUDA graph" in compiled.explain(), compiled.explain()
+
+
 @pytest.mark.usefixtures("inside")
 def test_sorting_waits_for_nothing(rng):
     x = tk.constant(rng.normal(size=(2, 3000)).astype(np.float32))

@@ -97,3 +97,15 @@ def top_k(xp: Any, x: Array, k: int) -> tuple[Array, Array] | None:
         return None
     dims = (*x.shape[:-1], k)
     return found.reshape(dims), xp.ascontiguousarray(order[:, :k]).reshape(dims)
+
+
+def sorted_last(xp: Any, x: Array) -> Array:
+    """`xp.sort` along the last axis, on a GPU without a wait where that can be."""
+    found = None if xp is np else sort(xp, x)
+    return xp.sort(x, axis=-1) if found is None else found
+
+
+def stable_order(xp: Any, x: Array) -> Array:
+    """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
+    found = None if xp is np else argsort(xp, x)
+    return xp.argsort(x, axis=-1, kind="stable") if found is None else found.astype(np.int64)

@@ -20,6 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.vmap import (
@@ -115,7 +116,7 @@ def _multiply_at(xp: ArrayModule, out: Array, ids: Array, rows: Array) -> None:
     `reach` doubles, and in the end the last row of a segment holds its product.
     Source: Hillis and Steele 1986, "Data parallel algorithms".
     """
-    order = xp.argsort(ids)
+    order = sort_gpu.stable_order(xp, ids)
     ids, rows, reach = ids[order], rows[order], 1
     while reach < ids.size:
         shared = (ids[reach:] == ids[:-reach])[:, None]

@@ -24,6 +24,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
@@ -112,7 +113,7 @@ def _quantile(
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
     rows, axes, _ = _rows(x.astype(wanted, copy=False), axis)
     n = _row_lengths(xp, rows, skip_nan)
-    ordered = xp.sort(rows, axis=-1)  # NaN comes last
+    ordered = sort_gpu.sorted_last(xp, rows)  # NaN comes last
     has_nan = (n == 0) if skip_nan else xp.isnan(ordered[..., -1])
     results = []
     for share in q if type(q) is tuple else (q,):
@@ -145,7 +146,7 @@ def quantile_spread(
     """Gradient of `quantile`: `g` at the elements next to each quantile, by their weights."""
     rows, _, order = _rows(x, axis)
     n = _row_lengths(xp, rows, skip_nan)
-    ranking = xp.argsort(rows, axis=-1, kind="stable")
+    ranking = sort_gpu.stable_order(xp, rows)
     result = xp.zeros(rows.shape, g.dtype)
     for i, share in enumerate(q if type(q) is tuple else (q,)):
         part = (g[i] if type(q) is tuple else g).reshape(rows.shape[:-1])[..., None]
@@ -178,9 +179,7 @@ def quantile_gather(
     """The adjoint of `quantile_spread`: elements of `g` where the quantiles of `x` are."""
     rows, axes, _ = _rows(x, axis)
     n = _row_lengths(xp, rows, skip_nan)
-    ranked = xp.take_along_axis(
-        _rows(g, axis)[0], xp.argsort(rows, axis=-1, kind="stable"), axis=-1
-    )
+    ranked = xp.take_along_axis(_rows(g, axis)[0], sort_gpu.stable_order(xp, rows), axis=-1)
     results = []
     for share in q if type(q) is tuple else (q,):
         low, high, weight = _ranks(xp, share, n, method)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE, Tuned
@@ -13,6 +15,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.softmax import softmax_gpu, softmax_tuned
+from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (
     cast,
@@ -164,13 +167,14 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
 def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Array]:
     """How much each element moves the threshold of Keras's sparsemax; the size of the support."""
     z = xp.moveaxis(x, axis, -1)
-    order = xp.argsort(-z, axis=-1, kind="stable")
+    order = sort_gpu.stable_order(xp, -z)
     descending = xp.take_along_axis(z, order, axis=-1)
     ranks = xp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
     inside = 1 + ranks * descending > xp.cumsum(descending, axis=-1)
     size = xp.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
     by_rank = xp.where(inside, (size - ranks + 1) / size, 0)
-    weights = xp.take_along_axis(by_rank, xp.argsort(order, axis=-1), axis=-1)
+    places = np.argsort(order, axis=-1) if xp is np else sort_gpu.stable_order(xp, order)
+    weights = xp.take_along_axis(by_rank, places, axis=-1)
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 

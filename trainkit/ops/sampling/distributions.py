@@ -19,6 +19,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.cuda.constants import on_device
+from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import filled
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.philox import unit_floats, whole
@@ -301,5 +302,5 @@ def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any)
     """The numbers 0 ... n - 1 in random order, and the next state."""
     (n,) = filled(shape, sizes)
     keys, new = philox.drawn_words(xp, state, n)
-    order = np.argsort(keys, kind="stable") if xp is np else xp.argsort(keys)
+    order = sort_gpu.stable_order(xp, keys)
     return order.astype(np.int64), new

@@ -138,7 +138,9 @@ def _words_from(xp: ArrayModule, state: Array, first: int, count: int) -> Array:
     block, inside = divmod(first, rng.WORDS_PER_BLOCK)
     if block:
         state = _moved(xp, state, block)
-    return drawn_words(xp, state, inside + count)[0][inside:]
+    wanted = inside + count
+    raw = words(xp, state, wanted) if xp is np else drawn_words(xp, state, wanted)[0]
+    return raw[inside:]
 
 
 def _small_words_from(xp: ArrayModule, state: Array, first: int, count: int, kind: Any) -> Array:
