@@ -54,6 +54,10 @@ class Prepared:
     def __init__(self, contestant: Any, seconds: float, warm_seconds: float) -> None:
         self._stack = ExitStack()
         self._step = self._stack.enter_context(_step_of(contestant))
+        self.first: float | None = None
+        self._count = 1
+        if getattr(self._step, "fresh", False):
+            return
         self.first = _number(self._step())
         self._warm_up(warm_seconds)
         self._count = self._steps_in(seconds)

@@ -76,10 +76,17 @@ def kept() -> dict[str, Any]:
     return found
 
 
-def keep(file: str, benchmark: Benchmark, rows: list[Row]) -> None:
-    """Put the results of a benchmark in place of its former ones."""
+def keep(file: str, benchmark: Benchmark, rows: list[Row], condition: str = "") -> None:
+    """Put the results of a benchmark, in a condition of the machine, in place of its former ones.
+
+    Args:
+        file: that the benchmark stands in.
+        benchmark: what was done.
+        rows: the results.
+        condition: in words, empty for a machine that does nothing else.
+    """
     results = kept()
-    results.setdefault(file, {})[benchmark.name] = {
+    results.setdefault(f"{file}: {condition}" if condition else file, {})[benchmark.name] = {
         "unit": benchmark.unit,
         "rate": benchmark.rate,
         "date": datetime.date.today().isoformat(),
@@ -141,7 +148,7 @@ def write_page(peers: str) -> None:
         parts += ["## Whole pieces of work\n", TABLE_TEXT, _table(results["bench_workloads"])]
     for file in sorted(results.keys() - {"bench_workloads"}):
         title = file.removeprefix("bench_").replace("_", " ")
-        parts += [f"## {title.capitalize()}\n", _table(results[file])]
+        parts += [f"## {title[:1].upper()}{title[1:]}\n", _table(results[file])]
     parts.append(_places(results, peers))
     PAGE.write_text("\n".join(parts))
 

@@ -121,10 +121,6 @@ def main(arguments: list[str] | None = None, folder: pathlib.Path = FOLDER) -> i
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds < 0 or options.warm_seconds < 0:
         parser.error("--rounds is at least 1, and --seconds and --warm-seconds at least 0")
-    if options.write_docs and (options.busy or options.quota):
-        parser.error(
-            "the page holds times of a quiet machine: no --write-docs with --busy, --quota"
-        )
     if options.quota < 0:
         parser.error("--quota is a number of cores, such as 0.5")
     options.frameworks = [name.strip() for name in options.frameworks.split(",") if name.strip()]
@@ -160,6 +156,13 @@ def _conditions(options: argparse.Namespace) -> Iterator[None]:
         yield
 
 
+def _condition(options: argparse.Namespace) -> str:
+    """In words what the machine is like, for the page."""
+    busy = ["beside a busy process on each core"] if options.busy else []
+    quota = [f"with {options.quota:g} of a core's time"] if options.quota else []
+    return ", ".join(busy + quota)
+
+
 def _run(session: Session, found: list[Any]) -> None:
     for path, number, benchmark, shared in found:
         rows = session.rows(path, number, benchmark, shared)
@@ -168,7 +171,7 @@ def _run(session: Session, found: list[Any]) -> None:
         for line in [] if by_chance else report.disagreements(session.firsts):
             print(f"  {line}", flush=True)
         if session.options.write_docs and rows:
-            report.keep(path.stem, benchmark, rows)
+            report.keep(path.stem, benchmark, rows, _condition(session.options))
             report.write_page(session.peers)
 
 

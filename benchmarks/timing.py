@@ -9,8 +9,9 @@ generator that yields the step and cleans up afterwards. One that raises ImportE
 a peer takes part wherever it is installed. Every contestant has a process of its own
 (`contestant.py`), so that no framework's threads get in the way of another's. A step with a method
 `measured` is asked for a number instead of being timed: the ratio of two times taken in turns, for
-instance, is told from noise only within one process. A file of many small benchmarks may say
-`SHARED_PROCESS = True`: then a contestant's process serves all of them.
+instance, is told from noise only within one process. One whose attribute `fresh` is true starts
+from nothing each time, so it is neither warmed up nor repeated within a sample. A file of many
+small benchmarks may say `SHARED_PROCESS = True`: then a contestant's process serves all of them.
 """
 
 import statistics
@@ -37,6 +38,7 @@ class Benchmark:
         calls: for contestants that do the work several times in a step, how often.
         alone: one contestant takes all its samples before the next begins: for work that goes on
             after a step, as a disk's does.
+        rounds: the most samples of each contestant, where they take long; 0 for any number.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Benchmark:
     rate: bool = False
     calls: Mapping[str, int] = field(default_factory=dict)
     alone: bool = False
+    rounds: int = 0
 
     def result(self, seconds: float) -> float:
         """What `seconds` a step come to in the unit of this benchmark."""
@@ -90,8 +93,9 @@ def interleaved(
     Args:
         benchmark: the work.
         prepared: by name, what makes a contestant ready; it gives `None` for one that is left out.
-        rounds: samples taken of each.
+        rounds: samples taken of each, or fewer where the benchmark says so.
     """
+    rounds = min(rounds, benchmark.rounds or rounds)
     if benchmark.alone:
         samples: dict[str, list[float]] = {}
         for name, prepare in prepared.items():

@@ -53,10 +53,3 @@ def test_a_quota_that_is_refused_says_what_to_do(conditions, tmp_path, monkeypat
     monkeypatch.setattr(conditions, "GROUPS", tmp_path / "nowhere")
     with pytest.raises(conditions.Refused, match="CPUQuota=50%"), conditions.quota(0.5):
         raise AssertionError("was not refused")
-
-
-@pytest.mark.parametrize("asked", [["--busy"], ["--quota", "0.5"]])
-def test_the_page_is_of_a_quiet_machine(bench_modules, asked, capsys):
-    with pytest.raises(SystemExit):
-        bench_modules("run").main([*asked, "--write-docs"])
-    assert "quiet machine" in capsys.readouterr().err

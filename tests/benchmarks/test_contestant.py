@@ -55,6 +55,22 @@ def test_a_step_may_measure_by_itself(contestant):
     assert (ready.first, ready.sample()) == (0.5, 1.25)
 
 
+def test_a_step_that_starts_from_nothing_is_done_once_for_each_sample(contestant):
+    done = []
+
+    class Step:
+        fresh = True
+
+        def measured(self):
+            done.append(True)
+            return 0.001
+
+    ready = contestant.Prepared(Step, seconds=0.1, warm_seconds=1.0)
+    assert (ready.first, done) == (None, [])
+    assert ready.sample() == 0.001
+    assert done == [True]
+
+
 def test_what_compiles_is_waited_for(contestant, clock, monkeypatch):
     log, answers = [], iter([True, True, False])
     monkeypatch.setattr(contestant, "compiling", lambda: next(answers))

@@ -1,5 +1,6 @@
 """The command: what is chosen, who takes part, and the page that it writes."""
 
+import contextlib
 import json
 
 import pytest
@@ -114,6 +115,20 @@ def test_the_page_is_written_in_parts(runner, report, folder):
     rows = json.loads(report.RESULTS.read_text())["bench_workloads"]
     assert set(rows["one"]["rows"]) == {"trainkit", "torch"}
     assert set(rows["two"]["rows"]) == {"trainkit"}
+
+
+def test_conditions_have_tables_of_their_own(runner, report, folder, monkeypatch):
+    def nothing(*given):
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(runner.conditions, "busy", nothing)
+    monkeypatch.setattr(runner.conditions, "quota", nothing)
+    for asked in ([], ["--busy"], ["--quota", "0.5"]):
+        assert runner.main(["one", *QUICK, "--write-docs", *asked], folder) == 0
+    page = report.PAGE.read_text()
+    for title in ("", ": beside a busy process on each core", ": with 0.5 of a core's time"):
+        assert f"## {'Workloads' if title else 'Whole pieces of work'}{title}\n" in page
+    assert page.count("| one (s) | ") == 3
 
 
 def found(rate, **seconds):
