@@ -7,7 +7,7 @@ from tests.null_driver import ceilings, steps
 # What is not so yet, with the number of the finding; a row that holds has to go from here.
 NOT_CAPTURED = {}
 GOALS = {"mlp": 40, "recurrent": 120, "resnet": 450}
-MISSED = {("resnet",): "B2, B3"}
+MISSED = {}
 
 
 def rows(*axes, failing):

@@ -189,13 +189,16 @@ class Capture:
                 values = in_place.run(*given)
                 handed = [self._apart(values[i], given) for i in results]
                 self._write(values, assigned)
+            graph = stream.end_capture()
         except BaseException as error:
-            with contextlib.suppress(Exception):  # the capture was broken off; that is known
+            # What was noted down never runs, so its memory may go back at once. A stream that was
+            # broken off, or that has failed to end, gives an error here that is known already.
+            with contextlib.suppress(Exception):
                 stream.end_capture()
             if not isinstance(error, Exception):
                 raise
             raise NotCaptured(_reason(in_place, error)) from error
-        return stream.end_capture(), handed
+        return graph, handed
 
     def _apart(self, y: Any, given: list[Any]) -> Any:
         """`y` in memory that only this result has."""
