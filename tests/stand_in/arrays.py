@@ -4,6 +4,7 @@ The rules are those of `cupy/_core/core.pyx` and `_routines_indexing.pyx` in CuP
 """
 
 import functools
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -36,6 +37,7 @@ def wrapped(host, base=None):
     elif base is None:
         base = kept.owner()
     array._host, array._base, array._memory = host, base, kept
+    array._number = CURRENT.number if base is None else base._number
     return array
 
 
@@ -54,8 +56,11 @@ def new_array(x, dtype=None, copy=True, order="K", ndmin=0):
     if dtype is not None:
         checked_dtype(dtype)
     if isinstance(x, ndarray):
-        if not copy and dtype in (None, x.dtype) and ndmin <= x.ndim and order in ("K", "A", None):
+        here = x._number == CURRENT.number
+        same = dtype in (None, x.dtype) and ndmin <= x.ndim and order in ("K", "A", None)
+        if here and not copy and same:
             return x
+        copy = copy or not here
         return wrapped(np.array(x._host, dtype, copy=copy or None, order=order, ndmin=ndmin))
     if isinstance(x, list | tuple) and any(isinstance(y, ndarray) for y in _leaves(x)):
         return wrapped(np.array(_inner(x), dtype, order=order, ndmin=ndmin))
@@ -114,23 +119,34 @@ def _through_module(name):
     return method
 
 
+class _Current(threading.local):
+    number = 0
+
+
+CURRENT = _Current()
+"""On which device this thread's new arrays lie."""
+
+
 class _Device:
-    id = 0
+    """Where an array lies."""
+
+    def __init__(self, number=0):
+        self.id = number
 
     def __eq__(self, other):
-        return isinstance(other, _Device)
+        return isinstance(other, _Device) and self.id == other.id
 
     def __hash__(self):
-        return 0
+        return hash(self.id)
 
     def __repr__(self):
-        return "<stand-in for CUDA Device 0>"
+        return f"<stand-in for CUDA Device {self.id}>"
 
 
 class ndarray:
     """`cupy.ndarray`; its values can be had by `get` and by nothing else."""
 
-    __slots__ = ("__weakref__", "_base", "_host", "_memory")
+    __slots__ = ("__weakref__", "_base", "_host", "_memory", "_number")
     __array_priority__ = 100
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
@@ -157,7 +173,7 @@ class ndarray:
     strides = property(lambda self: self._host.strides)
     flags = property(lambda self: self._host.flags)
     base = property(lambda self: self._base)
-    device = property(lambda self: _Device())
+    device = property(lambda self: _Device(self._number))
     data = property(
         lambda self: memory.MemoryPointer(self._memory, self._host.ctypes.data - self._memory.ptr)
     )

@@ -1,27 +1,40 @@
-"""`cupy.cuda` and `cupyx` of the stand-in: one device, whose work is done at once."""
+"""`cupy.cuda` and `cupyx` of the stand-in: devices whose work is done at once."""
 
 import contextlib
 import threading
 import time
 
 from tests.stand_in import memory, streams
-from tests.stand_in.arrays import _Device
+from tests.stand_in.arrays import CURRENT, _Device
+
+
+class _Machine:
+    gpus = 1
+
+
+MACHINE = _Machine()
+"""How many devices there are."""
 
 
 class Device(_Device):
-    """`cupy.cuda.Device`: there is only number 0."""
+    """`cupy.cuda.Device`."""
 
     compute_capability = "90"
 
     def __init__(self, device=None):
-        if device not in (None, 0):
+        number = CURRENT.number if device is None else int(device)
+        if not 0 <= number < MACHINE.gpus:
             raise ValueError(f"cudaErrorInvalidDevice: invalid device ordinal {device}")
+        super().__init__(number)
+        self._before = []
 
     def __enter__(self):
+        self._before.append(CURRENT.number)
+        CURRENT.number = self.id
         return self
 
     def __exit__(self, *error):
-        pass
+        CURRENT.number = self._before.pop()
 
     def synchronize(self):
         streams.refuse_wait("synchronize")
@@ -49,11 +62,11 @@ class _Runtime:
 
     @staticmethod
     def getDeviceCount():
-        return 1
+        return MACHINE.gpus
 
     @staticmethod
     def getDevice():
-        return 0
+        return CURRENT.number
 
     @staticmethod
     def runtimeGetVersion():

@@ -81,8 +81,9 @@ def _put(module, path, thing):
 
 
 @contextmanager
-def in_place():
+def in_place(gpus=1):
     """CuPy is the stand-in here, a GPU is there and the default; gives a `Ledger` of copies."""
+    cuda.MACHINE.gpus = gpus
     before = {name: sys.modules.get(name) for name in modules()}
     sys.modules.update(modules())
     _forget()
@@ -93,6 +94,7 @@ def in_place():
             yield ledger
     finally:
         matmul_gpu.library, frontend._found = library, found
+        cuda.MACHINE.gpus = 1
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]

@@ -110,7 +110,10 @@ def allocated(host, owner):
 
 def around(place):
     """The memory in which an address lies, `None` where it was given back."""
-    for memory in list(_OF_HOST.values()):
+    for reference in _OF_HOST.valuerefs():  # a list made at once: other threads go on meanwhile
+        memory = reference()
+        if memory is None:
+            continue
         if memory.ptr <= place < memory.ptr + max(memory.size, 1):
             return memory
     return None
@@ -118,4 +121,4 @@ def around(place):
 
 def count():
     """How many pieces of memory there are."""
-    return len(list(_OF_HOST.values()))
+    return sum(reference() is not None for reference in _OF_HOST.valuerefs())

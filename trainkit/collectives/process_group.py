@@ -43,11 +43,13 @@ class ProcessGroup:
         rank: number of this process, from 0.
         size: how many processes there are.
         communication: how gradients travel, as the strategy that was made last says.
+        takes_device_arrays: whether arrays may lie on a GPU; elsewhere they are copied to the host.
     """
 
     rank = 0
     size = 1
     communication = Communication()
+    takes_device_arrays = False
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         """Combine an array of all processes, element by element, in place.

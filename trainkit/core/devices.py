@@ -94,8 +94,8 @@ def _says_no_gpu(error: Exception) -> bool:
     """Whether CUDA's error means that the machine has no GPU, or shows none to this process."""
     status = getattr(error, "status", None)
     if status != _OLD_DRIVER:
-        return status == _NO_DEVICE
-    return sys.modules["cupy"].cuda.runtime.driverGetVersion() == 0
+        return bool(status == _NO_DEVICE)
+    return bool(sys.modules["cupy"].cuda.runtime.driverGetVersion() == 0)
 
 
 class _ModuleOf(dict[type, Any]):

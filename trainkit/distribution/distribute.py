@@ -10,6 +10,9 @@ from trainkit.distribution.communication_options import (
 )
 from trainkit.distribution.distributed_dataset import DistributedDataset as DistributedDataset
 from trainkit.distribution.distributed_dataset import InputContext as InputContext
+from trainkit.distribution.mirrored import MirroredStrategy as MirroredStrategy
+from trainkit.distribution.mirrored import OneDeviceStrategy as OneDeviceStrategy
+from trainkit.distribution.per_replica import PerReplica as PerReplica
 from trainkit.distribution.replica_context import ReduceOp as ReduceOp
 from trainkit.distribution.replica_context import ReplicaContext as ReplicaContext
 from trainkit.distribution.strategy import (

@@ -118,7 +118,7 @@ class Metric(Trackable):
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{name or 'variable'}"
         variable._numbered = False
-        variable.aggregation = aggregation or "none"
+        variable.aggregation = "sum" if aggregation in (None, "none") else aggregation
         self._own.added.append((variable, value))
         return variable
 

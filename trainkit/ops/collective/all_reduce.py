@@ -35,7 +35,9 @@ def _all_reduce(
     results: list[Any] = [None] * len(arrays)
     for dtype in dict.fromkeys(a.dtype for a in arrays):
         places = [i for i, a in enumerate(arrays) if a.dtype == dtype]
-        flat = np.concatenate([devices.to_numpy(arrays[i]).reshape(-1) for i in places])
+        on_device = replica.group.takes_device_arrays
+        given = [arrays[i] if on_device else devices.to_numpy(arrays[i]) for i in places]
+        flat = (xp if on_device else np).concatenate([a.reshape(-1) for a in given])
         if weight != 1.0:
             flat *= dtype.type(weight)
         replica.group.all_reduce(flat, reduction)
