@@ -237,6 +237,72 @@ def weights_of_rank_0():
     return int(model.optimizer.iterations), weights(model)
 
 
+@case
+def slots_in_shares():
+    """Each rank keeps some slots; a second `fit`, and files, have all of them."""
+    strategy = tk.distribute.MultiWorkerMirroredStrategy(shard_optimizer_state=True)
+    with strategy.scope():
+        model = keras.Sequential(
+            [keras.Input((6,)), keras.layers.Dense(4), keras.layers.Dense(1, "sigmoid")]
+        )
+        model.compile(keras.optimizers.Adam(0.01), "mse")
+    model.fit(X, Y, 20, 2, 0)
+    path = pathlib.Path(sys.argv[1], "shares.weights.h5")
+    model.save_weights(path)
+    model.fit(X, Y, 20, 2, 0)
+    first = weights(model)
+    STRATEGY.group.barrier("the file is there")
+    model.load_weights(path)
+    model.fit(X, Y, 20, 2, 0)
+    return first, weights(model)
+
+
+def deep(layers, shape, samples=66):
+    """A model whose layers draw, trained for 50 steps with uneven last batches."""
+    inputs = np.random.default_rng(1).normal(1, 2, size=(samples, *shape)).astype("float32")
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input(shape), *layers(), keras.layers.Dense(1, "sigmoid")])
+        model.compile(keras.optimizers.SGD(0.02, momentum=0.9), "binary_crossentropy")
+    history = model.fit(inputs, Y[:samples], 14, 10, 0, validation_data=(inputs, Y[:samples]))
+    return history.history, weights(model)
+
+
+@case
+def convolutions():
+    layers = keras.layers
+    return deep(
+        lambda: [
+            layers.Conv2D(4, 3, use_bias=False),
+            layers.BatchNormalization(synchronized=True, momentum=0.9),
+            layers.ReLU(),
+            layers.SpatialDropout2D(0.2),
+            layers.Flatten(),
+            layers.Dropout(0.3),
+        ],
+        (6, 6, 2),
+    )
+
+
+@case
+def recurrent_layers():
+    layers = keras.layers
+    return deep(
+        lambda: [layers.GaussianNoise(0.1), layers.LSTM(6, dropout=0.2), layers.Dropout(0.3)],
+        (5, 3),
+    )
+
+
+@case
+def statistics_of_own_rows():
+    """Without `synchronized` the moving statistics are the mean over all rows."""
+    layers = keras.layers
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input((6,)), layers.BatchNormalization(momentum=0.5)])
+        model.compile(keras.optimizers.SGD(0.0), "mse")
+    model.fit(X, X, 20, 1, 0, shuffle=False)
+    return model.layers[-1].moving_mean.numpy().tolist()
+
+
 def main():
     tk.random.set_seed(3)
     found = {}

@@ -90,9 +90,8 @@ class BackupAndRestore(Callback):
 
     def _save(self) -> None:
         run = self.model.training_run
-        if not rank_of(self.model):
-            self.manager.save()
-        wait_for_rank_0(self.model, self.backup_dir)
+        self.manager.save()  # which the first of several processes writes
+        wait_for_rank_0(self.model, f"{self.backup_dir} is written")
         self.__dict__["stored"] = (run.epoch, run.step)
         if self.fresh:  # this removed the files of an earlier run
             self._manage(self.max_to_keep)
@@ -113,11 +112,12 @@ class BackupAndRestore(Callback):
             self._save()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        if rank_of(self.model):
+        if not self.delete_checkpoint or self.model.training_run.interrupted:
             return
-        if self.delete_checkpoint and not self.model.training_run.interrupted:
+        if not rank_of(self.model):
             for path in self.manager.checkpoints:
                 with suppress(FileNotFoundError):  # somebody has cleared the folder
                     os.remove(path)
             with suppress(OSError):  # it holds something else, or is gone
                 os.rmdir(self.backup_dir)
+        wait_for_rank_0(self.model, f"{self.backup_dir} is cleared")

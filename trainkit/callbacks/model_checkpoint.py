@@ -146,7 +146,7 @@ class ModelCheckpoint(Callback):
             self.model.save_weights(path, overwrite=True)
         else:
             self.model.save(path, overwrite=True)
-        wait_for_rank_0(self.model, path)
+        wait_for_rank_0(self.model, f"{path} is written")
         self.unsaved = False
         if self.verbose:
             say(f"saved {path}")

@@ -16,8 +16,8 @@ def wait_for_rank_0(model: Any, what: str) -> None:
 
     Args:
         model: the model that is trained.
-        what: what was written.
+        what: what is done then, in words.
     """
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is not None and strategy.num_replicas_in_sync > 1:
-        strategy.group.barrier(f"{what} is written")
+        strategy.group.barrier(what)

@@ -23,7 +23,7 @@ from trainkit.layers.base.operation import Operation
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
-from trainkit.models.saving import model_to_json, save_model
+from trainkit.models.saving import model_to_json, save_model, written_once
 from trainkit.models.summarizing import summary_text
 from trainkit.models.training import fit_arguments, state_tree
 from trainkit.models.training.fit import Looped
@@ -258,11 +258,11 @@ class Model(Looped):
         """
         if not overwrite and os.path.exists(filepath):
             raise FileExistsError(f"{filepath} exists already; pass overwrite=True to replace it")
-        if self.distribute_strategy.rank:
-            return
-        weights.save_weights(
-            self, filepath, max_shard_size=max_shard_size, skipped=objects_to_skip or ()
-        )
+        with written_once(self) as writes:
+            if writes:
+                weights.save_weights(
+                    self, filepath, max_shard_size=max_shard_size, skipped=objects_to_skip or ()
+                )
 
     def load_weights(
         self,

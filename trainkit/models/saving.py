@@ -14,6 +14,8 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from trainkit.checkpoints.interop.keras_archive import (
 )
 from trainkit.checkpoints.interop.keras_files import Shelf, load_shelf, save_keras
 from trainkit.checkpoints.interop.keras_weights import layout
+from trainkit.checkpoints.replicas import whole_state
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
 from trainkit.core.registry import (
@@ -102,16 +105,39 @@ def save_model(
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
         >>> tk.models.save_model(model, "model.keras")
     """
-    if model.distribute_strategy.rank:  # the first of several processes writes
-        return
     legacy = _ends_legacy(filepath)
     include_optimizer = _checked_arguments(filepath, kwargs, legacy)
     zipped = True if zipped is None else zipped
-    if zipped and legacy:
-        _check_free(os.fsdecode(filepath), overwrite)
-        save_h5_model(model, os.fsdecode(filepath), include_optimizer)
+    with written_once(model) as writes:
+        if not writes:
+            return
+        if zipped and legacy:
+            _check_free(os.fsdecode(filepath), overwrite)
+            save_h5_model(model, os.fsdecode(filepath), include_optimizer)
+        else:
+            _save(
+                model,
+                _path(filepath, overwrite) if zipped else _folder(filepath, overwrite),
+                zipped,
+            )
+
+
+@contextmanager
+def written_once(model: Any) -> Iterator[bool]:
+    """Context to save a model in; it says whether this is the process that writes.
+
+    Args:
+        model: what is saved.
+    """
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None or strategy.num_replicas_in_sync == 1:
+        yield True
         return
-    path = _path(filepath, overwrite) if zipped else _folder(filepath, overwrite)
+    with whole_state(model) as writes:
+        yield writes
+
+
+def _save(model: Any, path: Any, zipped: bool) -> None:
     config = _config_text(model)
     now = datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
     metadata = json.dumps({"keras_version": _KERAS_VERSION, "date_saved": now})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.checkpoints.replicas import whole_state
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core import devices
 from trainkit.core.errors import FailedPreconditionError
@@ -52,8 +53,9 @@ def make_alike(model: Any, group: ProcessGroup) -> bool:
     for variable in variables:
         if type(variable._value) is Tensor:
             by_dtype.setdefault(array_of(variable).dtype, []).append(variable)
-    for dtype, some in by_dtype.items():
-        _broadcast(some, dtype, group)
+    with whole_state(model):  # slots that ranks keep in shares come from their owners
+        for some in by_dtype.values():
+            _broadcast(some, group)
     return bool(model.weights)
 
 
@@ -80,7 +82,7 @@ def _check_alike(model: Any, ranks: list[Any]) -> None:
         )
 
 
-def _broadcast(variables: Sequence[Variable], dtype: Any, group: ProcessGroup) -> None:
+def _broadcast(variables: Sequence[Variable], group: ProcessGroup) -> None:
     flat = np.concatenate([array_of(v).reshape(-1) for v in variables])
     group.broadcast(flat, 0, "the variables of rank 0")
     if group.rank == 0:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from trainkit.callbacks.callback import numbers
-from trainkit.collectives.process_group import ProcessGroup
 from trainkit.collectives.replica import GlobalRows, Replica
 from trainkit.core import nest
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.distribution.strategy import Strategy
 from trainkit.models.training import replica_feeds
 from trainkit.models.training.replica_state import SharedState, make_alike
 
@@ -25,15 +25,16 @@ class ReplicaSteps:
 
     Args:
         model: the model.
-        group: the processes that have a replica each.
+        strategy: of several replicas.
         mode: `"train"`, `"test"` or `"predict"`.
 
     Attributes:
         interrupted: whether a signal has come to any rank, as all of them know.
     """
 
-    def __init__(self, model: Any, group: ProcessGroup, mode: str) -> None:
-        self.model, self.group, self.mode = model, group, mode
+    def __init__(self, model: Any, strategy: Strategy, mode: str) -> None:
+        self.model, self.strategy, self.mode = model, strategy, mode
+        self.group = group = strategy.group
         self.interrupted = False
         self._state = SharedState(model, group, mode == "train")
         self._rows: list[GlobalRows] = []
@@ -91,7 +92,7 @@ class ReplicaSteps:
             if not rows.size:
                 self._state.begin_without_rows()
         self._rows.append(rows)
-        self._replica = Replica(self.group, rows, averages=True).__enter__()
+        self._replica = self.strategy.replica(rows, averages=True).__enter__()
 
     def run(self, function: Callable[[Any], Any], batches: Iterator[Any]) -> Any:
         """One execution.
@@ -204,8 +205,8 @@ def steps_of(model: Any, mode: str) -> ReplicaSteps | None:
         model: the model.
         mode: see `ReplicaSteps`.
     """
-    group = model.distribute_strategy.group
-    return ReplicaSteps(model, group, mode) if group.size > 1 else None
+    strategy = model.distribute_strategy
+    return ReplicaSteps(model, strategy, mode) if strategy.num_replicas_in_sync > 1 else None
 
 
 class OneBatch:
