@@ -28,6 +28,12 @@ class _StrategyStack(threading.local):
 
 
 _THREAD = _StrategyStack()
+_OF_ALL: list[Strategy] = []  # at most one, of all code that is in no scope
+
+
+def set_strategy_of_all(strategy: Strategy | None) -> None:
+    """Let code that is in no scope be in that of `strategy`; of none for `None`."""
+    _OF_ALL[:] = [] if strategy is None else [strategy]
 
 
 class Strategy:
@@ -37,6 +43,10 @@ class Strategy:
         group: the processes that have a replica each.
         shard_optimizer_state: each replica keeps the slots of optimizers for its share of the
             weights, updates these and gives them to the others. Checkpoints do not depend on it.
+
+    Attributes:
+        divides_data_sets: whether `fit` and its like divide data sets among the replicas; otherwise
+            each has a data set of its own rows.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class Strategy:
     ) -> None:
         self._group = ProcessGroup() if group is None else group
         self.shard_optimizer_state = bool(shard_optimizer_state)
+        self.divides_data_sets = True
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -67,7 +78,7 @@ class Strategy:
         Raises:
             FailedPreconditionError: it is in the scope of another strategy.
         """
-        for outer in _THREAD.strategies:
+        for outer in (*_OF_ALL, *_THREAD.strategies):
             if outer is not self:
                 raise FailedPreconditionError(
                     f"{type(self).__name__}.scope() is inside of {type(outer).__name__}.scope(): "
@@ -267,12 +278,13 @@ def get_strategy() -> Strategy:
         >>> tk.distribute.get_strategy().num_replicas_in_sync
         1
     """
-    return _THREAD.strategies[-1] if _THREAD.strategies else _DEFAULT
+    return scoped_strategy() or _DEFAULT
 
 
 def scoped_strategy() -> Strategy | None:
     """The strategy of the scope that this code runs in, if it runs in one."""
-    return _THREAD.strategies[-1] if _THREAD.strategies else None
+    found = _THREAD.strategies or _OF_ALL
+    return found[-1] if found else None
 
 
 def has_strategy() -> bool:
@@ -282,7 +294,7 @@ def has_strategy() -> bool:
         >>> tk.distribute.has_strategy()
         False
     """
-    return bool(_THREAD.strategies)
+    return scoped_strategy() is not None
 
 
 def get_replica_context() -> ReplicaContext | None:

@@ -209,10 +209,10 @@ class Looped(Trained):
 
     def _divided(self, feed: Any) -> Any:
         """The batches of this process, where several train the model."""
-        group = self.distribute_strategy.group
-        if feed is None or group.size == 1:
+        strategy = self.distribute_strategy
+        if feed is None or strategy.num_replicas_in_sync == 1:
             return feed
-        return replica_feeds.divided(feed, group)
+        return replica_feeds.divided(feed, strategy)
 
     def _speaking(self) -> contextlib.AbstractContextManager[Any]:
         """A context in which only the first of several processes says something."""

@@ -12,6 +12,7 @@ from trainkit.collectives.replica import GlobalRows
 from trainkit.core import nest
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.trackable import traverse
+from trainkit.data.sharding import Sharded
 from trainkit.data.transformations.sharing import share
 from trainkit.data.transformations.shuffling import ShuffleNode
 from trainkit.distribution.distributed_dataset import (
@@ -20,6 +21,7 @@ from trainkit.distribution.distributed_dataset import (
     agree_on_end,
     distributed,
 )
+from trainkit.distribution.strategy import Strategy
 from trainkit.models.training import data_adapters
 from trainkit.models.training.batch_sources import ArrayFeed, DatasetFeed, Feed, IterableFeed
 
@@ -129,17 +131,21 @@ def own_rows(group: ProcessGroup, batch: Any) -> tuple[Any, GlobalRows]:
     return nest.map_structure(lambda x: None if x is None else x[own], batch), rows
 
 
-def divided(feed: Feed, group: ProcessGroup) -> Any:
+def divided(feed: Feed, strategy: Strategy) -> Any:
     """What one replica reads of a feed of whole batches.
 
     Args:
         feed: of what `fit` and its like were given.
-        group: the processes that have a replica each.
+        strategy: of several replicas.
 
     Raises:
         InvalidArgumentError: batches have fewer rows than there are replicas, or can't be divided.
     """
+    group = strategy.group
     if isinstance(feed, DatasetFeed):
+        if not (strategy.divides_data_sets or isinstance(feed, ArrayFeed)):
+            own = DistributedDataset(group, Sharded(feed.dataset, placed=False))
+            return DistributedFeed(own, feed)
         return DistributedFeed(distributed(group, feed.dataset), feed)
     assert isinstance(feed, IterableFeed)
     if isinstance(feed.source, DistributedDataset):
