@@ -147,6 +147,11 @@ class TensorBoard(Callback):
         self._end_profile(save=False)  # of a training that an error ended
         self.batches_seen = 0
         if self.sampler is not None:
+            if self.model.distribute_strategy.num_replicas_in_sync > 1:
+                raise ValueError(
+                    "TensorBoard: write_gradients=True looks at steps of one process; leave it "
+                    "out where a strategy has several"
+                )
             self.sampler.begin()
         if self.embeddings_freq:  # a wrong name is an error before any training
             labels_by_layer(embeddings_of(self.model), self.embeddings_metadata)

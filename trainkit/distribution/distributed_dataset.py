@@ -79,9 +79,6 @@ class DistributedDataset:
         for batch, rows in ReplicaIterator(self):
             yield batch if rows.size else nest.map_structure(_without_rows, batch)
 
-    def __len__(self) -> int:
-        return len(self.part.dataset)
-
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """The last state of `state = reduce_func(state, batch)` over this replica's batches."""
         state = initial_state
@@ -108,7 +105,7 @@ class ReplicaIterator:
         self.inner: Any = iter(self.part.dataset) if begun is None else begun
         self.known = self.part.placed and self.part.dataset.node.count() != -2
         self.last: Any = None
-        self.ended = False
+        self.ended = self.begun = False
 
     def __iter__(self) -> ReplicaIterator:
         return self
@@ -131,31 +128,27 @@ class ReplicaIterator:
         """Batches that each replica has of its own, the next of each as one."""
         batch = None if self.ended else next(self.inner, None)
         self.ended = batch is None
-        rows = joined_rows(self.group, 0 if batch is None else _size(batch))
-        if rows is None:
+        sizes = np.zeros(self.group.size, np.int64)
+        sizes[self.group.rank] = 0 if batch is None else _size(batch)
+        self.group.all_reduce(sizes, what="the sizes of a batch")
+        if not sizes.any():
             raise StopIteration
-        if batch is None and self.last is None:
-            raise FailedPreconditionError(
-                f"the data of rank {self.group.rank} has no batch, that of others has; give each "
-                "rank some, as AutoShardPolicy.DATA does"
-            )
+        self._check_first(sizes)
+        start = int(sizes[: self.group.rank].sum())
+        rows = GlobalRows(start, int(sizes[self.group.rank]), int(sizes.sum()))
         if batch is not None:
             self.last = nest.map_structure(_first_row, batch)
         return (self.last if batch is None else batch), rows
 
-
-def joined_rows(group: ProcessGroup, size: int) -> GlobalRows | None:
-    """Where the rows of this rank stand when the next batches of all become one; `None` at the end.
-
-    Args:
-        group: the processes.
-        size: how many rows this rank has, 0 behind its last batch.
-    """
-    sizes = np.zeros(group.size, np.int64)
-    sizes[group.rank] = size
-    group.all_reduce(sizes, what="the sizes of a batch")
-    total = int(sizes.sum())
-    return GlobalRows(int(sizes[: group.rank].sum()), size, total) if total else None
+    def _check_first(self, sizes: Any) -> None:
+        """Refuse data that has nothing at all for some ranks, which could take no part."""
+        if not self.begun and not sizes.all():
+            ranks = ", ".join(str(rank) for rank in np.flatnonzero(sizes == 0))
+            raise FailedPreconditionError(
+                f"the data of rank {ranks} has no batch, that of others has; give each rank some, "
+                "as AutoShardPolicy.DATA does"
+            )
+        self.begun = True
 
 
 def agree_on_end(group: ProcessGroup, ended: bool) -> None:

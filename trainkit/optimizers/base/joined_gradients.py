@@ -17,8 +17,11 @@ from trainkit.collectives.communication import buckets
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.variable import OVERWRITTEN
 from trainkit.graph.ir.graph import Graph, GraphTensor
+from trainkit.ops.collective.all_reduce import all_reduce
 from trainkit.ops.collective.buckets import begin, finish
+from trainkit.optimizers.base.overwriting import is_overwritten
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
@@ -41,8 +44,25 @@ def joined_gradients(
     if replica is None:
         return list(grads)
     with trace_state.silence():
+        if OVERWRITTEN and any(map(is_overwritten, weights)):
+            return _with_greatest(grads, weights, replica)
         found = iter(_joined([convert_to_tensor(g) for g in grads if g is not None], replica))
         return [None if g is None else next(found) for g in grads]
+
+
+def _with_greatest(
+    grads: Sequence[Any], weights: Sequence[Any], replica: replicas.Replica
+) -> list[Any]:
+    """The same where some weights become their gradient: the greatest of all replicas."""
+    results = list(grads)
+    there = [i for i, g in enumerate(grads) if g is not None]
+    taken = [i for i in there if is_overwritten(weights[i])]
+    added = [i for i in there if not is_overwritten(weights[i])]
+    most = all_reduce([grads[i] for i in taken], "MAX", replica=replica)
+    sums = _joined([convert_to_tensor(grads[i]) for i in added], replica) if added else []
+    for i, value in zip([*taken, *added], [*most, *sums], strict=True):
+        results[i] = value
+    return results
 
 
 def _joined(grads: list[Tensor], replica: replicas.Replica) -> list[Tensor]:
