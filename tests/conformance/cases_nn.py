@@ -22,6 +22,7 @@ from trainkit.ops.neural import (
     fused_normalization,
     recurrence,
     softmax_cross_entropy,
+    standardization,
 )
 from trainkit.ops.neural.dropout import dropped
 
@@ -36,6 +37,8 @@ TARGET_LENGTH, OUTPUT_LENGTH = np.array([2, 1], np.int32), np.array([4, 3], np.i
 PLAIN = {"strides": (1, 2), "padding": "same", "dilation_rate": (1, 1)}
 POOL = {"pool_size": (2, 2), "strides": (1, 2), "padding": "same"}
 FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": (1, 2)}
+LAST = {"axis": (-1,), "epsilon": 0.1}
+GROUPS = {"axis": (1, 3), "epsilon": 0.1}
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
 SLOPES = normal(2, 3, 2), normal(2, 3, 2)
@@ -165,6 +168,31 @@ CASES = [
         epsilon=0.1,
     ),
     case("fused_normalization", ops.fused_batch_normalization, normal(3, 2, 4), axis=1),
+    case("standardized", standardization.standardized, normal(2, 3, 4), **LAST),
+    case("standardized", standardization.standardized, normal(2, 5), **LAST, centred=False),
+    case("standardized", standardization.standardized, normal(2, 3, 2, 2), **GROUPS),
+    case(
+        "standardized_gradient",
+        standardization.standardized_gradient,
+        normal(2, 3, 4),
+        normal(2, 3, 4),
+        **LAST,
+    ),
+    case(
+        "standardized_gradient",
+        standardization.standardized_gradient,
+        normal(2, 3, 2, 2),
+        normal(2, 3, 2, 2),
+        **GROUPS,
+    ),
+    case(
+        "standardized_gradient",
+        standardization.standardized_gradient,
+        normal(2, 5),
+        normal(2, 5),
+        **LAST,
+        centred=False,
+    ),
     case(
         "fused_normalization_gradient",
         fused_normalization.fused_normalization_gradient,

@@ -12,6 +12,7 @@ from trainkit import kernels
 from trainkit.kernels.cuda.element_types import BY_DTYPE, TypedKernel
 from trainkit.ops.neural import fused_normalization as module
 from trainkit.ops.neural import recurrence
+from trainkit.ops.neural.standardization import standardized, standardized_gradient
 
 FAMILIES = [
     importlib.import_module(module.name)
@@ -117,3 +118,19 @@ def test_memory_of_attention_does_not_grow_with_the_product_of_lengths(cupy):
         y = tk.ops.dot_product_attention(x, x, x, is_causal=True)
     tape.gradient(y, x)
     assert pool.total_bytes() - before < 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "centred", "count"),
+    [
+        ((8, 64), (1,), False, (1, 1)),
+        ((8, 5, 64), (1, 2), True, (1, 1)),
+        ((8, 5, 4, 16), (1, 3), True, (2, 2)),
+    ],
+    ids=["root mean square", "rows", "groups"],
+)
+def test_standardization_takes_a_launch_for_rows_and_two_for_groups(shape, axis, centred, count):
+    x, settings = tk.ones(shape), {"axis": axis, "epsilon": 1e-3, "centred": centred}
+    forward = launches(lambda: standardized(x, **settings))
+    back = launches(lambda: standardized_gradient(x, x, **settings))
+    assert (sum(forward.values()), sum(back.values())) == count, (forward, back)

@@ -13,6 +13,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import synchronized_moments
 
 _EPSILON = 1e-7
@@ -521,9 +522,12 @@ class GroupNormalization(Layer):
         grouped = (*dims[:axis], self.groups, features // self.groups, *dims[axis + 1 :])
         x = ops.reshape(x, grouped)
         over = tuple(i for i in range(1, len(grouped)) if i != axis)
-        mean = ops.mean(x, axis=over, keepdims=True)
-        variance = ops.mean(ops.square(x - mean), axis=over, keepdims=True)
-        x = ops.reshape((x - mean) * ops.rsqrt(variance + self.epsilon), dims)
+        if is_one_kernel(x):
+            x = ops.reshape(standardized(x, axis=over, epsilon=float(self.epsilon)), dims)
+        else:
+            mean = ops.mean(x, axis=over, keepdims=True)
+            variance = ops.mean(ops.square(x - mean), axis=over, keepdims=True)
+            x = ops.reshape((x - mean) * ops.rsqrt(variance + self.epsilon), dims)
         broadcast = [1] * len(dims)
         broadcast[axis] = features
         if self.gamma is not None:

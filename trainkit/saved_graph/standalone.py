@@ -793,6 +793,11 @@ def _normalization(x, scale, offset, axis, epsilon, over_batch):
     return y, mean.reshape(vector), variance.reshape(vector)
 
 
+def _standardized(x, axis, epsilon, centred=True):
+    x = x - x.mean(axis=axis, keepdims=True) if centred else x
+    return x / np.sqrt(np.square(x).mean(axis=axis, keepdims=True) + x.dtype.type(epsilon))
+
+
 def _attention(q, k, v, mask, scale, causal):
     group = q.shape[2] // k.shape[2]
     q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
@@ -905,7 +910,7 @@ right_shift trunc ceil floor floor_divide copysign deg2rad rad2deg""".split()
 
 _OF_ARRAYS = frozenset(
     """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
-average_pool fused_normalization attention lstm gru embedding_lookup""".split()
+average_pool fused_normalization standardized attention lstm gru embedding_lookup""".split()
 )
 """Operations for which a number would be stretched where trainkit wants an array."""
 
@@ -1025,6 +1030,7 @@ OPERATIONS.update(
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "fused_normalization": _normalization,
+        "standardized": _standardized,
         "attention": _attention,
         "lstm": _lstm,
         "gru": _gru,

@@ -20,6 +20,7 @@ from trainkit.ops.neural.fused_normalization import (
     fused_normalization,
     fused_normalization_gradient,
 )
+from trainkit.ops.neural.standardization import standardized, standardized_gradient
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
 
@@ -218,3 +219,74 @@ def test_a_scale_of_another_size_is_refused():
         fused_normalization(
             tk.zeros((3, 4)), tk.zeros(3), None, axis=(1,), epsilon=EPSILON, over_batch=True
         )
+
+
+# ------------------------------------------------------------------ without parameters
+
+
+STANDARDIZED = {
+    "rows": ((33, 31), (1,), True),
+    "root mean square": ((33, 31), (1,), False),
+    "two axes": ((5, 3, 7), (1, 2), False),
+    "groups": ((3, 5, 4, 2, 3), (1, 2, 4), True),
+    "groups of one": ((3, 700, 33, 1), (1, 3), True),
+    "large groups": ((2, 9, 3, 64), (1, 3), True),
+    "groups beyond": ((2, 3, 2, 65), (1, 3), True),
+    "another axis": ((4, 5, 6), (1,), True),
+    "empty": ((0, 5, 4, 2), (1, 3), True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", STANDARDIZED)
+def test_standardized_values_are_those_of_the_cpu(rng, device, dtype, name):
+    shape, axis, centred = STANDARDIZED[name]
+    x, g = rng.normal(size=(2, *shape))
+    settings = {"axis": axis, "epsilon": EPSILON, "centred": centred}
+
+    def results(where):
+        with tk.device(where):
+            a, b = (tk.cast(tk.constant(v), dtype) for v in (x + 2, g))
+            found = standardized(a, **settings), standardized_gradient(b, a, **settings)
+            return [tk.cast(y, "float64").numpy() for y in found]
+
+    near = NEAR[dtype] * 4
+    for found, wanted in zip(results(device), results("/cpu:0"), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=near, atol=near)
+
+
+LAYERS = {
+    "rms": lambda: tk.layers.RMSNormalization(),
+    "rms of two axes": lambda: tk.layers.RMSNormalization(axis=[-2, -1]),
+    "groups": lambda: tk.layers.GroupNormalization(groups=2),
+    "instances": lambda: tk.layers.GroupNormalization(groups=-1),
+    "channels first": lambda: tk.layers.GroupNormalization(groups=2, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layers_train_as_on_the_cpu(rng, device, name, policy, compiled):
+    x, g = rng.normal(size=(2, 3, 4, 5, 6)).astype(np.float32)
+
+    def results(where):
+        with tk.device(where):
+            layer = LAYERS[name]()
+            layer.dtype_policy = policy
+            layer.build(x.shape)
+
+            def step(x, g):
+                with tk.GradientTape() as tape:
+                    tape.watch(x)
+                    y = tk.cast(layer(x), "float32")
+                weights = layer.trainable_variables
+                return y, *tape.gradient(y, (x, *weights), output_gradients=g)
+
+            run = tk.function(step) if compiled else step
+            run(tk.constant(x), tk.constant(g))
+            return [tk.cast(y, "float32").numpy() for y in run(tk.constant(x), tk.constant(g))]
+
+    near = 1e-4 if policy == "float32" else 0.1
+    for found, wanted in zip(results(device), results("/cpu:0"), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=near, atol=near)

@@ -414,14 +414,15 @@ def normalized_gradient(
     dims: tuple[int, int, int],
     epsilon: float,
     group: int = 1,
-) -> tuple[Array, Array, Array] | None:
-    """Gradients by x, scale and offset, or `None`; see `normalized`.
+    parameters: bool = True,
+) -> tuple[Array, Array | None, Array | None] | None:
+    """Gradients by x, and if `parameters` scale and offset, or `None`; see `normalized`.
 
     `by_mean` and `by_variance` are those by the moments, where they are given.
     """
     outer, _, columns = dims
     alone = outer == group == 1
-    names = (PRODUCTS, BACK) if alone else (PRODUCTS, BACK, PARAMETERS)
+    names = (PRODUCTS, BACK) if alone or not parameters else (PRODUCTS, BACK, PARAMETERS)
     fits = _fits(x, group, g, scale, by_mean, by_variance)
     kernels = ready(xp, x.dtype, *names) if fits else None
     if kernels is None:
@@ -432,7 +433,7 @@ def normalized_gradient(
     )
     found = xp.empty((4, outer, plan.parts, columns), computed_in(x.dtype))
     by_x = xp.empty(x.shape, x.dtype)
-    by_scale, by_offset = xp.empty(columns, x.dtype), xp.empty(columns, x.dtype)
+    by_scale, by_offset = (xp.empty(columns, x.dtype) if parameters else None for _ in range(2))
     number = computed_in(x.dtype)(epsilon)
     blocks, sizes = plan.first
     kernels[0](blocks, (g, x, found, sizes), _THREADS)
@@ -441,7 +442,7 @@ def normalized_gradient(
     tail = (sizes, plan.part_rows, number)
     given = (g, x, scale, by_mean, by_variance, by_x, *vectors, found, *tail)
     kernels[1](blocks, given, _THREADS)
-    if not alone:
+    if parameters and not alone:
         tiles = -(-columns // int(sizes["lanes"]))
         kernels[2](tiles, (found, by_scale, by_offset, *tail), _THREADS)
     return by_x, by_scale, by_offset

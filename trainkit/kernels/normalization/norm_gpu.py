@@ -58,5 +58,58 @@ def normalized_gradient(
     if not width:
         return None
     found = norm_rows_cuda.normalized_gradient(xp, g, x, scale, width, epsilon)
+    if found is None:
+        return None
+    by_x, *sums = found
     sizes = tuple(x.shape[a] for a in axis)
-    return found and (found[0], *(part.reshape(sizes) for part in found[1:]))
+    return by_x, *(part.reshape(sizes) for part in sums if part is not None)
+
+
+# ------------------------------------------------------------------ without parameters
+
+
+def _groups(x: Array, axis: Axes) -> tuple[tuple[int, int, int], int] | None:
+    """(batch, rows, columns) and neighbouring columns of a group, for (batch, ..., groups, size).
+
+    Samples are standardized along all axes but the first one and that of the groups.
+    """
+    rank = x.ndim
+    if rank < 4 or axis != (*range(1, rank - 2), rank - 1):
+        return None
+    groups, size = x.shape[-2:]
+    return (x.shape[0], math.prod(x.shape[1:-2]), groups * size), size
+
+
+def standardized(
+    xp: Any, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
+) -> Array | None:
+    """(x - mean) / sqrt(variance + epsilon), or `None` where the reference is to do it."""
+    width = trailing_size(x, axis)
+    if width:
+        return norm_rows_cuda.normalized(xp, x, None, None, width, epsilon, centred)
+    grouped = _groups(x, axis) if centred else None
+    if grouped is None:
+        return None
+    dims, size = grouped
+    found = norm_columns_cuda.normalized(xp, x, None, None, dims, epsilon, size)
+    return found and found[0]
+
+
+def standardized_gradient(
+    xp: Any, g: Array, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
+) -> Array | None:
+    """Its gradient by x, or `None`."""
+    width = trailing_size(x, axis)
+    if width:
+        found = norm_rows_cuda.normalized_gradient(
+            xp, g, x, None, width, epsilon, centred, parameters=False
+        )
+        return found and found[0]
+    grouped = _groups(x, axis) if centred else None
+    if grouped is None:
+        return None
+    dims, size = grouped
+    found = norm_columns_cuda.normalized_gradient(
+        xp, g, x, None, None, None, dims, epsilon, size, parameters=False
+    )
+    return found and found[0]

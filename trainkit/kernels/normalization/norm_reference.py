@@ -26,6 +26,12 @@ def statistics(xp: Any, x: Array, axes: Axes) -> tuple[Array, Array, Array]:
     return centred, mean, variance
 
 
+def apart(xp: Any, rest: Array, axes: Axes, epsilon: float) -> tuple[Array, Array]:
+    """What is left beside a mean, over the root of its mean square; and the factor for that."""
+    factor = 1 / xp.sqrt(xp.square(rest).mean(axis=axes, keepdims=True) + rest.dtype.type(epsilon))
+    return rest * factor, factor
+
+
 def normalized(
     xp: Any, x: Array, scale: Array | None, offset: Array | None, axes: Axes, epsilon: float
 ) -> tuple[Array, Array, Array]:

@@ -229,8 +229,9 @@ def normalized_gradient(
     width: int,
     epsilon: float,
     centred: bool = True,
-) -> tuple[Array, Array, Array] | None:
-    """Gradients by x, scale and offset, or `None`; see `normalized`."""
+    parameters: bool = True,
+) -> tuple[Array, Array | None, Array | None] | None:
+    """Gradients by x, and if `parameters` scale and offset, or `None`; see `normalized`."""
     if not x.size or width > WIDEST_BACK or _differ(x, g, scale):
         return None
     kernels = ready(xp, x.dtype, BACK, SUMMED)
@@ -239,10 +240,12 @@ def normalized_gradient(
     threads, blocks, numbers = _plan(x.size // width, width, EACH_BACK, x.dtype, centred, epsilon)
     blocks = min(blocks, _MOST_BLOCKS)
     by_x = xp.empty(x.shape, x.dtype)
-    by_scale, by_offset = xp.empty(width, x.dtype), xp.empty(width, x.dtype)
     parts = xp.empty((2, blocks, width), computed_in(x.dtype))
     g, x, scale = (_packed(xp, a) for a in (g, x, scale))
     kernels[0](blocks, (g, x, scale, by_x, parts, *numbers), threads)
+    if not parameters:
+        return by_x, None, None
+    by_scale, by_offset = xp.empty(width, x.dtype), xp.empty(width, x.dtype)
     given = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
     kernels[1](2 * -(-width // _TILE), given, _BLOCK)
     return by_x, by_scale, by_offset

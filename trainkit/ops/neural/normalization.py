@@ -30,6 +30,7 @@ from trainkit.ops.math.reductions import mean, var
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.fused_normalization import fused_normalization
+from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import synchronized_moments
 
 Axes = tuple[int, ...]
@@ -241,7 +242,10 @@ def rms_normalization(
     x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
     axes = shapes.canonical_axes(axis, len(x.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
-    y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
+    if is_one_kernel(x):
+        y = standardized(x, axis=tuple(sorted(axes)), epsilon=small, centred=False)
+    else:
+        y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
     result: Tensor = y if scale is None else multiply(y, cast(as_tensor(scale), y.dtype))
     return result if result.dtype == given.dtype else cast(result, given.dtype)
 

@@ -1,0 +1,86 @@
+"""Standardization along axes, without parameters: the core of group and RMS normalization on a GPU.
+
+There it is one kernel, or two; on the CPU the layers compute it by an operation for each step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import AXIS, GRADIENT_STEP, Tuned
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.normalization import norm_gpu, norm_reference
+from trainkit.ops.core.double_backward import replayed_second_gradient
+from trainkit.ops.math.elementwise import add, multiply, rsqrt, square, subtract
+from trainkit.ops.math.reductions import mean
+
+Axes = tuple[int, ...]
+
+
+def _wide(x: Array) -> Array:
+    """16-bit floats as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+@primitive(
+    shapes.unchanged,
+    name="standardized",
+    semantics=AXIS,
+    tuned=Tuned(on_gpu=(norm_gpu.standardized,)),
+)
+def standardized(
+    xp: ArrayModule, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
+    wide = _wide(x)
+    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y: Array = norm_reference.apart(xp, rest, axis, epsilon)[0]
+    return y.astype(x.dtype, copy=False)
+
+
+@primitive(
+    lambda g, x, **settings: Spec(x.shape, x.dtype),
+    name="standardized_gradient",
+    semantics=AXIS,
+    export=GRADIENT_STEP,
+    tuned=Tuned(on_gpu=(norm_gpu.standardized_gradient,)),
+)
+def standardized_gradient(
+    xp: ArrayModule, g: Array, x: Array, *, axis: Axes, epsilon: float, centred: bool = True
+) -> Array:
+    """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
+    wide, g = _wide(x), _wide(g)
+    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y, factor = norm_reference.apart(xp, rest, axis, epsilon)
+    along = g - g.mean(axis=axis, keepdims=True) if centred else g
+    grad: Array = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
+    return grad.astype(x.dtype, copy=False)
+
+
+def _formula(x: Tensor, *, axis: Axes, epsilon: float, centred: bool = True) -> Tensor:
+    """The same in plain operations."""
+    rest = subtract(x, mean(x, axis, True)) if centred else x
+    y: Tensor = multiply(rest, rsqrt(add(mean(square(rest), axis, True), epsilon)))
+    return y
+
+
+def _second(gg: Tensor, y: Tensor, g: Tensor, x: Tensor, **settings: Any) -> Any:
+    by_g, (by_x,) = replayed_second_gradient(lambda x: _formula(x, **settings), g, (x,), (gg,))
+    return by_g, by_x
+
+
+standardized.gradients(lambda g, y, x, **settings: standardized_gradient(g, x, **settings))
+standardized_gradient.joint_gradient(_second)
+
+
+def is_one_kernel(x: Tensor) -> bool:
+    """Whether `x` is where `standardized` is one operation of the device rather than many."""
+    if type(x) is Tensor and type(x._array) is np.ndarray:
+        return False
+    return "GPU" in x.device and x.dtype.is_floating
