@@ -25,11 +25,7 @@ SAID_OF_ZEROS = {
     "tile_sum_sized": "cannot reshape",
 }
 # Of what CuPy refuses still, by the dtype and the primitive; what it takes has to go from here.
-THRUST = "B5: Thrust, as CuPy calls it, does not sort bfloat16"
-REFUSED = {
-    ("bfloat16", name): THRUST
-    for name in ("sort", "top_k", "quantile", "quantile_spread", "quantile_gather")
-}
+REFUSED = {}
 
 
 def rows():

@@ -6,13 +6,12 @@ The rules are those of `cupy/_core/core.pyx` and `_routines_indexing.pyx` in CuP
 import functools
 import threading
 
-import ml_dtypes
 import numpy as np
 
-from tests.stand_in import memory, streams, transfers
+from tests.stand_in import limits, memory, streams, transfers
+from tests.stand_in.limits import BFLOAT16
 from tests.stand_in.streams import work
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 CHARS = set("?bBhHiIlLqQefdFD")
 _ASIDE = object()
 
@@ -63,6 +62,7 @@ def new_array(x, dtype=None, copy=True, order="K", ndmin=0):
         copy = copy or not here
         return wrapped(np.array(x._host, dtype, copy=copy or None, order=order, ndmin=ndmin))
     if isinstance(x, list | tuple) and any(isinstance(y, ndarray) for y in _leaves(x)):
+        limits.note_join([y for y in _leaves(x) if isinstance(y, ndarray)])
         return wrapped(np.array(_inner(x), dtype, order=order, ndmin=ndmin))
     host = np.array(x, dtype, order=order, ndmin=ndmin)
     transfers.note_sent(host)
@@ -437,7 +437,7 @@ class ndarray:
 
     @work(writes=True)
     def sort(self, axis=-1, kind=None):
-        streams.refuse_wait("sort")
+        limits.note_sort("sort", [self])
         self._host.sort(axis)
 
     def conj(self):

@@ -144,8 +144,6 @@ def refuse_function(name, arrays):
         raise NotImplementedError(
             "calling cuBLAS API during stream capture is currently unsupported"
         )
-    if short in ("concatenate", "stack", "vstack", "hstack") and len(arrays) > 8:
-        refuse("H2D")
 
 
 def check_allocation():

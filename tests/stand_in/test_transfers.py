@@ -213,7 +213,8 @@ def test_segments_are_reduced_on_the_device(ledger):
     there, ids = tk.constant(data), tk.constant(ids)
     forget(ledger)
     found = [op(there, ids, 3) for op in ops]
-    assert (ledger.to_host, ledger.to_device, ledger.waits) == ([], [], [])
+    assert (ledger.to_host, ledger.to_device) == ([], [])
+    assert set(ledger.waits) <= {"argsort"}  # CuPy sorts by Thrust, which waits at its end
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(b.numpy(), a)
 
