@@ -8,6 +8,7 @@ import signal
 # a test of a warning would depend on chance. Tests of kernels choose a mode themselves.
 os.environ.setdefault("TRAINKIT_JIT", "0")
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -31,6 +32,8 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
+        hypothesis.settings.register_profile("stand-in", deadline=None)  # g++ compiles in between
+        hypothesis.settings.load_profile("stand-in")
         standing_in = stand_in.in_place()
         standing_in.__enter__()
         config.add_cleanup(lambda: standing_in.__exit__(None, None, None))

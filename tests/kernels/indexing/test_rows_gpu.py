@@ -14,6 +14,7 @@ from tests.stand_in import cuda_on_cpu
 from tests.stand_in.kernels import RawKernel
 from trainkit.kernels.indexing import rows_cuda, rows_gpu
 from trainkit.kernels.threads import pools
+from trainkit.ops.indexing.scattering import scatter_multiply
 
 pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
 
@@ -112,6 +113,37 @@ def test_sums_in_order_have_the_bits_of_numpy(rng, dtype, count):
     np.testing.assert_array_equal(found.numpy(), wanted.astype(x.dtype))
 
 
+SCATTERS = {
+    "update": lambda *given: tk.tensor_scatter_nd_update(*given),
+    "max": lambda *given: tk.tensor_scatter_nd_max(*given),
+    "min": lambda *given: tk.tensor_scatter_nd_min(*given),
+    "multiply": lambda *given: scatter_multiply(*given),
+}
+
+
+@pytest.mark.usefixtures("any_gpu")
+@pytest.mark.parametrize("count", [0, 1, 40, MANY])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scattering_takes_rows_in_as_the_cpu_does(rng, name, dtype, count):
+    x, rows = numbers(rng, (4, 5, 3), dtype), numbers(rng, (count, 3), dtype)
+    where = np.stack([rng.integers(-4, 4, count), rng.integers(0, 5, count)], -1)
+    if name == "multiply" and dtype != "int32":
+        rows = np.sign(rows) * np.exp2(np.rint(rows)).astype(dtype)  # whose products don't overflow
+    here, there = on_both(SCATTERS[name], x, where, rows)
+    np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scattering_waits_for_nothing_and_leaves_out_what_is_outside(name):
+    x, where = tk.ones((2, 2)), tk.constant([[0], [2], [-3]])
+    with stand_in.transfers.noted() as ledger:
+        y = SCATTERS[name](x, where, tk.fill((3, 2), 5.0))
+    assert [ledger.to_host, ledger.to_device, ledger.waits] == [[], [], []]
+    assert y.numpy().tolist() == [[1 if name == "min" else 5] * 2, [1, 1]]
+
+
 def gradients(rng, count):
     """Functions whose gradients add up where positions repeat, and what they take."""
     ids = rng.integers(0, 9, count).astype(np.int32)
@@ -156,9 +188,9 @@ def test_segments_are_summed_in_order(rng):
 @pytest.mark.parametrize(
     ("count", "is_determined", "names"),
     [
-        (40, False, ["sums_of_few"]),
+        (40, False, ["add_few"]),
         (MANY, False, ["sums_in_any_order"]),
-        (MANY, True, ["sorted_tiles", "sums_of_runs"]),
+        (MANY, True, ["sorted_tiles", "add_runs"]),
     ],
 )
 def test_few_rows_are_always_summed_in_order(rng, launches, count, is_determined, names):
@@ -219,8 +251,8 @@ def test_no_sum_depends_on_the_order_of_threads(rng, order, determined):
 KERNELS = [
     *itertools.product([rows_cuda.picked_rows], sorted(rows_cuda.WORDS), ["uint8", "int64"]),
     *itertools.product([rows_cuda.flat_positions], ["int32", "int64"]),
-    *itertools.product([rows_cuda.sums_of_few], sorted(rows_cuda.SUMMED), ["int32"]),
-    *itertools.product([rows_cuda.sums_of_runs], sorted(rows_cuda.SUMMED)),
+    *itertools.product([rows_cuda.of_few], rows_cuda.STEPS, sorted(rows_cuda.SUMMED), ["int32"]),
+    *itertools.product([rows_cuda.of_runs], rows_cuda.STEPS, sorted(rows_cuda.SUMMED)),
     *itertools.product([rows_cuda.sums_in_any_order], sorted(rows_cuda.ATOMIC), ["int64"]),
 ]
 

@@ -72,11 +72,16 @@ def test_equal_extremes_share_the_gradient():
     assert_same(gu, [1, 1, 1])
 
 
-def test_errors_show_the_shapes():
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("reduction", [None, "add", "max", "min", "mul"])
+def test_a_row_outside_is_named(reduction):
     with pytest.raises(
         InvalidArgumentError, match=r"indices\[0\] = \[7\] does not index into shape"
     ):
-        ops.scatter([[7]], [1.0], (3,))
+        ops.scatter_update(convert_to_tensor(np.zeros(3)), [[7]], [1.0], reduction=reduction)
+
+
+def test_errors_show_the_shapes():
     with pytest.raises(ShapeError, match=r"updates of shape \(2,\) do not fit"):
         ops.scatter_update(X, CELLS, [1.0, 2.0])
     with pytest.raises(ValueError, match="reduction 'mean' is none of"):

@@ -30,6 +30,8 @@ _SHORT = {"float16": "f16", "bfloat16": "bf16"}
 POSITIONS = frozenset(_INTEGERS)
 SUMMED = frozenset(_INTEGERS) | frozenset(_FLOATS) | frozenset(_SHORT)
 ATOMIC = frozenset({"int32", "uint32", "uint64", "float32", "float64"})
+STEPS = {"add": "sum += ", "multiply": "sum *= ", "last": "sum = "}
+"""What is done with each row that comes to a place, by name."""
 WORDS = {
     1: "unsigned char",
     2: "unsigned short",
@@ -89,7 +91,7 @@ __device__ inline element rounded(sum_t x) {{ return {write}; }}
 """
 _FEW = """
 // A block for each row: it works where no earlier row has this position.
-extern "C" __global__ void sums_of_few(const {index}* __restrict__ positions,
+extern "C" __global__ void {op}_few(const {index}* __restrict__ positions,
                                        const element* __restrict__ rows, element* __restrict__ out,
                                        long long n, int count, long long inner, int wrap) {{
   const int mine = blockIdx.x;
@@ -99,14 +101,14 @@ extern "C" __global__ void sums_of_few(const {index}* __restrict__ positions,
   for (long long c = threadIdx.x; c < inner; c += blockDim.x) {{
     sum_t sum = read(out[i * inner + c]);
     for (int k = mine; k < count; ++k)
-      if (placed(positions[k], n, wrap) == i) sum += read(rows[k * inner + c]);
+      if (placed(positions[k], n, wrap) == i) {step}read(rows[k * inner + c]);
     out[i * inner + c] = rounded(sum);
   }}
 }}
 """
 _RUNS = """
 // `order` sorts the positions, which are in [0, n), or -1 for what is left out.
-extern "C" __global__ void sums_of_runs(const long long* __restrict__ positions,
+extern "C" __global__ void {op}_runs(const long long* __restrict__ positions,
                                         const int* __restrict__ order,
                                         const element* __restrict__ rows,
                                         element* __restrict__ out, long long count,
@@ -117,7 +119,7 @@ extern "C" __global__ void sums_of_runs(const long long* __restrict__ positions,
     if (i < 0 || (first && positions[order[first - 1]] == i)) continue;
     sum_t sum = read(out[i * inner + c]);
     for (long long k = first; k < count && positions[order[k]] == i; ++k)
-      sum += read(rows[order[k] * inner + c]);
+      {step}read(rows[order[k] * inner + c]);
     out[i * inner + c] = rounded(sum);
   }}
 }}
@@ -166,16 +168,20 @@ def flat_positions(index: str) -> RawKernel:
 
 
 @cache
-def sums_of_few(dtype: str, index: str) -> RawKernel:
-    """Adds rows in order: `(positions, rows, out, n, count, inner, wrap)`, a block for each row."""
-    text = _sum_types(dtype) + (_PLACE + _FEW).format(index=_INTEGERS[index])
-    return RawKernel("sums_of_few", text)
+def of_few(op: str, dtype: str, index: str) -> RawKernel:
+    """Takes rows in, in order: `(positions, rows, out, n, count, inner, wrap)`.
+
+    A block for each row; `op` is of `STEPS`.
+    """
+    given = {"index": _INTEGERS[index], "op": op, "step": STEPS[op]}
+    return RawKernel(f"{op}_few", _sum_types(dtype) + (_PLACE + _FEW).format(**given))
 
 
 @cache
-def sums_of_runs(dtype: str) -> RawKernel:
-    """Adds rows in order: `(positions, order, rows, out, count, inner)`."""
-    return RawKernel("sums_of_runs", _sum_types(dtype) + _RUNS.format())
+def of_runs(op: str, dtype: str) -> RawKernel:
+    """Takes rows in, in order: `(positions, order, rows, out, count, inner)`."""
+    text = _sum_types(dtype) + _RUNS.format(op=op, step=STEPS[op])
+    return RawKernel(f"{op}_runs", text)
 
 
 @cache

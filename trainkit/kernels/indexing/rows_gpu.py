@@ -98,14 +98,42 @@ def add_rows(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) -> 
     ordered = positions.size <= FEW or pools.determined()
     if _serves(xp, out, positions, rows) and positions.size:
         rows, positions = xp.ascontiguousarray(rows), xp.ascontiguousarray(positions)
-        launch = _in_order if ordered else _atomically
-        if launch(xp, out, positions, rows, wrap):
+        found = (
+            _in_order(xp, "add", out, positions, rows, wrap)
+            if ordered
+            else _atomically(xp, out, positions, rows, wrap)
+        )
+        if found:
             return True
     if pools.determined() and positions.size and out.dtype.kind in "fcV":
         raise UnimplementedError(
             f"enable_op_determinism: rows of {out.dtype} can't be added up in order on this GPU"
         )
     return False
+
+
+def take_in_rows(xp: Any, op: str, out: Array, positions: Array, rows: Array) -> bool:
+    """Multiply `out` (n, d) by `rows` (m, d) at `positions` (m,), or set it to the last of them.
+
+    Args:
+        xp: CuPy.
+        op: `"multiply"` or `"last"`.
+        out: in row-major order; written in place.
+        positions: integers; what is outside of [0, n) is left out.
+        rows: of the dtype of `out`; they come in order.
+
+    Returns:
+        False, with nothing done, where the caller has to do it.
+    """
+    if op == "last":
+        if out.dtype != rows.dtype or out.dtype.itemsize > 8:
+            return False
+        bits = np.dtype(f"u{out.dtype.itemsize}")
+        out, rows = out.view(bits), xp.ascontiguousarray(rows).view(bits)
+    if not _serves(xp, out, positions, rows):
+        return False
+    rows, positions = xp.ascontiguousarray(rows), xp.ascontiguousarray(positions)
+    return not positions.size or _in_order(xp, op, out, positions, rows, wrap=False)
 
 
 def _serves(xp: Any, out: Array, positions: Array, rows: Array) -> bool:
@@ -129,10 +157,10 @@ def _atomically(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) 
     return True
 
 
-def _in_order(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) -> bool:
+def _in_order(xp: Any, op: str, out: Array, positions: Array, rows: Array, wrap: bool) -> bool:
     if positions.size > FEW:
-        return _by_runs(xp, out, positions, rows, wrap)
-    kernel = texts.sums_of_few(out.dtype.name, positions.dtype.name)
+        return _by_runs(xp, op, out, positions, rows, wrap)
+    kernel = texts.of_few(op, out.dtype.name, positions.dtype.name)
     if not kernel.is_there(xp):
         return False
     if rows.size:
@@ -143,8 +171,8 @@ def _in_order(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) ->
     return True
 
 
-def _by_runs(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) -> bool:
-    kernel = texts.sums_of_runs(out.dtype.name)
+def _by_runs(xp: Any, op: str, out: Array, positions: Array, rows: Array, wrap: bool) -> bool:
+    kernel = texts.of_runs(op, out.dtype.name)
     if not kernel.is_there(xp):
         return False
     if wrap:

@@ -181,9 +181,8 @@ def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     place = shapes.canonical_axis(axis, x.ndim, "repeat")
     n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
     shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
-    if (
-        isinstance(repeats, tuple) and xp is not np
-    ):  # whose own function sends the numbers each time
+    if xp is not np and isinstance(repeats, tuple) and len(repeats) == x.shape[place]:
+        # `xp.repeat` would send the numbers in each call.
         return xp.take(x, _owner_on(xp, repeats), place)
     return xp.repeat(x, repeats, axis)
 

@@ -89,9 +89,9 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
 )
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
+    place = shapes.canonical_axis(axis, x.ndim, "take")
     if xp is not np:
-        return take_on_gpu(xp, x, xp.asarray(indices), axis, wrap)
-    shapes.canonical_axis(axis, x.ndim, "take")
+        return take_on_gpu(xp, x, xp.asarray(indices), place, wrap)
     n = x.shape[axis]
     if not wrap:
         check_range(np, indices, n, 0, "gather", "GatherV2")
@@ -417,14 +417,14 @@ def add_at(xp: ArrayModule, out: Array, indices: Array, values: Array, op: str) 
         out += values.reshape((-1, *out.shape)).sum(axis=0)
         return
     lead = out.shape[:depth]
-    flat = _flat_positions(xp, out, indices, op)
+    flat = flat_positions(xp, out, indices, op)
     values = xp.broadcast_to(values, (*flat.shape, *out.shape[depth:]))
     if out.size and values.size:
         rows = values.reshape((flat.size, -1))
         add_rows(xp, out.reshape(math.prod(lead), -1), flat.reshape(-1), rows, wrap=False)
 
 
-def _flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
+def flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
     """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
     if xp is not np:
         found = rows_gpu.flat_positions(xp, _whole(xp, indices, op), x.shape[: indices.shape[-1]])

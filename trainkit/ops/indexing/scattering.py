@@ -5,6 +5,7 @@ A tensor never changes, so each of these gives a new one.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
 from trainkit.ops.core.vmap import as_stack, stacked
 from trainkit.ops.indexing.gathering import (
     add_at,
     depth_of,
+    flat_positions,
     gather_nd,
     positions,
     rows_as_index,
@@ -92,9 +95,46 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)
+    if xp is not np and indices.shape[-1]:
+        return _taken_in(xp, "last", x, indices, updates)
     out = xp.array(x, order="C")
     out[rows_as_index(xp, x, indices, "scatter_update") or ...] = updates
     return out
+
+
+def _taken_in(xp: ArrayModule, op: str, x: Array, indices: Array, updates: Array) -> Array | None:
+    """What scattering gives on a GPU, which leaves out rows that point outside.
+
+    Args:
+        xp: CuPy.
+        op: `"last"`, `"multiply"`, `"maximum"` or `"minimum"`.
+        x: what is copied first.
+        indices: rows of positions.
+        updates: of a shape that broadcasts.
+
+    Returns:
+        A new array; `None` for products without a kernel.
+    """
+    depth = indices.shape[-1]
+    n, rest = math.prod(x.shape[:depth]), x.shape[depth:]
+    flat = flat_positions(xp, x, indices, f"scatter_{op}")
+    rows = xp.broadcast_to(updates, (*flat.shape, *rest)).astype(x.dtype, copy=False)
+    rows, flat = rows.reshape((flat.size, math.prod(rest))), flat.reshape(-1)
+    out = xp.array(x, order="C").reshape(n, -1) if x.size else xp.array(x, order="C")
+    if not out.size or not rows.size:
+        return out.reshape(x.shape)
+    if op in ("last", "multiply") and rows_gpu.take_in_rows(xp, op, out, flat, rows):
+        return out.reshape(x.shape)
+    if op == "multiply":
+        return None
+    wide = xp.empty((n + 1, out.shape[1]), x.dtype)  # what is outside goes to the last row
+    wide[:n] = out
+    places = xp.where(flat < 0, n, flat)
+    if op == "last":
+        wide[places] = rows
+    else:
+        scatter_at(xp, op, wide, places, rows)
+    return wide[:n].reshape(x.shape)
 
 
 _scatter_update.gradients(
@@ -108,6 +148,8 @@ _scatter_update.gradients(
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
+    if xp is not np and indices.shape[-1]:
+        return _taken_in(xp, "maximum", x, indices, updates)
     out = xp.array(x, order="C")
     where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
     scatter_at(xp, "maximum", out, where_, updates)
@@ -118,6 +160,8 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
+    if xp is not np and indices.shape[-1]:
+        return _taken_in(xp, "minimum", x, indices, updates)
     out = xp.array(x, order="C")
     where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
     scatter_at(xp, "minimum", out, where_, updates)
@@ -141,12 +185,15 @@ scatter_min.primitive.joint = _shared
 def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)
-    out = xp.array(x, order="C")
     if xp is np:
+        out = xp.array(x, order="C")
         here: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
         np.multiply.at(out, here, updates)
         return out
-    host = np.array(out.get())
+    found = _taken_in(xp, "multiply", x, indices, updates) if indices.shape[-1] else None
+    if found is not None:
+        return found
+    host = np.array(x.get())
     there: Any = rows_as_index(np, host, indices.get(), "scatter_multiply") or ...
     np.multiply.at(host, there, updates.get())
     return xp.asarray(host)
@@ -195,7 +242,7 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: str | Non
 
     Raises:
         ValueError: `reduction` is another one.
-        InvalidArgumentError: a row points outside of `inputs`.
+        InvalidArgumentError: a row points outside of `inputs`; a GPU leaves it out.
         ShapeError: shapes don't fit.
 
     Example:
@@ -228,8 +275,8 @@ def scatter(indices: Any, values: Any, shape: Any) -> Tensor:
         A tensor of the dtype of `values`.
 
     Raises:
-        InvalidArgumentError: a row points outside of `shape`, or `shape` is not known while a graph
-            is traced.
+        InvalidArgumentError: a row points outside of `shape` (a GPU leaves it out), or `shape` is
+            not known while a graph is traced.
         ShapeError: shapes don't fit.
 
     Example:

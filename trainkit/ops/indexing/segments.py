@@ -20,6 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -103,7 +104,8 @@ def _by_ufunc(
     rows, flat, count, inner = _prepared(xp, data, ids, count)
     out = _started(xp, count, rows, start)
     if name == "multiply" and xp is not np:
-        _multiply_at(xp, out, flat, rows)
+        if out.size and not rows_gpu.take_in_rows(xp, "multiply", out, flat, rows):
+            _multiply_at(xp, out, flat, rows)
     else:
         scatter_at(xp, name, out, flat, rows)
     return out[:count].reshape((count, *inner))
