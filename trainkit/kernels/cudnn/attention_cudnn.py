@@ -127,7 +127,10 @@ class _AttentionArrays:
 
     def hidden(self, xp: Any, x: Array) -> Array:
         """`x` (batch, targets, heads, size) with zeros for queries that see no source."""
-        return x if self.seen is None else xp.where(self.seen, x, xp.zeros((), x.dtype))
+        if self.seen is None:
+            return x
+        # CuPy chooses between float32 where bfloat16 is given
+        return xp.where(self.seen, x, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
 
 
 def _whole_rows(xp: Any, mask: Array, targets: int, sources: int) -> Array:

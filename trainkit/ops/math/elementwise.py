@@ -518,10 +518,17 @@ isnan = ufunc(
 # ------------------------------------------------------------------ choice
 
 
+def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
+    """CuPy chooses between float32 where bfloat16 is given."""
+    return xp.where(mask, x, 0).astype(x.dtype, copy=False)
+
+
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    tuned=elementwise_tuned.keep_where.facet(lambda x, mask: elementwise_tuned.keep_where(mask, x)),
+    tuned=elementwise_tuned.keep_where.facet(
+        lambda x, mask: elementwise_tuned.keep_where(mask, x), on_gpu=(_kept_on_gpu,)
+    ),
 )
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
     """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
@@ -565,12 +572,18 @@ def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
     return Spec(dims, dtypes.result_type(x1, x2))
 
 
+def _where_on_gpu(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
+    """CuPy chooses between float32 where bfloat16 is given."""
+    y = xp.where(condition, x1, x2)
+    return y.astype(x1.dtype, copy=False) if x1.dtype == x2.dtype else y
+
+
 @primitive(
     _where_rule,
     name="where",
     semantics=ELEMENTWISE,
     text="beside numbers",
-    tuned=elementwise_tuned.where.facet(of=2),
+    tuned=elementwise_tuned.where.facet(of=2, on_gpu=(_where_on_gpu,)),
 )
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
