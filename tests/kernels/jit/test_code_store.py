@@ -119,3 +119,19 @@ def test_two_processes_fill_one_cache(cache):
     workers = [subprocess.Popen([sys.executable, "-c", PROGRAM]) for _ in range(2)]
     assert [worker.wait(60) for worker in workers] == [0, 0]
     assert sorted(path.name for path in cache.iterdir()) == [f"{i:03}.o" for i in range(200)]
+
+
+def test_code_that_was_written_later_is_none_until_then(cache):
+    code_store.write_code("ab", b"code")
+    written = (cache / "ab.o").stat().st_mtime
+    assert code_store.read_code("ab", until=written - 1) is None
+    assert code_store.read_code("ab", until=written) == b"code"
+
+
+def test_use_does_not_change_when_code_was_written(cache):
+    code_store.write_code("ab", b"code")
+    os.utime(cache / "ab.o", (1000, 1000))
+    assert code_store.read_code("ab", until=1000) == b"code"
+    facts = (cache / "ab.o").stat()
+    assert facts.st_mtime == 1000
+    assert facts.st_atime > 1000

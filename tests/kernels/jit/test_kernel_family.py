@@ -1,6 +1,8 @@
 """When kernels are compiled, when they take over, and what happens when they can't be."""
 
 import concurrent.futures
+import math
+import os
 import sys
 import threading
 import types
@@ -111,7 +113,9 @@ def at_hand(monkeypatch):
     """Builds as if an earlier process had left the kernel of key (1,) on disk."""
     kernel = Compiled((1,))
     monkeypatch.setattr(
-        kernel_code, "kernel_at_hand", lambda module, name, key: kernel if key == (1,) else None
+        kernel_code,
+        "kernel_at_hand",
+        lambda module, name, key, until=None: kernel if key == (1,) else None,
     )
     return kernel
 
@@ -167,6 +171,52 @@ def test_a_run_saved_after_the_change_goes_on_with_the_compiled_kernel(built):
     first.forget()
     kernel_family.KernelChoice().load_state_arrays(saved)
     assert first.find((1,), THIRD)() == (1,)
+
+
+def test_what_another_process_compiles_meanwhile_does_not_move_the_change(built, monkeypatch):
+    """It came on the disk after the run had begun, before it was saved or after."""
+    later = kernel_family._State.began + 1
+
+    def at_hand(module, name, key, until=math.inf):
+        return Compiled(key) if later <= until else None
+
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", at_hand)
+    first = family("hot")
+    choice = kernel_family.KernelChoice()
+    saved = choice.state_arrays()
+    uninterrupted = [first.find((1,), THIRD) is None for _ in range(5)]
+    assert uninterrupted == [True, True, True, False, False]
+    assert built == []  # it is loaded then, not compiled again
+
+    first.forget()
+    monkeypatch.setattr(kernel_family._State, "began", later + 1)  # another process goes on
+    choice.load_state_arrays(saved)
+    assert [first.find((1,), THIRD) is None for _ in range(5)] == uninterrupted
+
+
+def test_a_checkpoint_that_does_not_say_when_its_run_began(built, at_hand):
+    work = np.frombuffer(b'{"test(1,)": 0.03}', np.uint8)
+    before = kernel_family._State.began
+    kernel_family.KernelChoice().load_state_arrays({"work": work})
+    assert kernel_family._State.began == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no priorities of threads")
+def test_compiling_in_the_background_steps_back(built, monkeypatch):
+    seen = []
+
+    def compiled(*facts):
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return Compiled((1,))
+
+    monkeypatch.setattr(kernel_code, "compiled_kernel", compiled)
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
+    hot, own = family("hot"), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    for _ in range(5):
+        hot.find((1,), THIRD)
+    family("eager").find((1,), THIRD)
+    assert seen == [min(19, own + 5), own]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
 def test_counts_that_make_no_sense_are_refused(built):

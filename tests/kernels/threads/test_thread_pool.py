@@ -138,3 +138,22 @@ assert os.waitpid(child, 0)[1] == 0
 assert thread_pool().size > 1
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no priorities of threads")
+def test_helpers_keep_their_priority_when_the_first_to_ask_steps_back():
+    """Threads inherit the priority of who starts them."""
+    script = """
+import os, threading
+from trainkit.kernels.threads.thread_pool import step_back, thread_pool
+
+behind = threading.Thread(target=step_back)
+behind.start()
+behind.join()
+own = os.getpriority(os.PRIO_PROCESS, 0)
+helpers = [thread.native_id for thread in threading.enumerate() if "pool" in thread.name]
+assert len(helpers) == thread_pool().most - 1 > 0
+assert {os.getpriority(os.PRIO_PROCESS, i) for i in helpers} == {own}
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ Code is only taken from files that belong to this user or to root, or, in a fold
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -47,10 +48,15 @@ def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def read_code(digest: str) -> bytes | None:
-    """The code that is kept under a digest, `None` where there is none that can be trusted."""
+def read_code(digest: str, until: float = math.inf) -> bytes | None:
+    """The code that is kept under a digest, `None` where there is none that can be trusted.
+
+    Args:
+        digest: of what it was made from.
+        until: seconds since the epoch; what was written later is none.
+    """
     for folder in code_folders():
-        code = _read(folder / f"{digest}{_SUFFIX}")
+        code = _read(folder / f"{digest}{_SUFFIX}", until)
         if code is not None:
             return code
     return None
@@ -78,11 +84,11 @@ def write_code(digest: str, code: bytes) -> Path | None:
 # ------------------------------------------------------------------ files
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path, until: float) -> bytes | None:
     try:
         with path.open("rb") as file:
             facts = os.fstat(file.fileno())
-            if not _is_trusted(facts, path.parent):
+            if facts.st_mtime > until or not _is_trusted(facts, path.parent):
                 return None
             data = file.read()
     except OSError:
@@ -105,12 +111,17 @@ def _is_trusted(facts: os.stat_result, folder: Path) -> bool:
 
 
 def _note_use(path: Path, facts: os.stat_result) -> None:
-    """Set the date of a file that has been used, now and then."""
-    if time.time() - facts.st_mtime > _TOUCHED_SECONDS:
+    """Note that a file has been used, now and then; when it was written stays as it is."""
+    now = time.time()
+    if now - _last_use(facts) > _TOUCHED_SECONDS:
         try:
-            os.utime(path)
+            os.utime(path, (now, facts.st_mtime))
         except OSError:  # somebody else's
             return
+
+
+def _last_use(facts: os.stat_result) -> float:
+    return max(facts.st_atime, facts.st_mtime)
 
 
 def _make(folder: Path) -> None:
@@ -151,7 +162,7 @@ def _umask() -> int:
 
 
 def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
-    """Date, size and path of each file of code."""
+    """Date of the last use, size and path of each file of code."""
     with os.scandir(folder) as found:
         for entry in found:
             if entry.name.endswith(_SUFFIX):
@@ -159,7 +170,7 @@ def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
                     facts = entry.stat()
                 except OSError:  # another process has just deleted it
                     continue
-                yield facts.st_mtime, facts.st_size, entry.path
+                yield _last_use(facts), facts.st_size, entry.path
 
 
 def _trim(folder: Path, keep: Path) -> None:

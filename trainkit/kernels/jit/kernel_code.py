@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,22 @@ def function_name(module: str, builder: str, key: tuple[Any, ...]) -> str | None
     return f"k{digest_of(*facts)[:32]}"
 
 
-def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...]) -> Any:
-    """A kernel that is compiled already, `None` where there is none."""
+def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float = math.inf) -> Any:
+    """A kernel that is compiled already, `None` where there is none.
+
+    Args:
+        module: as for `function_name`, like the others.
+        builder: a name.
+        key: its arguments.
+        until: seconds since the epoch; what came on the disk later is none.
+    """
     name = function_name(module, builder, key)
     if name is None:
         return None
     found = shipped_kernel(name)
     if found is not None:
         return found
-    code = read_code(_file_name(name)) if available() else None
+    code = read_code(_file_name(name), until) if available() else None
     return None if code is None else _loaded(code, name)
 
 

@@ -15,8 +15,10 @@ call, anything else does as said above.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from types import BuiltinFunctionType
@@ -28,6 +30,7 @@ from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import step_back
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -55,6 +58,7 @@ class _State:
     """The mode, and all families, so that a change of mode reaches them."""
 
     mode = _mode_of(os.environ.get("TRAINKIT_JIT", ""))
+    began = time.time()  # of this run: kernels that come on the disk later are counted first
     families: tuple[Family, ...] = ()
 
 
@@ -142,7 +146,8 @@ class Family:
         if spent is None:
             spent = _RESTORED.pop(f"{self.name}{key!r}", None)
             if spent is None or spent >= SWITCH_SECONDS or self.exact:
-                kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key)
+                until = _State.began if spent is None and not self.exact else math.inf
+                kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key, until)
                 if kernel is not None:
                     self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
                     return kernel
@@ -164,7 +169,7 @@ class Family:
         """Compile in a thread, which others may join as soon as they find it."""
         with _BEGINNING:  # Dataset.map calls kernels in several threads
             if key not in self._threads:
-                thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
+                thread = threading.Thread(target=self._compile_behind, args=(key,), daemon=True)
                 thread.start()
                 self._threads[key] = thread
 
@@ -173,11 +178,18 @@ class Family:
         self._ready[key] = kernel
         return kernel or None
 
+    def _compile_behind(self, key: Key) -> None:
+        step_back()
+        self._compile(key)
+
     def _compile(self, key: Key) -> None:
         try:
             pools.configure_threads()
-            with slow_work(f"compiling the kernel {self.name!r}"):
-                kernel = _kernel_code().compiled_kernel(self.file, self.builder, key)
+            code = _kernel_code()
+            kernel = code.kernel_at_hand(self.file, self.builder, key)  # another process's
+            if kernel is None:
+                with slow_work(f"compiling the kernel {self.name!r}"):
+                    kernel = code.compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
@@ -200,8 +212,15 @@ _RESTORED: dict[str, float] = {}
 """Work that a restored run had done with kernels that this process has not met yet."""
 
 
+_BEGAN = "began"
+"""Under this name the counts of a checkpoint hold when its run began; kernels have brackets."""
+
+
 class KernelChoice(Trackable):
     """How far each kernel is on its way to the compiled version, as a part of a checkpoint.
+
+    It also says when the run began: a kernel that is on disk is used from the first call if it was
+    there by then. What others compile meanwhile does not move the change.
 
     `BackupAndRestore` stores one with the run. A custom loop that wants to go on to the last bit
     names one in its checkpoint: `tk.train.Checkpoint(model=model, kernels=KernelChoice())`.
@@ -215,7 +234,8 @@ class KernelChoice(Trackable):
                 work |= {f"{family.name}{key!r}": s for key, s in family._spent.items()}
         import json
 
-        text = json.dumps({name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())})
+        counts = {name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())}
+        text = json.dumps({_BEGAN: _State.began, **counts})
         return {"work": np.frombuffer(text.encode(), np.uint8).copy()}
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
@@ -229,11 +249,13 @@ class KernelChoice(Trackable):
         try:
             work = json.loads(bytes(np.asarray(arrays["work"], np.uint8)).decode())
             counts = {str(name): float(seconds) for name, seconds in work.items()}
+            began = counts.pop(_BEGAN, _State.began)  # files of 0.2 did not say
         except (KeyError, ValueError, AttributeError, TypeError) as error:
             raise ValueError(f"the counts of kernels can't be read: {error!r}") from None
         for family in _State.families:
             if not family.exact:
                 family.forget()
+        _State.began = began
         _RESTORED.clear()
         _RESTORED.update(counts)
 

@@ -104,6 +104,22 @@ def thread_pool() -> ThreadPool | None:
     return made
 
 
+_STEPS_BACK = 5
+
+
+def step_back() -> None:
+    """Let this thread have less of a busy core than others, as one that compiles for later.
+
+    Threads that it starts would be as modest, so those of the pool come first. Only Linux knows a
+    priority of single threads.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    thread_pool()
+    own = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + _STEPS_BACK)
+
+
 _MOST_PARTS = 64
 _PART_NANOSECONDS = 20_000
 """Work that is worth the wait for a helper, which takes about as long to wake."""
