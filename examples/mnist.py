@@ -3,11 +3,15 @@
 python examples/mnist.py                        # a small network on what data there is
 python examples/mnist.py --model cnn --data mnist
 python examples/mnist.py --resume    # go on where the last run was, even if it was killed
+python examples/mnist.py --processes 2          # the same training, by two processes
 tensorboard --logdir logs            # curves, graphs, wrong answers
 """
 
 import argparse
+import importlib.util
 import os
+import pathlib
+import sys
 
 import numpy as np
 from mnist_pictures import confusion_picture, mistakes_picture
@@ -32,7 +36,22 @@ def arguments():
     parser.add_argument("--save-every", type=int, help="store the run each so many batches as well")
     parser.add_argument("--resume", action="store_true", help="go on where the last run was")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="how many train together")
     return parser.parse_args()
+
+
+def start_processes(count):
+    """Run this script again, in several processes that `mpiexec` starts; one runs on."""
+    if count < 2 or "PMI_RANK" in os.environ:
+        return
+    mpiexec = pathlib.Path(sys.executable).parent / "mpiexec"
+    if importlib.util.find_spec("mpi4py") is None or not mpiexec.exists():
+        sys.exit(
+            f"--processes {count} needs mpi4py and mpich beside this Python: "
+            "pip install 'trainkit[distributed]'"
+        )
+    sys.stdout.flush()
+    os.execv(mpiexec, [str(mpiexec), "-n", str(count), sys.executable, *sys.argv])
 
 
 def load(choice):
@@ -43,7 +62,6 @@ def load(choice):
         choice
     ]
     train, test = source.load_data()
-    print(f"data: {choice}, {len(train[0])} images to train on, {len(test[0])} to test with")
     scaled = [
         (x[..., None].astype("float32") / brightest, y.astype("int32")) for x, y in (train, test)
     ]
@@ -76,12 +94,17 @@ class WrongAnswers(tk.callbacks.Callback):
         self.images, self.labels, self.logdir = images, labels, logdir
 
     def on_train_begin(self, logs=None):
-        """Open the file."""
+        """Open the file, in the first of several processes."""
+        self.writes = self.model.distribute_strategy.rank == 0
+        if not self.writes:
+            return
         self.writer = tk.summary.create_file_writer(os.path.join(self.logdir, "validation"))
 
     def on_epoch_end(self, epoch, logs=None):
         """Write the confusion matrix and the digits with wrong answers."""
-        scores = self.model.predict(self.images, verbose=0)
+        scores = self.model.predict(self.images, verbose=0)  # all processes together
+        if not self.writes:
+            return
         answers = np.argmax(scores, axis=1)
         counts = tk.math.confusion_matrix(self.labels, answers, num_classes=10).numpy()
         wrong = mistakes_picture(self.images, self.labels, answers)
@@ -92,22 +115,28 @@ class WrongAnswers(tk.callbacks.Callback):
 
     def on_train_end(self, logs=None):
         """Close the file."""
-        self.writer.close()
+        if self.writes:
+            self.writer.close()
 
 
 def main():
     """Train, evaluate, save."""
     args = arguments()
+    start_processes(args.processes)
+    strategy = tk.distribute.MultiWorkerMirroredStrategy()
+    say = print if strategy.rank == 0 else lambda text: None
     tk.random.set_seed(args.seed)
     data, (x_train, y_train), (x_test, y_test) = load(args.data)
+    say(f"data: {data}, {len(x_train)} images to train on, {len(x_test)} to test with")
     epochs = args.epochs or EPOCHS[data, args.model]
 
-    model = make_model(args.model, x_train.shape[1:])
-    model.compile(
-        optimizer=tk.optimizers.Adam(LEARNING_RATE[args.model]),
-        loss=tk.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
+    with strategy.scope():
+        model = make_model(args.model, x_train.shape[1:])
+        model.compile(
+            optimizer=tk.optimizers.Adam(LEARNING_RATE[args.model]),
+            loss=tk.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+        )
     model.fit(
         x_train,
         y_train,
@@ -127,10 +156,10 @@ def main():
     )
 
     loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
-    print(f"right on {accuracy:.2%} of {len(y_test)} digits never seen (loss {loss:.4f})")
+    say(f"right on {accuracy:.2%} of {len(y_test)} digits never seen (loss {loss:.4f})")
     weights = os.path.join(args.checkpoint_dir, "model.weights.h5")
     model.save_weights(weights)
-    print(f"weights: {weights}; curves: tensorboard --logdir {args.logdir}")
+    say(f"weights: {weights}; curves: tensorboard --logdir {args.logdir}")
 
 
 if __name__ == "__main__":

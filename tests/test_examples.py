@@ -1,7 +1,9 @@
 """Each example runs; a killed run that goes on ends with the same weights."""
 
+import importlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +11,8 @@ import time
 
 import numpy as np
 import pytest
+
+from tests.distribution.processes import needs_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -110,6 +114,38 @@ def test_mnist(tmp_path, model):
     more = run(tmp_path, "mnist.py", *args, "--epochs", "2", "--resume")
     assert "Epoch 2/2" in more
     assert "Epoch 1/2" not in more
+
+
+def losses(out):
+    """What the lines of the epochs say behind their times, which has no times in it."""
+    lines = [line for line in out.splitlines() if line.startswith("Epoch")]
+    return [[float(x) for x in re.findall(r": ([0-9.]+)", line)] for line in lines]
+
+
+@needs_mpi
+def test_mnist_by_two_processes(tmp_path):
+    pytest.importorskip("sklearn")
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    args = ("--data", "digits", "--batch-size", "500", "--epochs", "2")
+    alone = run(one, "mnist.py", *args)
+    out = run(two, "mnist.py", *args, "--processes", "2")
+    assert out.count("data: digits") == out.count("of 359 digits never seen") == 1
+    assert len(losses(out)) == 2
+    np.testing.assert_allclose(losses(out), losses(alone), atol=2e-4)
+    expected = weights(one / "checkpoints" / "model.weights.h5")
+    for name, value in weights(two / "checkpoints" / "model.weights.h5").items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_processes_without_mpi_are_an_error(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    mnist = importlib.import_module("mnist")
+    monkeypatch.delenv("PMI_RANK", raising=False)
+    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"pip install 'trainkit\[distributed\]'"):
+        mnist.start_processes(2)
 
 
 ARGS = ("--data", "digits", "--epochs", "8", "--seed", "3")
