@@ -1,0 +1,91 @@
+"""Draws, sorted rows and rows by position: NVRTC takes the texts, and a call launches few."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests.kernels.indexing.test_rows_gpu import KERNELS as OF_ROWS
+from tests.kernels.random.test_philox_cuda import KERNELS as OF_DRAWS
+from tests.kernels.sorting.test_sort_gpu import KERNELS as OF_ORDER
+from tests.null_driver.counting import counted
+from trainkit.kernels.indexing.rows_gpu import FEW
+from trainkit.kernels.threads import pools
+
+MAKES = [*((make, []) for make in OF_DRAWS), *((f, given) for f, *given in [*OF_ROWS, *OF_ORDER])]
+SOURCE = tk.keras.random.SeedGenerator(1)
+MANY = FEW + 1
+
+
+@pytest.mark.parametrize("at", range(len(MAKES)))
+def test_the_compiler_takes_the_text(cupy, at):
+    make, given = MAKES[at]
+    assert make(*given).is_there(cupy)
+
+
+def ones(*shape, dtype="float32"):
+    return tk.constant(np.ones(shape, dtype))
+
+
+def table_gradient(count):
+    ids, table = ones(count, dtype="int32"), tk.Variable(ones(50, 8))
+
+    def call():
+        with tk.GradientTape() as tape:
+            y = tk.nn.embedding_lookup(table, ids)
+        return tape.gradient(y, table)
+
+    return call
+
+
+X, ROWS, IMAGE = ones(4, 300), ones(3, 1, dtype="int32"), ones(1, 5, 5, 2)
+LONG, UPDATES = ones(4096), ones(3, 300)
+CALLS = {
+    "uniform": (lambda: SOURCE.uniform((100,)), 1),
+    "bfloat16": (lambda: tk.keras.random.uniform((9,), dtype="bfloat16", seed=SOURCE), 1),
+    "normal": (lambda: SOURCE.normal((100,)), 3),
+    "truncated": (lambda: SOURCE.truncated_normal((100,)), 7),
+    "dropout": (lambda: tk.keras.random.dropout(X, 0.5, seed=SOURCE), 2),
+    "sort": (lambda: tk.ops.sort(X), 2),
+    "argsort": (lambda: tk.ops.argsort(X), 1),
+    "top_k": (lambda: tk.ops.top_k(X, 5), 3),
+    "long rows": (lambda: tk.ops.argsort(LONG), 2),
+    "gather": (lambda: tk.gather(X, ROWS), 1),
+    "gather_nd": (lambda: tk.gather_nd(X, ROWS), 2),
+    "scatter": (lambda: tk.tensor_scatter_nd_update(X, ROWS, UPDATES), 4),
+    "few rows": (table_gradient(40), 3),
+    "many rows": (table_gradient(MANY), 3),
+    "pooling": (lambda: tk.nn.avg_pool2d(IMAGE, 3, 1, "SAME"), 11),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_launches_few_and_neither_copies_nor_waits(name):
+    call, most = CALLS[name]
+    call()
+    with counted() as counts:
+        call()
+    assert (counts.to_device, counts.to_host, counts.waits) == (0, 0, 0)
+    assert counts.launches <= most, dict(counts.names)
+
+
+def test_many_rows_in_order_are_sorted_first():
+    call = table_gradient(MANY)
+    pools.determine()
+    try:
+        call()
+        with counted() as counts:
+            call()
+    finally:
+        pools.determine(False)
+    assert (counts.to_device, counts.to_host, counts.waits) == (0, 0, 0)
+    assert {"sorted_tiles", "add_runs"} <= set(counts.names)
+    assert "sums_in_any_order" not in counts.names
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_with_it_becomes_a_graph(name):
+    call, x = CALLS[name][0], ones(2)
+    f = tk.function(lambda x: (x * 2, call()))
+    for _ in range(6):
+        f(x)
+    assert "1 CUDA graph" in f.explain(), f.explain()
