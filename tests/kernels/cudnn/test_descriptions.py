@@ -36,8 +36,22 @@ class Inferring(Description):
 def described(library, describe, facts):
     made = Description(library, sm_version=HOPPER)
     describe(made, *facts)
-    made.graph.validate()
+    validated(made)
     return made
+
+
+def validated(made):
+    """Let the library look at it; frontends before 1.28 ask the GPU for some."""
+    try:
+        made.graph.validate()
+    except RuntimeError as error:
+        if "cuda_get_device" not in str(error):
+            raise
+        pytest.skip("this frontend asks the GPU")
+
+
+def dims_of(tensor):
+    return tuple(tensor.dim if hasattr(tensor, "dim") else tensor.get_dim())
 
 
 WINDOWS = {
@@ -74,9 +88,9 @@ def test_cudnn_works_out_the_sizes_that_are_expected(name):
     library = pytest.importorskip("cudnn", exc_type=ImportError)
     made = Inferring(library)
     conv_cudnn.describe_forward(made, *conv_facts(name, "float16"), True, True)
-    made.graph.validate()
+    validated(made)
     tensor, dims = made.results["y"]
-    assert tuple(tensor.dim) == dims
+    assert dims_of(tensor) == dims
 
 
 @pytest.mark.parametrize("name", WINDOWS)
@@ -105,7 +119,7 @@ def test_cudnn_works_out_the_sizes_of_attention():
     shapes = ((2, 16, 4, 64), (2, 24, 2, 64), (2, 24, 2, 32))
     made = Inferring(library)
     attention_cudnn.describe_forward(made, "bfloat16", shapes, None, 0.125, True, True)
-    assert {name: tuple(y.dim) for name, (y, _) in made.results.items()} == {
+    assert {name: dims_of(y) for name, (y, _) in made.results.items()} == {
         name: dims for name, (_, dims) in made.results.items()
     }
 
