@@ -23,7 +23,7 @@ from trainkit.core.tensor import Tensor
 _ALIGNED = 64
 """Bytes at whose multiples each array begins, so that kernels find it where they like it."""
 
-_UNDER_WAY: dict[int, Work] = {}
+_UNDER_WAY: dict[int, tuple[Work, Any]] = {}
 _NUMBERS = itertools.count(1)
 
 
@@ -44,33 +44,34 @@ def start_bucket(xp: Any, *arrays: Any, replica: replicas.Replica, dtype: str, w
     With `waits` the sums are there at once, which saves a change of threads.
     """
     kind = as_dtype(dtype).dtype
-    flat, places = _flat([a.shape for a in arrays], kind)
-    weight = replica.weight
+    number, group, weight = next(_NUMBERS), replica.group, replica.weight
+    at = xp if group.takes_device_arrays else np
+    flat, places = _flat(at, [a.shape for a in arrays], kind)
     for a, (start, end) in zip(arrays, places, strict=True):
         part = flat[start:end].reshape(a.shape)
-        _fill(part, devices.to_numpy(a), weight)
-    number, group = next(_NUMBERS), replica.group
+        _fill(at, part, devices.to_numpy(a) if at is np else a, weight)
     if waits:
         group.all_reduce(flat, "SUM", "the gradients")
-        _UNDER_WAY[number] = Work(lambda: flat)
+        work = Work(lambda: flat)
     else:
-        _UNDER_WAY[number] = group.start_all_reduce(flat, "SUM", "the gradients")
+        work = group.start_all_reduce(flat, "SUM", "the gradients")
+    _UNDER_WAY[number] = work, devices.device_of(arrays[0])
     return np.array(number, np.int64)
 
 
-def _fill(part: Any, array: Any, weight: float) -> None:
+def _fill(xp: Any, part: Any, array: Any, weight: float) -> None:
     """Write an array times a weight into its place in a flat one."""
     if weight == 1.0:
         part[...] = array
     elif not weight:  # what no rows gave may be no numbers
         part[...] = 0
     elif part.dtype == array.dtype:
-        np.multiply(array, array.dtype.type(weight), out=part)
+        xp.multiply(array, array.dtype.type(weight), out=part)
     else:
         part[...] = array * array.dtype.type(weight)
 
 
-def _flat(shapes: Any, kind: np.dtype[Any]) -> tuple[Any, list[tuple[int, int]]]:
+def _flat(xp: Any, shapes: Any, kind: np.dtype[Any]) -> tuple[Any, list[tuple[int, int]]]:
     """A flat array for arrays of these shapes, and where each begins and ends."""
     step = _ALIGNED // kind.itemsize
     places, at = [], 0
@@ -78,7 +79,7 @@ def _flat(shapes: Any, kind: np.dtype[Any]) -> tuple[Any, list[tuple[int, int]]]
         size = int(np.prod(shape))
         places.append((at, at + size))
         at += -(-size // step) * step
-    flat = np.empty(at, kind)
+    flat = xp.empty(at, kind)
     for (_, end), (start, _) in zip(places, [*places[1:], (at, at)], strict=True):
         flat[end:start] = 0
     return flat, places
@@ -97,13 +98,15 @@ def _specs(ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Spec, ..
 )
 def finish_bucket(xp: Any, ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Any, ...]:
     """The sums that a start began, once they are there: views, in the shapes that it was given."""
-    flat = _UNDER_WAY.pop(int(ticket)).wait()
+    work, device = _UNDER_WAY.pop(int(ticket))
+    flat = work.wait()
     kind, at, results = flat.dtype, 0, []
     step = _ALIGNED // kind.itemsize
     for shape, name in specs:
         size, wanted = int(np.prod(shape)), as_dtype(name).dtype
         part = flat[at : at + size].reshape(shape)
-        results.append(xp.asarray(part if wanted == kind else part.astype(wanted)))
+        part = part if wanted == kind else part.astype(wanted)
+        results.append(devices.to_device(part, device))
         at += -(-size // step) * step
     return tuple(results)
 
