@@ -144,3 +144,19 @@ def test_a_program_is_run_with_all_that_it_uses_compiled(tmp_path):
     assert "were added to" in last
     assert not last.startswith("0 ")
     assert "numba" not in outcome("-c", USE, **cache)
+
+
+def test_warm_counts_what_cupy_has_kept(tmp_path, monkeypatch, capsys):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, pathlib\n"
+        "(pathlib.Path(os.environ['CUPY_CACHE_DIR']) / 'new.cubin').write_bytes(b'')\n"
+    )
+    (tmp_path / "old.cubin").write_bytes(b"")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    assert main.main(["warm", str(program)]) == 0
+    assert f"1 kernel of the GPU were added to {tmp_path}" in capsys.readouterr().out
+    program.write_text("")
+    assert main.main(["warm", str(program)]) == 0
+    assert "of the GPU" not in capsys.readouterr().out

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import pathlib
 import runpy
 import sys
 
 from trainkit.cli.kernels import usual_kernels
+from trainkit.core import devices
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.code_store import code_folders
 from trainkit.kernels.jit.kernel_code import compiled_kernel, kernel_at_hand
@@ -25,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fill the cache, and say where it is."""
-    before = _files()
+    before, on_gpu_before = _files(), _files_of_cupy()
     status = 0 if args.script is None else _run(args.script, args.arguments)
     if args.script is None:
         for module, builder, key in usual_kernels():
@@ -33,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
                 compiled_kernel(module, builder, key)
     made = len(_files() - before)
     print(f"{made} compiled kernels and graphs were added to {code_folders()[0]}")
+    on_gpu = len(_files_of_cupy() - on_gpu_before)
+    if on_gpu or devices.gpu_count():
+        kernels = f"{on_gpu} kernel{'s' * (on_gpu != 1)} of the GPU"
+        print(f"{kernels} were added to {_folder_of_cupy()}")
     return status
 
 
@@ -49,3 +56,13 @@ def _run(script: str, arguments: list[str]) -> int:
 
 def _files() -> set[str]:
     return {path.name for folder in code_folders() for path in folder.glob("*.o")}
+
+
+def _folder_of_cupy() -> pathlib.Path:
+    """Where CuPy keeps what it has compiled."""
+    usual = pathlib.Path.home() / ".cupy" / "kernel_cache"
+    return pathlib.Path(os.environ.get("CUPY_CACHE_DIR", usual))
+
+
+def _files_of_cupy() -> set[str]:
+    return {path.name for path in _folder_of_cupy().glob("*.cubin")}

@@ -11,9 +11,10 @@ from trainkit import ops
 from trainkit.core import devices
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import deserialize_object, serialize_object
-from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
+from trainkit.kernels.elementwise.unscale_cuda import unscaled
 from trainkit.ops.math.finiteness import all_finite
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
@@ -162,15 +163,19 @@ class LossScaleOptimizer(Optimizer):
             inner.build(of)
         with trace_state.silence():
             scale = self.dynamic_scale.value()
-            unscaled = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
-            finite = self.check_finite(unscaled)
+            at_once = _unscaled_at_once(kept, of, scale)
+            if at_once is not None:
+                freed, finite = at_once
+            else:
+                freed = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
+                finite = self.check_finite(freed)
             if trace_state.current_trace() is not None:
-                inner._apply_where(unscaled, of, finite)
+                inner._apply_where(freed, of, finite)
             else:
                 with devices.device("/cpu:0"):  # where the scale and the counter are
                     finite = convert_to_tensor(bool(finite))
                 if finite:
-                    inner._step(unscaled, of)
+                    inner._step(freed, of)
             self._adapt(finite, scale)
 
     def check_finite(self, grads: Sequence[Any]) -> Any:
@@ -217,6 +222,24 @@ def _unscaled(grad: Any, weight: Variable, scale: Any) -> Any:
         return grad
     grad = ops.cast(grad, str(compute_dtype(weight)))
     return grad / ops.cast(scale, grad.dtype)
+
+
+def _unscaled_at_once(grads: Sequence[Any], weights: Sequence[Variable], scale: Any) -> Any:
+    """Gradients of float32 on one GPU, unscaled, and whether all are finite; `None` for others."""
+    if not grads or not all(type(x) is Tensor for x in (scale, *grads)):
+        return None
+    xp = devices.XP_OF[type(grads[0]._array)]
+    if xp is np or devices.XP_OF[type(scale._array)] is not np:
+        return None
+    here = devices.device_of(grads[0]._array)
+    if here.index != int(xp.cuda.Device().id):
+        return None
+    for grad, weight in zip(grads, weights, strict=True):
+        is_float = grad.dtype == "float32" and compute_dtype(weight) == "float32"
+        if not is_float or is_overwritten(weight) or devices.device_of(grad._array) is not here:
+            return None
+    found = unscaled(xp, [g._array for g in grads], np.float32(scale._array))
+    return None if found is None else ([wrap(y) for y in found[0]], wrap(found[1]))
 
 
 def _check_options(options: dict[str, Any]) -> None:
