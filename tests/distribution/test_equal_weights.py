@@ -86,6 +86,38 @@ def test_weights_are_those_of_one_process(tmp_path, mode):
             np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-4)
 
 
+FIT = """
+tk.random.set_seed(3)
+with strategy.scope():
+    if mode.startswith("cnn"):
+        inputs = random.normal(3, 2, size=(22, 6, 6, 2)).astype("float32")
+        model = tk.keras.Sequential([
+            tk.keras.Input((6, 6, 2)), L.RandomFlip(), L.Conv2D(4, 3, use_bias=False),
+            L.BatchNormalization(synchronized=True, momentum=0.9), L.ReLU(),
+            L.Flatten(), L.Dropout(0.3), L.Dense(1),
+        ])
+    else:
+        inputs = random.normal(size=(22, 5, 3)).astype("float32")
+        model = tk.keras.Sequential([
+            tk.keras.Input((5, 3)), L.GaussianNoise(0.1), L.LSTM(6, dropout=0.2), L.Dense(1),
+        ])
+    model.compile(tk.keras.optimizers.SGD(0.02, momentum=0.9), "mse",
+                  run_eagerly=mode.endswith("eager"))
+targets = random.normal(size=(22, 1)).astype("float32")
+model.fit(inputs, targets, batch_size=8, epochs=4, verbose=0)
+write([w.numpy() for w in model.weights])
+"""
+
+
+@pytest.mark.parametrize("mode", ["cnn-eager", "cnn-compiled", "lstm-compiled"])
+def test_fit_gives_the_weights_of_one_process(tmp_path, mode):
+    found = results(tmp_path, FIT, mode, (1, 2, 3))
+    one = found.pop(1)
+    for weights in found.values():
+        for mine, other in zip(weights, one, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-4)
+
+
 MOMENTS = """
 x = random.normal(1000, 1, size=(13, 4, 3)).astype("float32")
 mask = random.random((13, 4)) < 0.7

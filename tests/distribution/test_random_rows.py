@@ -142,6 +142,18 @@ def test_draws_without_a_batch_are_the_same_in_all_replicas():
         np.testing.assert_array_equal(a, b)
 
 
+def test_losses_of_replicas_add_up_to_that_of_the_batch():
+    losses = tk.constant([1.0, 3.0])
+    assert float(tk.nn.compute_average_loss(losses)) == 2.0
+    with Replica(Other(0, 4)):
+        assert float(tk.nn.compute_average_loss(losses)) == 0.5
+        assert float(tk.nn.compute_average_loss(losses, global_batch_size=4)) == 1.0
+        assert float(tk.nn.scale_regularization_loss(losses)) == 1.0
+    with Replica(Other(0, 4), averages=True):
+        assert float(tk.nn.compute_average_loss(losses)) == 2.0
+        assert float(tk.nn.scale_regularization_loss(losses)) == 4.0
+
+
 def test_a_graph_with_unknown_batch_sizes_draws_the_rows():
     layer = L.Dropout(0.5, seed=1)
     spec = tk.TensorSpec((None, 5), "float32")

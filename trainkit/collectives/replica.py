@@ -110,3 +110,9 @@ def among_others() -> Replica | None:
         return None
     found = current()
     return found if found is not None and found.count > 1 else None
+
+
+def summed() -> int:
+    """How many replicas add up gradients of their losses as they are: 1 where they are averaged."""
+    found = among_others()
+    return 1 if found is None or found.averages else found.count

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.collectives import replica as replicas
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import zeros_like
@@ -74,7 +75,8 @@ def compute_average_loss(
     Args:
         per_example_loss: (batch, ...).
         sample_weight: tensor that broadcasts with the losses.
-        global_batch_size: the size of the batch; by default that of the first axis.
+        global_batch_size: the size of the batch; by default that of the first axis, times the
+            number of replicas whose gradients are added up (`tk.distribute.Strategy.run`).
 
     Example:
         >>> float(tk.nn.compute_average_loss([1.0, 3.0], global_batch_size=4))
@@ -83,5 +85,8 @@ def compute_average_loss(
     loss = convert_to_tensor(per_example_loss)
     if sample_weight is not None:
         loss = multiply(loss, cast(sample_weight, loss.dtype))
-    size = loss.shape[0] if global_batch_size is None else plain(global_batch_size)
+    if global_batch_size is None:
+        size = loss.shape[0] * replicas.summed()
+    else:
+        size = plain(global_batch_size)
     return divide(sum_(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.collectives import replica as replicas
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.axes import squeeze
@@ -180,10 +181,10 @@ def batch_norm_with_global_normalization(
 
 
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
-    """The loss divided by the number of replicas, which is 1: `tk.distribute` is not part of this.
+    """The loss divided by the number of replicas whose gradients are added up.
 
     Args:
-        regularization_loss: tensor of floats.
+        regularization_loss: tensor of floats; several are added up.
 
     Raises:
         InvalidArgumentError: the loss is no number.
@@ -197,4 +198,4 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
         raise InvalidArgumentError(
             f"scale_regularization_loss: the loss must be floating, got {loss.dtype.name}"
         )
-    return loss
+    return divide(sum_(loss), replicas.summed())  # type: ignore[no-any-return]
