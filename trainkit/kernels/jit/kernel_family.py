@@ -60,6 +60,7 @@ class _State:
     mode = _mode_of(os.environ.get("TRAINKIT_JIT", ""))
     began = time.time()  # of this run: kernels that come on the disk later are counted first
     families: tuple[Family, ...] = ()
+    missing: tuple[str | None, ...] = ()  # modules of compilers that are not installed
 
 
 def mode() -> str:
@@ -191,6 +192,8 @@ class Family:
                 with slow_work(f"compiling the kernel {self.name!r}"):
                     kernel = code.compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
+        except ModuleNotFoundError as error:
+            _say_missing(error)
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
                 f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "
@@ -199,6 +202,19 @@ class Family:
                 stacklevel=2,
             )
             return
+
+
+def _say_missing(error: ModuleNotFoundError) -> None:
+    """Say once that a compiler is missing."""
+    if error.name in _State.missing:
+        return
+    _State.missing += (error.name,)
+    warnings.warn(
+        f"{error.name} is not installed, so kernels that did not come compiled stay plain ones, "
+        "with the same results, only slower; TRAINKIT_JIT=0 keeps this quiet",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _kernel_code() -> Any:
