@@ -212,6 +212,15 @@ def test_few_rows_are_always_summed_in_order(rng, launches, count, is_determined
     np.testing.assert_array_equal(tk.convert_to_tensor(grad).numpy(), wanted)
 
 
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_weights_are_counted_in_order(rng, order, determined):
+    x, weights = rng.integers(0, 6, MANY), numbers(rng, (MANY,), "float32")
+    with stand_in.in_place(), getattr(cuda_on_cpu, order)():
+        found = tk.ops.bincount(tk.constant(x), weights=tk.constant(weights)).numpy()
+    wanted = np.bincount(x, weights.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.usefixtures("any_gpu", "determined")
 def test_what_has_no_ordered_sum_is_refused(rng, monkeypatch):
     monkeypatch.setattr("trainkit.kernels.cuda.raw_kernel.RawKernel.is_there", lambda *_: False)

@@ -24,7 +24,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.sorting import sort_gpu
+from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
@@ -404,6 +406,15 @@ def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
     return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
 
 
+def _counted(xp: ArrayModule, places: Array, weights: Array | None, bins: int) -> Array:
+    """How often each place occurs, or the sum of the weights there."""
+    if xp is not np and weights is not None and pools.determined():
+        sums = xp.zeros((bins, 1), np.float64)
+        if rows_gpu.add_rows(xp, sums, places, weights.astype(np.float64)[:, None], wrap=False):
+            return sums[:, 0]
+    return xp.bincount(places, weights=weights, minlength=bins)
+
+
 @primitive(
     _bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET, no_gradient=INTEGERS
 )
@@ -416,7 +427,7 @@ def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Arr
     # All rows at once: each has its own range of bins.
     places = (rows + xp.arange(len(rows), dtype=np.int64)[:, None] * length).ravel()
     given = weights[0].ravel() if weights else None
-    counts = xp.bincount(places, weights=given, minlength=len(rows) * length)
+    counts = _counted(xp, places, given, len(rows) * length)
     counts = counts[: len(rows) * length].reshape(*x.shape[:-1], length)
     return counts.astype(weights[0].dtype if weights else np.int32)
 
