@@ -119,6 +119,7 @@ def test_cudnn_works_out_the_sizes_of_attention():
     shapes = ((2, 16, 4, 64), (2, 24, 2, 64), (2, 24, 2, 32))
     made = Inferring(library)
     attention_cudnn.describe_forward(made, "bfloat16", shapes, None, 0.125, True, True)
+    validated(made)
     assert {name: dims_of(y) for name, (y, _) in made.results.items()} == {
         name: dims for name, (_, dims) in made.results.items()
     }
