@@ -51,7 +51,9 @@ DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfl
 )
 def test_normalization_takes_two_launches_each_way(dtype, over_batch, count):
     settings = {"axis": (3,), "epsilon": 1e-3, "over_batch": over_batch}
-    x, v = tk.cast(np.ones((4, 5, 6, 40)), dtype), tk.cast(np.ones(40), dtype)
+    x = tk.cast(np.ones((4, 5, 6, 40)), dtype)
+    is_short = dtype in ("float16", "bfloat16")
+    v = tk.cast(np.ones(40), "float32" if over_batch and is_short else dtype)  # as layers have it
     forward = launches(lambda: module.fused_normalization(x, v, v, **settings))
     back = launches(lambda: module.fused_normalization_gradient(x, x, v, None, None, **settings))
     assert (sum(forward.values()), sum(back.values())) == count, (forward, back)

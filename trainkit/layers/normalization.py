@@ -158,8 +158,8 @@ class BatchNormalization(Layer):
             )
         x = inputs
         narrow = self.compute_dtype in ("float16", "bfloat16")
-        if narrow:  # sums over a batch overflow half precision
-            x = ops.cast(x, "float32")
+        if narrow and not self._is_summed_wide(x, training, mask):
+            x = ops.cast(x, "float32")  # sums over a batch overflow half precision
         gamma = None if self.gamma is None else self.gamma.value()
         beta = None if self.beta is None else self.beta.value()
         if training and self.trainable and self.renorm:
@@ -170,6 +170,12 @@ class BatchNormalization(Layer):
             mean, variance = self.moving_mean.value(), self.moving_variance.value()
             y = ops.batch_normalization(x, mean, variance, self.axis, beta, gamma, self.epsilon)
         return ops.cast(y, self.compute_dtype) if narrow else y
+
+    def _is_summed_wide(self, x: Any, training: Any, mask: Any) -> bool:
+        """Whether a kernel takes short floats as they are, and computes with them in float32."""
+        by_batch = training and self.trainable and not self.renorm and not self.synchronized
+        last = self.axis in (-1, len(x.shape) - 1)
+        return by_batch and last and mask is None and self.scale and is_one_kernel(x)
 
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
         if self.synchronized and replicas.among_others() is not None:

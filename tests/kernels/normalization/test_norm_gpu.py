@@ -255,7 +255,35 @@ def test_standardized_values_are_those_of_the_cpu(rng, device, dtype, name):
         np.testing.assert_allclose(found, wanted, rtol=near, atol=near)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_batch_of_short_floats_has_moments_of_the_dtype_of_the_scale(rng, device, dtype):
+    x, g = rng.normal(size=(2, 40, 3)).astype(np.float32)
+    v = rng.normal(size=3).astype(np.float32)
+    settings = {"axis": (1,), "epsilon": EPSILON, "over_batch": True}
+
+    def results(where, dtype):
+        with tk.device(where):
+            short, scale = tk.cast(tk.constant(x + 2), dtype), tk.constant(v)
+            with tk.GradientTape() as tape:
+                tape.watch((short, scale))
+                y, mean, variance = fused_normalization(short, scale, scale, **settings)
+                loss = tk.reduce_sum(tk.cast(y, "float32") * g + mean * 2.0 + variance)
+            found = (y, mean, variance, *tape.gradient(loss, (short, scale)))
+            assert [z.dtype.name for z in found] == [dtype, *["float32"] * 2, dtype, "float32"]
+            return [tk.cast(z, "float32").numpy() for z in found]
+
+    wanted = results("/cpu:0", "float32")
+    for a, b in zip(results(device, dtype), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=NEAR[dtype] * 4, atol=NEAR[dtype] * 4)
+    one, two = results(device, dtype)[1:3]
+    np.testing.assert_allclose(one, wanted[1], atol=3e-3)
+    np.testing.assert_allclose(two, wanted[2], atol=2e-2)
+
+
 LAYERS = {
+    "batch": lambda: tk.layers.BatchNormalization(),
+    "batch without a scale": lambda: tk.layers.BatchNormalization(scale=False),
+    "batch, channels first": lambda: tk.layers.BatchNormalization(axis=1),
     "rms": lambda: tk.layers.RMSNormalization(),
     "rms of two axes": lambda: tk.layers.RMSNormalization(axis=[-2, -1]),
     "groups": lambda: tk.layers.GroupNormalization(groups=2),
@@ -275,17 +303,19 @@ def test_layers_train_as_on_the_cpu(rng, device, name, policy, compiled):
             layer = LAYERS[name]()
             layer.dtype_policy = policy
             layer.build(x.shape)
+            more = {"training": True} if name.startswith("batch") else {}
 
             def step(x, g):
                 with tk.GradientTape() as tape:
                     tape.watch(x)
-                    y = tk.cast(layer(x), "float32")
+                    y = tk.cast(layer(x, **more), "float32")
                 weights = layer.trainable_variables
                 return y, *tape.gradient(y, (x, *weights), output_gradients=g)
 
             run = tk.function(step) if compiled else step
             run(tk.constant(x), tk.constant(g))
-            return [tk.cast(y, "float32").numpy() for y in run(tk.constant(x), tk.constant(g))]
+            found = run(tk.constant(x), tk.constant(g))
+            return [tk.cast(y, "float32").numpy() for y in (*found, *layer.non_trainable_variables)]
 
     near = 1e-4 if policy == "float32" else 0.1
     for found, wanted in zip(results(device), results("/cpu:0"), strict=True):

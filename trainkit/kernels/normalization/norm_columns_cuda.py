@@ -139,8 +139,8 @@ APPLIED = TypedKernel(
     "scaled_columns",
     _COMMON + _MOMENTS + _TREE + """
 extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns(
-    const T* __restrict__ x, const T* __restrict__ scale, const T* __restrict__ offset,
-    T* __restrict__ y, T* __restrict__ mean, T* __restrict__ variance, const A* __restrict__ means,
+    const T* __restrict__ x, const A* __restrict__ scale, const A* __restrict__ offset,
+    T* __restrict__ y, A* __restrict__ mean, A* __restrict__ variance, const A* __restrict__ means,
     const A* __restrict__ spreads, const Sizes s, long long part_rows, A epsilon) {
   const Place at(s);
   const bool is_column = at.column < s.columns;
@@ -156,11 +156,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns(
   if (!is_column) return;
   const A spread = mine.spread / mine.n;
   A factor = 1 / SQRT(spread + epsilon);
-  if (scale) factor *= wide(scale[at.column]);
-  const A shift = offset ? wide(offset[at.column]) : (A)0;
+  if (scale) factor *= scale[at.column];
+  const A shift = offset ? offset[at.column] : (A)0;
   if (mean && at.piece == 0 && at.slot == 0) {
-    mean[at.column] = narrow(mine.mean);
-    variance[at.column] = narrow(spread);
+    mean[at.column] = mine.mean;
+    variance[at.column] = spread;
   }
   const long long first = at.piece * s.rows_each;
   const long long end = first + rows_of(s, s.rows_each, (int)at.piece);
@@ -233,9 +233,9 @@ BACK = TypedKernel(
     "scaled_columns_back",
     _COMMON + _PAIRS + _TREE + _LOADED + """
 extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
-    const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ scale,
-    const T* __restrict__ by_mean, const T* __restrict__ by_variance, T* __restrict__ by_x,
-    T* __restrict__ by_scale, T* __restrict__ by_offset, const A* __restrict__ found,
+    const T* __restrict__ g, const T* __restrict__ x, const A* __restrict__ scale,
+    const A* __restrict__ by_mean, const A* __restrict__ by_variance, T* __restrict__ by_x,
+    A* __restrict__ by_scale, A* __restrict__ by_offset, const A* __restrict__ found,
     const Sizes s, long long part_rows, A epsilon) {
   const Place at(s);
   const bool is_column = at.column < s.columns;
@@ -245,21 +245,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
       const int c = at.column / s.group * s.group + k % s.group;
       Moments some = loaded(found, s, part_rows, at.outer, k / s.group, c);
       if (s.group > 1 && scale) {  // columns of a group differ in their scales
-        some.level *= wide(scale[c]);
-        some.both *= wide(scale[c]);
+        some.level *= scale[c];
+        some.both *= scale[c];
       }
       mine.add(some);
     }
   mine = joined(mine, at, s.lanes);
   if (!is_column) return;
   const A factor = 1 / SQRT(mine.spread / mine.n + epsilon);
-  const A weight = scale ? wide(scale[at.column]) : (A)1, later = s.group > 1 ? (A)1 : weight;
+  const A weight = scale ? scale[at.column] : (A)1, later = s.group > 1 ? (A)1 : weight;
   A level = later * mine.level, grad = later * mine.both * factor / mine.n;
-  if (by_mean) level -= wide(by_mean[at.column]) / (factor * mine.n);
-  if (by_variance) grad -= 2 * wide(by_variance[at.column]) / (factor * factor * mine.n);
+  if (by_mean) level -= by_mean[at.column] / (factor * mine.n);
+  if (by_variance) grad -= 2 * by_variance[at.column] / (factor * factor * mine.n);
   if (by_scale && at.piece == 0 && at.slot == 0) {
-    by_scale[at.column] = narrow(mine.both * factor);
-    by_offset[at.column] = narrow(mine.level * mine.n);
+    by_scale[at.column] = mine.both * factor;
+    by_offset[at.column] = mine.level * mine.n;
   }
   const long long first = at.piece * s.rows_each;
   const long long end = first + rows_of(s, s.rows_each, (int)at.piece);
@@ -277,7 +277,7 @@ PARAMETERS = TypedKernel(
     _COMMON + _PAIRS + _TREE + _LOADED + """
 // Gradients by scale and offset where moments are those of several outer parts or columns.
 extern "C" __global__ void __launch_bounds__(THREADS) group_parameters(
-    const A* __restrict__ found, T* __restrict__ by_scale, T* __restrict__ by_offset,
+    const A* __restrict__ found, A* __restrict__ by_scale, A* __restrict__ by_offset,
     const Sizes s, long long part_rows, A epsilon) {
   const Place at(s);
   const bool is_column = at.column < s.columns;
@@ -307,8 +307,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) group_parameters(
     __syncthreads();
   }
   if (is_column && at.slot == 0) {
-    by_scale[at.column] = narrow(one[at.lane]);
-    by_offset[at.column] = narrow(two[at.lane]);
+    by_scale[at.column] = one[at.lane];
+    by_offset[at.column] = two[at.lane];
   }
 }
 """,
@@ -378,30 +378,31 @@ def normalized(
     Args:
         xp: CuPy.
         x: array of a GPU.
-        scale: (columns,), of the dtype of `x`, or `None` for 1.
+        scale: (columns,), or `None` for 1.
         offset: likewise, or `None` for 0.
         dims: (outer, rows, columns), into which `x` is reshaped.
         epsilon: added to the variance.
         group: neighbouring columns that have moments in common. Mean and variance are given where
-            each column has its own and there is one outer part, else `None`.
+            each column has its own and there is one outer part, else `None`. They are of the dtype
+            of the scale, if there is one, as `x` may be of a shorter one.
     """
-    kernels = ready(xp, x.dtype, MOMENTS, APPLIED) if _fits(x, group, scale, offset) else None
+    kernels = ready(xp, x.dtype, MOMENTS, APPLIED) if _fits(x, group) else None
     if kernels is None:
         return None
     outer, _, columns = dims
     plan = _plan(*dims, group)
-    x, scale, offset = (_packed(xp, a) for a in (x, scale, offset))
-    means, spreads = xp.empty((2, outer, plan.parts, columns), computed_in(x.dtype))
+    wanted, wide = _vector_dtype(x, scale), computed_in(x.dtype)
+    x, scale, offset = xp.ascontiguousarray(x), _vector(xp, scale, wide), _vector(xp, offset, wide)
+    means, spreads = xp.empty((2, outer, plan.parts, columns), wide)
     y = xp.empty(x.shape, x.dtype)
     alone = outer == group == 1
-    mean, variance = (xp.empty(columns, x.dtype) if alone else None for _ in range(2))
+    mean, variance = (xp.empty(columns, wide) if alone else None for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (x, means, spreads, sizes), _THREADS)
     blocks, sizes = plan.second
-    number = computed_in(x.dtype)(epsilon)
-    given = (x, scale, offset, y, mean, variance, means, spreads, sizes, plan.part_rows, number)
-    kernels[1](blocks, given, _THREADS)
-    return y, mean, variance
+    tail = (means, spreads, sizes, plan.part_rows, wide(epsilon))
+    kernels[1](blocks, (x, scale, offset, y, mean, variance, *tail), _THREADS)
+    return y, _vector(xp, mean, wanted), _vector(xp, variance, wanted)
 
 
 def normalized_gradient(
@@ -423,35 +424,37 @@ def normalized_gradient(
     outer, _, columns = dims
     alone = outer == group == 1
     names = (PRODUCTS, BACK) if alone or not parameters else (PRODUCTS, BACK, PARAMETERS)
-    fits = _fits(x, group, g, scale, by_mean, by_variance)
+    fits = _fits(x, group) and g.dtype == x.dtype
     kernels = ready(xp, x.dtype, *names) if fits else None
     if kernels is None:
         return None
     plan = _plan(*dims, group)
-    g, x, scale, by_mean, by_variance = (
-        _packed(xp, a) for a in (g, x, scale, by_mean, by_variance)
-    )
-    found = xp.empty((4, outer, plan.parts, columns), computed_in(x.dtype))
+    wanted, wide = _vector_dtype(x, scale), computed_in(x.dtype)
+    g, x = map(xp.ascontiguousarray, (g, x))
+    scale, by_mean, by_variance = (_vector(xp, a, wide) for a in (scale, by_mean, by_variance))
+    found = xp.empty((4, outer, plan.parts, columns), wide)
     by_x = xp.empty(x.shape, x.dtype)
-    by_scale, by_offset = (xp.empty(columns, x.dtype) if parameters else None for _ in range(2))
-    number = computed_in(x.dtype)(epsilon)
+    by_scale, by_offset = (xp.empty(columns, wide) if parameters else None for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (g, x, found, sizes), _THREADS)
     blocks, sizes = plan.second
     vectors = (by_scale, by_offset) if alone else (None, None)
-    tail = (sizes, plan.part_rows, number)
+    tail = (sizes, plan.part_rows, wide(epsilon))
     given = (g, x, scale, by_mean, by_variance, by_x, *vectors, found, *tail)
     kernels[1](blocks, given, _THREADS)
     if parameters and not alone:
         tiles = -(-columns // int(sizes["lanes"]))
         kernels[2](tiles, (found, by_scale, by_offset, *tail), _THREADS)
-    return by_x, by_scale, by_offset
+    return by_x, _vector(xp, by_scale, wanted), _vector(xp, by_offset, wanted)
 
 
-def _fits(x: Array, group: int, *others: Array | None) -> bool:
-    same = all(a is None or a.dtype == x.dtype for a in others)
-    return bool(x.size) and same and group <= LARGEST_GROUP
+def _fits(x: Array, group: int) -> bool:
+    return bool(x.size) and group <= LARGEST_GROUP
 
 
-def _packed(xp: Any, a: Array | None) -> Array | None:
-    return None if a is None else xp.ascontiguousarray(a)
+def _vector_dtype(x: Array, scale: Array | None) -> Any:
+    return (x if scale is None else scale).dtype
+
+
+def _vector(xp: Any, a: Array | None, dtype: Any) -> Array | None:
+    return None if a is None else xp.ascontiguousarray(a.astype(dtype, copy=False))

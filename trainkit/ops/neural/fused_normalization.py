@@ -20,7 +20,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.normalization import norm_gpu, norm_reference, norm_tuned
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
-from trainkit.ops.math.elementwise import add, multiply, rsqrt, subtract
+from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, subtract
 from trainkit.ops.math.reductions import mean, var
 
 Axes = tuple[int, ...]
@@ -46,8 +46,13 @@ def _normalize_rule(
     _check_parameters(x, scale, offset, axis)
     if not over_batch:
         return Spec(x.shape, x.dtype)
-    vector = Spec(tuple(x.shape[i] for i in axis), x.dtype)
+    vector = Spec(tuple(x.shape[i] for i in axis), _vector_dtype(x, scale))
     return Spec(x.shape, x.dtype), vector, vector
+
+
+def _vector_dtype(x: Any, scale: Any) -> Any:
+    """That of moments: `x` may be of a shorter dtype than the scale."""
+    return (x if scale is None else scale).dtype
 
 
 def _check_parameter(name: str, found: Dims, shape: Dims, axis: Axes) -> None:
@@ -130,11 +135,12 @@ def fused_normalization(
     if not over_batch:
         return y
     vector = tuple(x.shape[i] for i in axis)
-    return y, centre.reshape(vector).astype(x.dtype), spread.reshape(vector).astype(x.dtype)
+    dtype = _vector_dtype(x, scale)
+    return y, centre.reshape(vector).astype(dtype), spread.reshape(vector).astype(dtype)
 
 
 def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **settings: Any) -> Any:
-    vector = Spec(tuple(x.shape[i] for i in axis), x.dtype)
+    vector = Spec(tuple(x.shape[i] for i in axis), _vector_dtype(x, scale))
     return Spec(x.shape, x.dtype), vector, vector
 
 
@@ -195,7 +201,7 @@ def fused_normalization_gradient(
     `by_mean` and `by_variance` are the gradients by the moments that a batch gives beside its
     result.
     """
-    shape = _parameter_shape(x, axis)
+    shape, dtype = _parameter_shape(x, axis), _vector_dtype(x, scale)
     wide = _wide(g)
     scale, by_mean, by_variance = (
         None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)
@@ -205,15 +211,17 @@ def fused_normalization_gradient(
         xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon
     )
     outer = tuple(i for i in range(x.ndim) if i not in axis)
-    by_scale, by_offset = product.sum(axis=outer), wide.sum(axis=outer)
-    return tuple(part.astype(x.dtype, copy=False) for part in (result, by_scale, by_offset))
+    sums = (product.sum(axis=outer), wide.sum(axis=outer))
+    vectors = [part.astype(dtype, copy=False) for part in sums]
+    return result.astype(x.dtype, copy=False), *vectors
 
 
 def _formula(
     x: Tensor, scale: Any, offset: Any, *, axis: Axes, epsilon: float, over_batch: bool
 ) -> Any:
     """The fused normalization in plain operations."""
-    rank = len(x.shape)
+    rank, dtype = len(x.shape), x.dtype
+    x = cast(x, _vector_dtype(x, scale))
     axes = _statistics_axes(axis, rank, over_batch)
     shape = tuple(
         -1 if len(axis) == 1 and i in axis else n for i, n in enumerate(_parameter_shape(x, axis))
@@ -224,6 +232,7 @@ def _formula(
         y = multiply(y, reshape(scale, shape))
     if offset is not None:
         y = add(y, reshape(offset, shape))
+    y = cast(y, dtype)
     if not over_batch:
         return y
     vector = tuple(x.shape[i] for i in axis)
