@@ -236,7 +236,7 @@ def _kept(x):
 
     if isinstance(x, ndarray):
         twin = object.__new__(ndarray)
-        twin._host, twin._base, twin._memory = x._host, None, None
+        twin._host, twin._base, twin._memory, twin._number = x._host, None, None, x._number
         return twin
     if type(x) in (list, tuple):
         return type(x)(map(_kept, x))
