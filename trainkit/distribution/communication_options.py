@@ -18,7 +18,8 @@ class CommunicationOptions:
         timeout_seconds: only `None`: a process that ends is noticed as soon as it does.
         implementation: only `"AUTO"`: MPI.
         gradient_dtype: `"float16"` or `"bfloat16"` halves what travels: gradients are rounded to
-            it, added up in float32 and rounded once more. `None` sends them as they are.
+            it, added up in float32 and rounded once more. That takes the processor longer, so it
+            pays where a network is slow, not within one machine. `None` sends them as they are.
 
     Raises:
         ValueError: a setting is another one; the text says which there are.
