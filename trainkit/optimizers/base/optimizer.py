@@ -378,7 +378,9 @@ class Optimizer(OutsideState):
             ShapeError: a gradient does not have the shape of its weight. Nothing is changed then.
         """
         grads, weights = split_pairs(self.name, grads_and_vars)
-        self._apply(grads, weights)
+        if REPLICAS:
+            grads = joined_gradients(self, grads, weights)
+        self._step(grads, weights)
         return self._iterations
 
     def apply(
@@ -411,9 +413,6 @@ class Optimizer(OutsideState):
             )
         if not self._states.chosen:
             self.build(weights)
-        self._apply(grads, weights)
-
-    def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         if REPLICAS:
             grads = joined_gradients(self, grads, weights)
         self._step(grads, weights)
@@ -445,7 +444,7 @@ class Optimizer(OutsideState):
         apply_step(self, states, kept)
 
     def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
-        """`_apply` in a graph: nothing changes where the bool tensor `finite` is False."""
+        """`_step` in a graph: nothing changes where the bool tensor `finite` is False."""
         grads, weights = overwrite(self, grads, weights, finite)
         trace_step(self, [self.state_of(weight) for weight in weights], grads, finite)
 
