@@ -152,7 +152,7 @@ class ndarray:
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         if strides is not None:
             raise NotImplementedError("the stand-in has no arrays with strides of their own")
-        self._base = None
+        self._base, self._number = None, CURRENT.number
         if memptr is not None:
             self._memory, self._host = memptr.mem, memptr.array(shape, checked_dtype(dtype))
             return
