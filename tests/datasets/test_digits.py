@@ -1,6 +1,7 @@
 """The digits of scikit-learn: real scans, split once and for all."""
 
 import hashlib
+import subprocess
 import sys
 
 import numpy as np
@@ -25,6 +26,25 @@ def test_every_scan_is_in_one_part():
         zip(map(bytes, [*x_train, *x_test]), [*y_train.tolist(), *y_test.tolist()], strict=True)
     )
     assert found == given
+
+
+def test_the_scans_are_read_without_importing_their_package():
+    script = """
+import sys
+from trainkit.datasets import digits
+(x, _), _ = digits.load_data()
+assert len(x) == 1438
+assert "sklearn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_package_that_keeps_them_elsewhere_is_asked(monkeypatch):
+    expected = digits.load_data()
+    monkeypatch.setattr(digits.Path, "is_file", lambda path: False)
+    for found, part in zip(digits.load_data(), expected, strict=True):
+        np.testing.assert_array_equal(found[0], part[0])
+        np.testing.assert_array_equal(found[1], part[1])
 
 
 def test_each_class_has_a_fifth_held_out():
@@ -57,6 +77,7 @@ def test_loading_leaves_the_global_random_numbers_alone():
 
 def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch):
     assert digits.available()
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"pip install 'trainkit\[examples\]'"):
         digits.load_data()
