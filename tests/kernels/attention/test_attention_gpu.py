@@ -8,6 +8,7 @@ from tests.stand_in.kernels import has_compiler
 from trainkit.core import devices
 from trainkit.kernels.attention import attention_gpu, attention_reference
 from trainkit.kernels.softmax import softmax_gpu
+from trainkit.ops.neural import fused_attention
 from trainkit.ops.neural.fused_attention import attend, is_served
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
@@ -113,6 +114,7 @@ def test_long_sequences_are_not_kept_as_scores(rng, monkeypatch, scores):
     steps = tk.ops.dot_product_attention(x, x, x, is_causal=True).numpy()
     assert not scores
     monkeypatch.setattr(attention_gpu, "MOST_SCORES", 100)
+    monkeypatch.setattr(fused_attention, "MOST_SCORES", 100)
     assert is_served(x, x, x)
     found = tk.ops.dot_product_attention(x, x, x, is_causal=True)
     assert max(scores) <= 100

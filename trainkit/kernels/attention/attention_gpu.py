@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.kernels.attention.attention_reference import by_head, summed
+from trainkit.kernels.attention.attention_room import MOST_SCORES
 from trainkit.kernels.cuda.element_types import ready
 from trainkit.kernels.matmul.matmul_gpu import matmul
 from trainkit.kernels.softmax import softmax_cuda, softmax_gpu
 
 Array = Any
-
-MOST_SCORES = 1 << 25
-"""How many scores of a block there are, if those of a single target are no more."""
 
 
 class _Block:

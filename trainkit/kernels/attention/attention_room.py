@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from trainkit.kernels.jit.register_tiles import product_columns
 
+MOST_SCORES = 1 << 25
+"""How many scores a block of a GPU has, if those of a single target are no more."""
+
 
 def block_size() -> int:
     """How many queries a block has."""

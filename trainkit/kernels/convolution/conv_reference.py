@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.convolution import windows_cuda
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.matmul.matmul_gpu import matmul
+
+windows_cuda = DeferredModule("trainkit.kernels.convolution.windows_cuda")
 
 Array = Any
 

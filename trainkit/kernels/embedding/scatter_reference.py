@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.indexing import rows_gpu
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.threads import pools
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
 Array = Any
 

@@ -24,11 +24,13 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
-from trainkit.kernels.concat import concat_cuda
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
+
+concat_cuda = DeferredModule("trainkit.kernels.concat.concat_cuda")
 
 # ------------------------------------------------------------------ concatenate
 

@@ -23,13 +23,15 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.sorting import sort_gpu
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     ravel,
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
+
+sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 _INT32 = np.int32
 

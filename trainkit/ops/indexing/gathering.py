@@ -26,11 +26,13 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
 # ------------------------------------------------------------------ positions
 

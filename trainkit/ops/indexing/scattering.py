@@ -16,8 +16,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
 from trainkit.ops.core.vmap import as_stack, stacked
@@ -38,6 +38,8 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum_to_like
 from trainkit.ops.vmap_rules.gather_rules import numbered
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
 
 def _fits(found: Dims, wanted: Dims) -> bool:

@@ -19,9 +19,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.kernels.indexing import rows_gpu
-from trainkit.kernels.sorting import sort_gpu
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.vmap import (
@@ -47,6 +46,9 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.vmap_rules.gather_rules import check_now
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
+sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 
 def _rule(data: Spec, segment_ids: Spec, *, num_segments: int | None) -> Spec:

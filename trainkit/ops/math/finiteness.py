@@ -22,11 +22,13 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.reductions import finite_cuda
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.math.elementwise import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
+
+finite_cuda = DeferredModule("trainkit.kernels.reductions.finite_cuda")
 
 # ------------------------------------------------------------------ infinities
 

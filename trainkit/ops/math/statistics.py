@@ -24,8 +24,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.indexing import rows_gpu
-from trainkit.kernels.sorting import sort_gpu
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -47,6 +46,9 @@ from trainkit.ops.math.reductions import (
     mean,
 )
 from trainkit.ops.math.reductions import sum as total
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
+sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 # ------------------------------------------------------------------ quantiles
 

@@ -285,9 +285,11 @@ def _joint_on_arrays(
         return NotImplemented
     if activation == "relu":
         g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
+    # small ones are not even asked about
+    multiplied = product if g.size < product_tuned.FEWEST > x.size else tuned_product
     return (
-        tuned_product(g, kernel.T) if needed[0] else None,
-        tuned_product(x.T, g) if needed[1] else None,
+        multiplied(g, kernel.T) if needed[0] else None,
+        multiplied(x.T, g) if needed[1] else None,
         leading_sum(g, 1) if needed[2] else None,
     )
 

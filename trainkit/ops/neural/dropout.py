@@ -9,8 +9,11 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.kernels.random import random_gpu, random_tuned
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.random import random_tuned
 from trainkit.ops.core.vmap import in_front, stacked
+
+random_gpu = DeferredModule("trainkit.kernels.random.random_gpu")
 
 
 def _dropped_rule(x: Spec, kept: Spec, scale: float) -> Spec:

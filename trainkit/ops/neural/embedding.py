@@ -13,9 +13,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.kernels.indexing import rows_gpu
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import (
     ItemStack,
@@ -26,6 +26,8 @@ from trainkit.ops.core.vmap import (
 from trainkit.ops.indexing.gathering import take_on_gpu
 from trainkit.ops.vmap_rules.gather_rules import of_all_items
 from trainkit.ops.vmap_rules.shared_rules import blank
+
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
 
 def _lookup_rule(table: Spec, ids: Spec) -> Spec:

@@ -16,11 +16,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.attention import (
-    attention_gpu,
-    attention_reference,
-    attention_tuned,
-)
+from trainkit.kernels.attention import attention_reference, attention_tuned
+from trainkit.kernels.attention.attention_room import MOST_SCORES
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.cudnn.deferred import Deferred, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
@@ -40,6 +38,8 @@ from trainkit.ops.math.predicates import any
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.neural.softmax import powers_share as softmax
 from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
+
+attention_gpu = DeferredModule("trainkit.kernels.attention.attention_gpu")
 
 _CUDNN = Deferred("attention_cudnn", "attention")
 _CUDNN_GRADIENT = Deferred("attention_cudnn", "attention_gradient")
@@ -301,7 +301,7 @@ def attended_by_steps(
 def _has_many_scores(query: Any, key: Any) -> bool:
     """Whether the scores are surely more than a block of attention on a GPU has."""
     sizes = (*query.shape[:3], key.shape[1])
-    return None not in sizes and math.prod(sizes) > attention_gpu.MOST_SCORES
+    return None not in sizes and math.prod(sizes) > MOST_SCORES
 
 
 def is_served(query: Any, key: Any, value: Any) -> bool:

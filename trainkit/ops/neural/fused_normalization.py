@@ -17,11 +17,14 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.normalization import norm_gpu, norm_reference, norm_tuned
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, subtract
 from trainkit.ops.math.reductions import mean, var
+
+norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 
 Axes = tuple[int, ...]
 

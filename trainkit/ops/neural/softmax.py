@@ -14,8 +14,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.softmax import softmax_gpu, softmax_tuned
-from trainkit.kernels.sorting import sort_gpu
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (
     cast,
@@ -28,6 +28,9 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import sigmoid
+
+softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
+sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 
 def _check_axis(x: Any, axis: Any, op: str) -> None:

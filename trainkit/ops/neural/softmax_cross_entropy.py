@@ -29,7 +29,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.kernels.softmax import softmax_gpu, softmax_tuned
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
@@ -43,6 +44,8 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.neural.softmax import powers_share as softmax
+
+softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
 
 FEWEST_KEPT = 1 << 10
 """For fewer logits two short entries on the tape are faster than one with two results."""

@@ -15,10 +15,13 @@ from trainkit.core.dispatch.facets import AXIS, GRADIENT_STEP, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.normalization import norm_gpu, norm_reference
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.normalization import norm_reference
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, multiply, rsqrt, square, subtract
 from trainkit.ops.math.reductions import mean
+
+norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 
 Axes = tuple[int, ...]
 

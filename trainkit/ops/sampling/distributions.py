@@ -19,10 +19,12 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.cuda.constants import on_device
-from trainkit.kernels.sorting import sort_gpu
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import filled
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.philox import unit_floats, whole
+
+sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 _F64 = np.float64
 

@@ -23,8 +23,11 @@ from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.kernels.random import random_gpu, random_tuned
+from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.kernels.random import random_tuned
 from trainkit.ops.arrays.shaping import filled
+
+random_gpu = DeferredModule("trainkit.kernels.random.random_gpu")
 
 _LOW = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
@@ -177,6 +180,7 @@ def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Arra
 def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
     """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
     if xp is not np and part.size == part.total:
+        found: tuple[Array, Array] | None
         found = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
         if found is not None:
             return found
@@ -191,6 +195,7 @@ def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tupl
     """
     half = (part.total + 1) // 2
     if xp is not np and part.size == part.total:
+        drawn: tuple[Array, Array] | None
         drawn = random_gpu.normal(xp, state, part.size, np.dtype(dtype))
         if drawn is not None:
             return drawn
