@@ -17,6 +17,7 @@ from mpi4py import MPI
 
 from trainkit.collectives.agreement import Agreement
 from trainkit.collectives.endings import Endings
+from trainkit.collectives.nccl import NcclSums, why_not
 from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction
 from trainkit.core.errors import InvalidArgumentError
 
@@ -35,6 +36,12 @@ class MPIGroup(ProcessGroup):
         self._short_sums: dict[Any, Any] = {}
         self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
         self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
+        self._nccl: NcclSums | None = None
+        self.look_for_nccl()
+
+    def look_for_nccl(self) -> None:
+        """Let arrays stay on GPUs if all processes have NCCL."""
+        self.takes_device_arrays = not any(self._comm.allgather(why_not()))
 
     # ------------------------------------------------------------------ what a group does
 
@@ -43,6 +50,9 @@ class MPIGroup(ProcessGroup):
 
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
         check_reduction(reduction)
+        if type(array) is not np.ndarray:  # NCCL returns at once, and is in order in this stream
+            found = self.all_reduce(array, reduction, what)
+            return Work(lambda: found)
         future: Future[Any] = Future()
         self._pending = future
         if self._thread is None:
@@ -87,6 +97,10 @@ class MPIGroup(ProcessGroup):
 
     def _reduce(self, array: Any, reduction: str) -> Any:
         check_reduction(reduction)
+        if self.takes_device_arrays and type(array) is not np.ndarray:
+            if self._nccl is None:
+                self._nccl = NcclSums(self.rank, self.size, self._comm.allgather)
+            return self._nccl.all_reduce(array, reduction)
         _check_contiguous(array)
         is_short = array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
         if reduction == "SUM" and (self.communication.in_order or is_short):
@@ -173,7 +187,8 @@ def _nothing() -> None:
 
 def _size_of(array: Any, what: str) -> str:
     """`what` with the sizes in which ranks have to agree."""
-    return f"{what} of {array.size:,} {array.dtype}"
+    where = "" if type(array) is np.ndarray else " of a GPU"
+    return f"{what} of {array.size:,} {array.dtype}{where}"
 
 
 def _check_contiguous(array: Any) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.errors import DeviceError
+from trainkit.core.process.launcher import share_gpus
 
 Array = Any
 ArrayModule = Any
@@ -66,6 +67,7 @@ def _cupy() -> ModuleType | None:
     """
     if importlib.util.find_spec("cupy") is None:
         return None
+    share_gpus()
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
 

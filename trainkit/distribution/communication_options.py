@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.collectives.communication import BUCKET_BYTES, Communication
+from trainkit.collectives.nccl import why_not
 
 _DTYPES = ("float16", "bfloat16")
 
@@ -16,7 +17,8 @@ class CommunicationOptions:
         bytes_per_pack: about how large a message is; gradients travel in several, the first ones
             while the backward pass of a compiled step still runs. 0 leaves it to trainkit.
         timeout_seconds: only `None`: a process that ends is noticed as soon as it does.
-        implementation: only `"AUTO"`: MPI.
+        implementation: `"AUTO"`: NCCL for arrays of GPUs where all processes have it, and MPI;
+            `"NCCL"` is an error where they do not.
         gradient_dtype: `"float16"` or `"bfloat16"` halves what travels: gradients are rounded to
             it, added up in float32 and rounded once more. That takes the processor longer, so it
             pays where a network is slow, not within one machine. `None` sends them as they are.
@@ -48,10 +50,16 @@ class CommunicationOptions:
                 "CommunicationOptions: timeout_seconds must be None: a process that ends is "
                 f"noticed as soon as it does; got {timeout_seconds!r}"
             )
-        if str(getattr(implementation, "value", implementation)).upper() != "AUTO":
+        name = str(getattr(implementation, "value", implementation)).upper()
+        if name not in ("AUTO", "NCCL"):
             raise ValueError(
-                "CommunicationOptions: implementation must be 'AUTO', which is MPI, got "
-                f"{implementation!r}"
+                "CommunicationOptions: implementation must be 'AUTO' (NCCL between GPUs, else MPI) "
+                f"or 'NCCL', got {implementation!r}"
+            )
+        if name == "NCCL" and why_not():
+            raise ValueError(
+                f"CommunicationOptions: implementation='NCCL' adds up on GPUs, and {why_not()}; "
+                "take 'AUTO'"
             )
         if gradient_dtype not in (None, *_DTYPES):
             raise ValueError(
@@ -60,7 +68,7 @@ class CommunicationOptions:
             )
         self.bytes_per_pack = int(bytes_per_pack)
         self.timeout_seconds = timeout_seconds
-        self.implementation = "AUTO"
+        self.implementation = name
         self.gradient_dtype = gradient_dtype
 
     def __repr__(self) -> str:
