@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import pathlib
+import select
 import socket
 import subprocess
 import sys
@@ -45,9 +46,10 @@ class Endings:
         path = comm.allgather(path)[min(here)]
         self._marks = os.open(path, os.O_WRONLY)
         comm.Barrier()  # all have opened the file, which the observer removes
-        if self.rank == min(here):
+        if self.rank == min(here) and hasattr(select, "epoll"):
             _observe(path, self.size, here)
         comm.Barrier()
+        self._line = _line_to_observer(f"{path}.{self.rank}")
         self._hook, sys.excepthook = sys.excepthook, self._on_error
         atexit.register(self._at_exit)
 
@@ -89,6 +91,16 @@ class Endings:
             self.end_all()
         self._mark(ENDED)
         self._comm.Barrier()  # no rank is gone before all marks are set
+
+
+def _line_to_observer(path: str) -> int | None:
+    """The end of a pipe that tells the observer, when it closes, that this process is gone."""
+    try:
+        line = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        os.unlink(path)
+    except OSError:  # there is no observer
+        return None
+    return line
 
 
 def _observe(path: str, size: int, ranks: dict[int, int]) -> None:

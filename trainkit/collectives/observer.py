@@ -6,6 +6,10 @@ as a program of its own, which needs nothing of the package:
 
     python observer.py FILE SIZE RANK:PROCESS RANK:PROCESS ...
 
+It makes a pipe FILE.RANK for each of these ranks, which the rank holds open as long as it lives. A
+pipe is closed before the launcher sees that its process is gone, so the first one that closes is
+that of the rank that died first; the others are ended by the launcher right after.
+
 FILE has a byte for each rank of the job: `FAILED` once the rank has said why it ends, `ENDED` once
 it has come to its end with all others.
 """
@@ -34,24 +38,27 @@ def main(path: str, size: int, ranks: dict[int, int]) -> None:
     marks = os.open(path, os.O_RDONLY)
     queue, watched = select.epoll(), {}  # gives events in the order in which they came
     for rank, process in ranks.items():
-        try:
-            handle = os.pidfd_open(process)
-        except (OSError, AttributeError):  # gone already, or not Linux
-            continue
-        watched[handle] = rank
+        line = f"{path}.{rank}"
+        os.mkfifo(line, 0o600)
+        watched[os.open(line, os.O_RDONLY | os.O_NONBLOCK)] = rank
+        with contextlib.suppress(OSError, AttributeError):  # gone already, or not Linux
+            watched[os.pidfd_open(process)] = rank
+    for handle in watched:
         queue.register(handle, select.EPOLLIN)
     with contextlib.suppress(OSError):
         os.unlink(path)
-    while watched:
+    left = set(ranks)
+    while left:
         for handle, _ in queue.poll():
             queue.unregister(handle)
-            rank = watched.pop(handle)
+            rank = watched[handle]
             mark = os.pread(marks, 1, rank)
-            if mark == ENDED:
+            if rank not in left or mark == ENDED:
+                left.discard(rank)
                 continue
             if mark != FAILED:
                 say(rank, ranks[rank], size, len(ranks))
-            end(list(watched))
+            end([other for number, other in ranks.items() if number != rank])
             return
 
 
@@ -83,20 +90,24 @@ def how(process: int) -> str:
     )
 
 
-def end(handles: list[int]) -> None:
+def end(processes: list[int]) -> None:
     """End the other ranks, if the launcher does not."""
     until = time.monotonic() + GRACE_SECONDS
-    poll = select.poll()
-    left = set(handles)
-    for handle in left:
-        poll.register(handle, select.POLLIN)
-    while left and time.monotonic() < until:
-        for handle, _ in poll.poll(100):
-            poll.unregister(handle)
-            left.discard(handle)
-    for handle in left:
+    while processes and time.monotonic() < until:
+        time.sleep(0.05)
+        processes = [process for process in processes if is_there(process)]
+    for process in processes:
         with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
+
+
+def is_there(process: int) -> bool:
+    """Whether a process still runs."""
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
