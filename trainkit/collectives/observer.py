@@ -36,13 +36,15 @@ def main(path: str, size: int, ranks: dict[int, int]) -> None:
         ranks: process numbers of those of this machine.
     """
     marks = os.open(path, os.O_RDONLY)
+    ends: dict[int, int] = {}
     queue, watched = select.epoll(), {}  # gives events in the order in which they came
     for rank, process in ranks.items():
         line = f"{path}.{rank}"
         os.mkfifo(line, 0o600)
         watched[os.open(line, os.O_RDONLY | os.O_NONBLOCK)] = rank
-        with contextlib.suppress(OSError, AttributeError):  # gone already, or not Linux
-            watched[os.pidfd_open(process)] = rank
+        with contextlib.suppress(OSError, AttributeError):  # gone already, or an old system
+            ends[rank] = os.pidfd_open(process)
+            watched[ends[rank]] = rank
     for handle in watched:
         queue.register(handle, select.EPOLLIN)
     with contextlib.suppress(OSError):
@@ -58,7 +60,7 @@ def main(path: str, size: int, ranks: dict[int, int]) -> None:
                 continue
             if mark != FAILED:
                 say(rank, ranks[rank], size, len(ranks))
-            end([other for number, other in ranks.items() if number != rank])
+            end([other for number, other in ends.items() if number != rank])
             return
 
 
@@ -90,24 +92,19 @@ def how(process: int) -> str:
     )
 
 
-def end(processes: list[int]) -> None:
+def end(handles: list[int]) -> None:
     """End the other ranks, if the launcher does not."""
     until = time.monotonic() + GRACE_SECONDS
-    while processes and time.monotonic() < until:
-        time.sleep(0.05)
-        processes = [process for process in processes if is_there(process)]
-    for process in processes:
+    queue, left = select.poll(), set(handles)
+    for handle in left:
+        queue.register(handle, select.POLLIN)
+    while left and time.monotonic() < until:
+        for handle, _ in queue.poll(100):
+            queue.unregister(handle)
+            left.discard(handle)
+    for handle in left:
         with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-
-
-def is_there(process: int) -> bool:
-    """Whether a process still runs."""
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
 
 
 if __name__ == "__main__":
