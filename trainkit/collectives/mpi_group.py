@@ -18,7 +18,7 @@ from mpi4py import MPI
 from trainkit.collectives.agreement import Agreement
 from trainkit.collectives.endings import Endings
 from trainkit.collectives.nccl import NcclSums, why_not
-from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction
+from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction, sized
 from trainkit.core.errors import InvalidArgumentError
 
 _REDUCTIONS = {"SUM": MPI.SUM, "MAX": MPI.MAX, "MIN": MPI.MIN}
@@ -33,7 +33,7 @@ class MPIGroup(ProcessGroup):
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pending: Future[Any] | None = None
-        self._short_sums: dict[Any, Any] = {}
+        self._short_extremes: dict[Any, Any] = {}
         self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
         self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
         self._nccl: NcclSums | None = None
@@ -46,7 +46,7 @@ class MPIGroup(ProcessGroup):
     # ------------------------------------------------------------------ what a group does
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
-        return self._now(_size_of(array, what or "all_reduce"), self._reduce, array, reduction)
+        return self._now(sized(array, what or "all_reduce"), self._reduce, array, reduction)
 
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
         check_reduction(reduction)
@@ -58,12 +58,12 @@ class MPIGroup(ProcessGroup):
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
             self._thread.start()
-        what = _size_of(array, what or "all_reduce")
+        what = sized(array, what or "all_reduce")
         self._waiting.put((future, what, self._reduce, (array, reduction)))
         return Work(future.result)
 
     def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
-        return self._now(_size_of(array, what or "broadcast"), self._broadcast, array, root)
+        return self._now(sized(array, what or "broadcast"), self._broadcast, array, root)
 
     def all_gather(self, array: Any, what: str = "") -> list[Any]:
         return list(self._now(what or "all_gather", self._gather, np.ascontiguousarray(array)))
@@ -105,7 +105,7 @@ class MPIGroup(ProcessGroup):
         is_short = array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
         if reduction == "SUM" and (self.communication.in_order or is_short):
             return self._sum_in_order(array, is_short)
-        if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
+        if is_short:
             self._comm.Allreduce(
                 MPI.IN_PLACE, array.view(np.uint16), self._short(array.dtype, reduction)
             )
@@ -135,16 +135,16 @@ class MPIGroup(ProcessGroup):
         return array
 
     def _short(self, dtype: Any, reduction: str) -> Any:
-        """The operation on float16 or bfloat16, which MPI does not know, for their bits."""
-        found = self._short_sums.get((dtype, reduction))
+        """The maximum or minimum of float16 or bfloat16, which MPI does not know, by their bits."""
+        found = self._short_extremes.get((dtype, reduction))
         if found is None:
-            combine = {"SUM": np.add, "MAX": np.maximum, "MIN": np.minimum}[reduction]
+            combine = {"MAX": np.maximum, "MIN": np.minimum}[reduction]
 
             def of_bits(mine: Any, theirs: Any, _: Any) -> None:
                 into = np.frombuffer(theirs, np.uint16).view(dtype)
                 combine(np.frombuffer(mine, np.uint16).view(dtype), into, out=into)
 
-            found = self._short_sums[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
+            found = self._short_extremes[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
         return found
 
     def _broadcast(self, array: Any, root: int) -> Any:
@@ -183,12 +183,6 @@ def _sum_by_tree(parts: Any) -> Any:
 
 def _nothing() -> None:
     """A barrier is passed once all ranks have agreed on it."""
-
-
-def _size_of(array: Any, what: str) -> str:
-    """`what` with the sizes in which ranks have to agree."""
-    where = "" if type(array) is np.ndarray else " of a GPU"
-    return f"{what} of {array.size:,} {array.dtype}{where}"
 
 
 def _check_contiguous(array: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from trainkit.collectives.communication import Communication
 
 REDUCTIONS = ("SUM", "MAX", "MIN")
@@ -126,3 +128,9 @@ def check_reduction(reduction: str) -> None:
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"the reduction must be one of {REDUCTIONS}, got {reduction!r}")
+
+
+def sized(array: Any, what: str) -> str:
+    """`what` with the sizes in which ranks have to agree."""
+    where = "" if type(array) is np.ndarray else " of a GPU"
+    return f"{what} of {array.size:,} {array.dtype}{where}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.collectives.agreement import RanksDifferError
-from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction
+from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction, sized
 from trainkit.core import devices
 from trainkit.core.errors import AbortedError
 
@@ -65,8 +65,7 @@ class ThreadGroup(ProcessGroup):
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         check_reduction(reduction)
-        words = f"{what or 'all_reduce'} of {array.size:,} {array.dtype}"
-        arrays = self._meeting.exchange(self.rank, array, words)
+        arrays = self._meeting.exchange(self.rank, array, sized(array, what or "all_reduce"))
         here = devices.device_of(array)
         combine = getattr(devices.XP_OF[type(array)], _COMBINE[reduction].__name__)
         # in the order of the ranks in each thread, so that all come to the same bits
