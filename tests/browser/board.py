@@ -86,7 +86,10 @@ class Look:
     """
 
     def __init__(self, address, page):
+        from playwright.sync_api import TimeoutError
+
         self.address, self.page, self.errors, self.asked = address, page, [], []
+        self._too_late = TimeoutError
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -121,3 +124,24 @@ class Look:
         for name in names:
             label = self.page.locator("text.nodelabel", has_text=name)
             label.first.wait_for(state="attached")
+
+    def opens(self, name, child):
+        """Double-click a node of the graph until it shows the node `child` that it holds.
+
+        A click while the graph is still laid out or moves into place meets nothing.
+        """
+        node = self.page.locator("text.nodelabel", has_text=name).first
+        within = self.page.locator("text.nodelabel", has_text=child).first
+        for _ in range(3):
+            self._stands_still(node)
+            node.dblclick(force=True)
+            with contextlib.suppress(self._too_late):
+                within.wait_for(state="attached", timeout=10_000)
+                return
+        raise AssertionError(f"{name} does not open: {child} never came")
+
+    def _stands_still(self, element):
+        before = None
+        while (now := element.bounding_box()) != before:
+            before = now
+            self.page.wait_for_timeout(300)

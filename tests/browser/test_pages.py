@@ -45,9 +45,8 @@ def test_the_graph_of_operations_has_its_nodes(look):
 def test_the_conceptual_graph_has_the_layers(look):
     page = look.graph("fast/train", "keras")
     page.get_by_text("Conceptual graph").first.click()
-    look.nodes("digits")
-    page.locator("text.nodelabel", has_text="digits").first.dblclick(force=True)
-    look.nodes("edges", "flat", "hidden", "scores")
+    look.opens("digits", "edges")
+    look.nodes("flat", "hidden", "scores")
 
 
 def test_the_graph_of_a_function_is_under_its_trace(look):

@@ -33,7 +33,7 @@ class MPIGroup(ProcessGroup):
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pending: Future[Any] | None = None
-        self._short_extremes: dict[Any, Any] = {}
+        self._short_operations: dict[Any, Any] = {}
         self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
         self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
         self._nccl: NcclSums | None = None
@@ -136,7 +136,7 @@ class MPIGroup(ProcessGroup):
 
     def _short(self, dtype: Any, reduction: str) -> Any:
         """The maximum or minimum of float16 or bfloat16, which MPI does not know, by their bits."""
-        found = self._short_extremes.get((dtype, reduction))
+        found = self._short_operations.get((dtype, reduction))
         if found is None:
             combine = {"MAX": np.maximum, "MIN": np.minimum}[reduction]
 
@@ -144,7 +144,7 @@ class MPIGroup(ProcessGroup):
                 into = np.frombuffer(theirs, np.uint16).view(dtype)
                 combine(np.frombuffer(mine, np.uint16).view(dtype), into, out=into)
 
-            found = self._short_extremes[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
+            found = self._short_operations[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
         return found
 
     def _broadcast(self, array: Any, root: int) -> Any:
