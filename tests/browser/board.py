@@ -69,7 +69,7 @@ def browser_page():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=options)
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         try:
             yield page
         finally:
@@ -136,7 +136,7 @@ class Look:
             self._stands_still(node)
             node.dblclick(force=True)
             with contextlib.suppress(self._too_late):
-                within.wait_for(state="attached", timeout=10_000)
+                within.wait_for(state="attached", timeout=15_000)
                 return
         raise AssertionError(f"{name} does not open: {child} never came")
 
