@@ -125,6 +125,15 @@ def test_only_options_are_options():
         tk.distribute.MultiWorkerMirroredStrategy(communication_options={})
 
 
+def test_each_strategy_has_settings_of_its_own():
+    options = tk.distribute.CommunicationOptions(bytes_per_pack=4000, gradient_dtype="float16")
+    make = tk.distribute.MultiWorkerMirroredStrategy
+    first = make(communication_options=options, deterministic=True)
+    second = make()
+    assert tuple(first.group.communication) == (4000, "float16", True)
+    assert tuple(second.group.communication) == (8 << 20, None, False)
+
+
 REDUCED = """
 import json, pathlib
 import ml_dtypes
@@ -132,11 +141,15 @@ options = tk.distribute.CommunicationOptions(bytes_per_pack=5000)
 strategy = tk.distribute.MultiWorkerMirroredStrategy(
     communication_options=options, deterministic=sys.argv[1] == "in order"
 )
+other = tk.distribute.MultiWorkerMirroredStrategy()  # leaves the settings of the first alone
+assert strategy.group.communication.bucket_bytes == 5000 != other.group.communication.bucket_bytes
+assert strategy.group.communication.in_order == (sys.argv[1] == "in order")
 found = []
 for dtype in ("float32", "float64", "float16", ml_dtypes.bfloat16, "int32"):
     for count in (0, 1, 2, 7, 20001):
         array = (np.random.default_rng(rank).normal(size=count) * 9).astype(dtype)
         work = strategy._group.start_all_reduce(array.copy(), "SUM", "one")
+        assert other.group.exchange(rank, "between") == list(range(size))
         twice = strategy._group.all_reduce(array.copy(), "SUM", "two")
         assert np.array_equal(work.wait(), twice)
         found.append(twice.astype("float64").tolist())

@@ -24,19 +24,26 @@ from trainkit.core.errors import InvalidArgumentError
 _REDUCTIONS = {"SUM": MPI.SUM, "MAX": MPI.MAX, "MIN": MPI.MIN}
 
 
+class _Order:
+    """What is under way in this process, in the order in which it was started."""
+
+    def __init__(self) -> None:
+        self.waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.thread: threading.Thread | None = None
+        self.pending: Future[Any] | None = None
+        self.nccl: NcclSums | None = None
+
+
 class MPIGroup(ProcessGroup):
     """All processes of MPI's world."""
 
     def __init__(self) -> None:
         self._comm = MPI.COMM_WORLD.Dup()
         self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
-        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._pending: Future[Any] | None = None
+        self._order = _Order()  # one for all views of these processes
         self._short_operations: dict[Any, Any] = {}
         self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
         self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
-        self._nccl: NcclSums | None = None
         self.look_for_nccl()
 
     def look_for_nccl(self) -> None:
@@ -54,12 +61,15 @@ class MPIGroup(ProcessGroup):
             found = self.all_reduce(array, reduction, what)
             return Work(lambda: found)
         future: Future[Any] = Future()
-        self._pending = future
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
-            self._thread.start()
+        order = self._order
+        order.pending = future
+        if order.thread is None:
+            order.thread = threading.Thread(
+                target=self._serve, args=(order.waiting,), name="collectives", daemon=True
+            )
+            order.thread.start()
         what = sized(array, what or "all_reduce")
-        self._waiting.put((future, what, self._reduce, (array, reduction)))
+        order.waiting.put((future, what, self._reduce, (array, reduction)))
         return Work(future.result)
 
     def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
@@ -78,15 +88,15 @@ class MPIGroup(ProcessGroup):
 
     def _now(self, what: str, action: Callable[..., Any], *args: Any) -> Any:
         """Do `what`, by an action, after all that was started, in this thread."""
-        pending, self._pending = self._pending, None
+        pending, self._order.pending = self._order.pending, None
         if pending is not None:
             pending.exception()  # its own waiter hears of it
         self._agreement.check(what)
         return action(*args)
 
-    def _serve(self) -> None:
+    def _serve(self, waiting: queue.SimpleQueue[Any]) -> None:
         while True:
-            future, what, action, args = self._waiting.get()
+            future, what, action, args = waiting.get()
             try:
                 self._agreement.check(what)
                 future.set_result(action(*args))
@@ -98,9 +108,9 @@ class MPIGroup(ProcessGroup):
     def _reduce(self, array: Any, reduction: str) -> Any:
         check_reduction(reduction)
         if self.takes_device_arrays and type(array) is not np.ndarray:
-            if self._nccl is None:
-                self._nccl = NcclSums(self.rank, self.size, self._comm.allgather)
-            return self._nccl.all_reduce(array, reduction)
+            if self._order.nccl is None:
+                self._order.nccl = NcclSums(self.rank, self.size, self._comm.allgather)
+            return self._order.nccl.all_reduce(array, reduction)
         _check_contiguous(array)
         is_short = array.dtype.itemsize == 2 and array.dtype.kind not in "iu"
         if reduction == "SUM" and (self.communication.in_order or is_short):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class ProcessGroup:
     Attributes:
         rank: number of this process, from 0.
         size: how many processes there are.
-        communication: how gradients travel, as the strategy that was made last says.
+        communication: how gradients travel.
         takes_device_arrays: whether arrays may lie on a GPU; elsewhere they are copied to the host.
     """
 
@@ -52,6 +53,16 @@ class ProcessGroup:
     size = 1
     communication = Communication()
     takes_device_arrays = False
+
+    def with_communication(self, settings: Communication) -> Self:
+        """A view of the same processes with settings of its own, such as those of a strategy.
+
+        Args:
+            settings: count for what is joined by way of the view alone.
+        """
+        view = copy.copy(self)
+        view.communication = settings
+        return view
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         """Combine an array of all processes, element by element, in place.

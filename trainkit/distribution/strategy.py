@@ -221,7 +221,7 @@ class MultiWorkerMirroredStrategy(Strategy):
     Args:
         cluster_resolver: only `None`: the launcher says which processes there are.
         communication_options: a `CommunicationOptions`: sizes of messages, and a dtype in which
-            gradients travel. It counts for all that is joined from here on.
+            gradients travel. It counts for what this strategy joins.
         deterministic: add up in an order that follows from the number of processes alone, so that
             a run with as many processes gives the same bits again, with any MPI. Another number of
             processes gives other last digits.
@@ -252,8 +252,8 @@ class MultiWorkerMirroredStrategy(Strategy):
                 "srun) says which processes there are"
             )
         settings = communication_of(communication_options)
-        super().__init__(world(), shard_optimizer_state)
-        self._group.communication = settings._replace(in_order=bool(deterministic))
+        settings = settings._replace(in_order=bool(deterministic))
+        super().__init__(world().with_communication(settings), shard_optimizer_state)
         _share_seed(self._group)
 
 
