@@ -76,6 +76,60 @@ def sums_as_losses():
     return model.fit(X, Y, 18, 2, 0).history, weights(model)
 
 
+def of_unequal_weights(eagerly):
+    """Ranks whose weights and masks have other sums, and some that have none in some batches."""
+    layers, losses = keras.layers, keras.losses
+    steps = np.random.default_rng(2).normal(size=(52, 5, 3)).astype("float32")
+    for row in range(52):  # sequences of 5, 4, ... steps, and some of none at all
+        steps[row, 5 - row % 6 :] = 0.0
+    steps[9:18] = 0.0  # the second of two ranks
+    steps[12:15, 0] = 1.0
+    counted = np.where(np.arange(52) % 18 < 9, 10.0, 0.1).astype("float32")
+    counted[24:36] = 0.0  # two of three ranks
+    found = []
+    for reduction in ("sum_over_batch_size", "mean_with_sample_weight"):
+        tk.random.set_seed(3)
+        with STRATEGY.scope():
+            inputs = keras.Input((5, 3))
+            hidden = layers.LSTM(4, return_sequences=True)(layers.Masking()(inputs))
+            each = layers.Dense(1, name="each")(hidden)
+            one = layers.Dense(1, "sigmoid", name="one")(layers.LSTM(3)(hidden))
+            model = keras.Model(inputs, {"each": each, "one": one})
+            model.compile(
+                keras.optimizers.SGD(0.1),
+                {
+                    "each": losses.MeanSquaredError(reduction=reduction),
+                    "one": losses.BinaryCrossentropy(reduction=reduction),
+                },
+                {"each": 0.7, "one": 1.3},
+                metrics={"one": ["accuracy"]},
+                weighted_metrics={"each": ["mae"], "one": ["mse"]},
+                run_eagerly=eagerly,
+            )
+        targets = {"each": steps[:, :, :1] + 1.0, "one": Y[:52]}
+        data = (steps, targets, {"each": counted, "one": counted[::-1].copy()})
+        history = model.fit(*data[:2], 18, 2, 0, shuffle=False, sample_weight=data[2],
+                            validation_data=data)  # fmt: skip
+        found += [history.history, model.evaluate(steps, targets, 18, 0), weights(model)]
+        with STRATEGY.scope():
+            plain = keras.Sequential([keras.Input((6,)), layers.Dense(1, "sigmoid")])
+            loss = losses.BinaryCrossentropy(reduction=reduction)
+            plain.compile("sgd", loss, run_eagerly=eagerly)
+        found.append(plain.fit(X, Y, 18, 2, 0, class_weight={0: 0.01, 1: 20.0}).history)
+        found.append(weights(plain))
+    return found
+
+
+@case
+def weights_of_unequal_sums():
+    return of_unequal_weights(False)
+
+
+@case
+def weights_of_unequal_sums_eagerly():
+    return of_unequal_weights(True)
+
+
 class Own(keras.Model):
     """A step of the user's own, with a metric of its own and a plain number in its logs."""
 

@@ -12,7 +12,13 @@ from tests.distribution.processes import needs_mpi, run_program
 pytestmark = needs_mpi
 
 PROGRAM = pathlib.Path(fit_cases.__file__)
-SOME = ["arrays", "convolutions", "recurrent_layers"]
+SOME = [
+    "arrays",
+    "convolutions",
+    "recurrent_layers",
+    "weights_of_unequal_sums",
+    "weights_of_unequal_sums_eagerly",
+]
 CASES = {2: list(fit_cases.CASES), 3: SOME, 4: list(fit_cases.CASES)}
 
 

@@ -8,12 +8,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from trainkit import ops
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.masks import HELD, mask_of
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import same_rank, weights_like
+from trainkit.ops.collective.denominators import of_all_replicas
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -208,7 +210,7 @@ def reduced(values: Tensor, reduction: str | None, weights: Tensor | None) -> Te
     if reduction == "sum":
         return ops.sum(values)
     if reduction == "mean_with_sample_weight" and weights is not None:
-        return ops.divide_no_nan(ops.sum(values), ops.sum(weights))
+        return ops.divide_no_nan(ops.sum(values), _total(weights))
     return ops.mean(values)
 
 
@@ -223,7 +225,7 @@ def reduce_weighted(
     if mask is not None:
         counts = ops.cast(mask, values.dtype)
         if reduction in ("mean", "sum_over_batch_size"):
-            share = ops.divide_no_nan(ops.sum(ops.ones_like(counts)), ops.sum(counts))
+            share = ops.divide_no_nan(ops.sum(ops.ones_like(counts)), _total(counts))
             counts = counts * share
         if weights is None:
             weights = counts
@@ -234,6 +236,12 @@ def reduce_weighted(
         return reduced(values, reduction, None)
     values, weights = weights_like(name, values, weights)
     return reduced(values * weights, reduction, weights)
+
+
+def _total(weights: Tensor) -> Tensor:
+    """The sum of weights, by which a mean over all rows of all replicas is divided."""
+    total = ops.sum(weights)
+    return of_all_replicas(total) if REPLICAS else total
 
 
 _OF_CLASS_NUMBERS: list[Callable[..., Any]] = []

@@ -1,0 +1,29 @@
+"""Denominators of means whose parts differ among replicas, such as sums of masks and of weights."""
+
+from __future__ import annotations
+
+from trainkit.collectives import replica as replicas
+from trainkit.core.tensor import Tensor
+from trainkit.ops.collective.all_reduce import all_reduce
+
+
+def of_all_replicas(denominator: Tensor) -> Tensor:
+    """What a replica divides its sum by, so that the mean over replicas is that of all values.
+
+    Where replicas average by their rows, replica r counts `c_r` of 1. With its sum `s_r` and its
+    denominator `d_r` it gives `s_r / (c_r * sum(d))`; the mean, `sum(c_r * given_r)`, is then
+    `sum(s) / sum(d)`, and gradients are those of that.
+
+    Args:
+        denominator: `d_r` of this replica; all have to ask for theirs.
+
+    Returns:
+        `c_r * sum(d)`; `d_r` itself elsewhere.
+    """
+    replica = replicas.among_others()
+    if replica is None or not replica.averages:
+        return denominator
+    own = replica.weight
+    # a replica without rows computes on rows of others, which count there
+    (total,) = all_reduce([denominator], weight=1.0 if own else 0.0, replica=replica)
+    return total * own if own else total
