@@ -148,3 +148,87 @@ def test_many_sizes(eager, rng):
         height, width, blocks = product_tuned._blocks(rows, depth, columns, second != "columns")
         assert blocks <= 2 * product_tuned._MOST_BLOCKS
         assert not blocks or -(-rows // height) * -(-columns // width) == blocks
+
+
+STACKS = [
+    ((6, 96, 40), (6, 40, 64)),
+    ((3, 4, 70, 33), (3, 4, 33, 90)),
+    ((3, 1, 70, 33), (1, 4, 33, 90)),
+    ((70, 330), (4, 330, 90)),
+    ((2, 2, 2, 64, 64), (2, 2, 2, 64, 64)),
+    ((2, 300, 600), (2, 600, 300)),
+    ((64, 24, 30), (64, 30, 24)),
+]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("first", "second"), STACKS, ids=str)
+def test_stacks_of_products(eager, rng, first, second, turned):
+    x = rng.normal(size=first).astype("float32")
+    w = rng.normal(size=second).astype("float32")
+    if turned:
+        w = np.ascontiguousarray(w.swapaxes(-1, -2)).swapaxes(-1, -2)
+    found = product_tuned.product_of(x, w)
+    assert found.flags.c_contiguous
+    exact = np.matmul(x.astype("float64"), w.astype("float64"))
+    bound = np.matmul(np.abs(x).astype("float64"), np.abs(w).astype("float64"))
+    assert (found.dtype, found.shape) == (np.float32, exact.shape)
+    assert (np.abs(found - exact) <= bound * x.shape[-1] * 2.0**-24).all()
+    np.testing.assert_array_equal(tk.matmul(x, w), found)
+
+
+def test_a_product_of_a_stack_has_the_bits_of_one_alone(eager, rng):
+    x = rng.normal(size=(5, 200, 130)).astype("float32")
+    w = rng.normal(size=(5, 130, 96)).astype("float32")
+    found = product_tuned.stacked_product(x, w)
+    for i in range(5):
+        np.testing.assert_array_equal(found[i], product_tuned.product(x[i], w[i]))
+
+
+def test_heads_that_lie_side_by_side_are_multiplied_where_they_lie(eager, rng):
+    q, k = (rng.normal(size=(4, 64, 3, 32)).astype("float32") for _ in range(2))
+    one, two = q.swapaxes(1, 2), k.transpose(0, 2, 3, 1)
+    found = product_tuned.product_of(one, two)
+    np.testing.assert_allclose(found, one.astype("float64") @ two, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [
+        ((500, 16, 16), (500, 16, 16)),  # small ones
+        ((40, 200, 64), (40, 64, 7)),
+        ((2, 200, 100), (3, 100, 100)),
+        ((2, 200, 100), (2, 101, 100)),
+        ((0, 200, 100), (0, 100, 100)),
+        ((2, 1, 200, 100), (1 << 16,)),
+    ],
+)
+def test_stacks_that_are_left_to_numpy(eager, x, w):
+    assert product_tuned.product_of(np.ones(x, "float32"), np.ones(w, "float32")) is None
+
+
+def test_stacks_of_other_dtypes_are_left_to_numpy(eager):
+    x = np.ones((4, 100, 100), "float64")
+    assert product_tuned.product_of(x, x) is None
+
+
+def test_gradients_of_stacks(kernels, rng):
+    x = rng.normal(size=(4, 2, 96, 40)).astype("float32")
+    w = rng.normal(size=(2, 40, 64)).astype("float32")
+
+    weights = tk.Variable(w)
+
+    def both():
+        given = tk.constant(x)
+        with tk.GradientTape() as tape:
+            tape.watch(given)
+            y = tk.matmul(given, weights)
+            loss = tk.reduce_sum(y * y)
+        return [y, *tape.gradient(loss, [given, weights])]
+
+    kernels("off")
+    plain = both()
+    kernels("eager")
+    for found, expected in zip([*both(), *tk.function(both)()], plain * 2, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    assert product_tuned.STACK._ready

@@ -134,3 +134,29 @@ def test_functions_give_the_bits_of_eager_calls(eager, rng, kind):
 
     for a, b in zip(step(), tk.function(step)(), strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_products_of_all_steps_are_made_on_the_pool(eager, rng, monkeypatch):
+    """Threads of BLAS wait for each other, which beside busy processes took most of a step."""
+    sizes, found = [], recurrent_tuned.pooled_product
+    monkeypatch.setattr(
+        recurrent_tuned,
+        "pooled_product",
+        lambda x, w: (sizes.append((*x.shape, w.shape[1])), found(x, w))[1],
+    )
+    batch, steps, units = 17, 5, 33
+    states = (batch, units)
+    inputs = floats(rng, (batch, steps, 4 * units), states, states, (units, 4 * units))
+    kept = recurrent_tuned.lstm(*inputs)
+    (by_hidden,) = floats(rng, (batch, steps, units))
+    assert recurrent_tuned.lstm_gradient(by_hidden, None, *inputs[1:], *kept) is not None
+    assert sizes == [(units, batch * steps, 4 * units)]
+    for reset_after in (True, False):
+        sizes.clear()
+        projected, kernel = floats(rng, (batch, steps, 3 * units), (units, 3 * units))
+        kept = recurrent_tuned.gru(projected, inputs[1], kernel, None, reset_after)
+        recurrent_tuned.gru_gradient(by_hidden, inputs[1], kernel, *kept, reset_after)
+        assert sorted(sizes) == [
+            (units, batch * steps, units),
+            (units, batch * steps, 2 * units),
+        ]

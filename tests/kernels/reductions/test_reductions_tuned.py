@@ -96,6 +96,29 @@ def test_sums_of_columns_of_large_arrays_are_those_of_small_ones(rng, dtype):
     assert tk.reduce_sum(tk.constant(x), 0, keepdims=True).shape == (1, *x.shape[1:])
 
 
+@pytest.mark.parametrize(
+    "shape", [(1000, 40), (16384, 1), (4096, 10), (5001, 17), (3001, 5), (64, 2000), (40000, 12)]
+)
+def test_sums_of_columns_are_made_on_the_pool(eager, rng, monkeypatch, shape):
+    x = rng.uniform(size=shape).astype("float32")
+    found = reductions_tuned.leading_sum(x, 1)
+    exact = x.astype("float64").sum(0)
+    assert (np.abs(found - exact) <= 64 * np.finfo("float32").eps * exact).all()
+    monkeypatch.setattr(reductions_tuned, "shared", lambda _: (0, 5))
+    np.testing.assert_allclose(reductions_tuned.leading_sum(x, 1), exact, rtol=2e-5)
+    assert bool(reductions_tuned._folds(*shape)) == (shape != (3001, 5))
+    assert shape == (3001, 5) or reductions_tuned.COLUMN_SUMS._ready
+
+
+@pytest.mark.parametrize("shape", [(32, 64, 512), (3, 700, 16), (130, 6, 100)])
+def test_sums_of_the_middle_axis_are_made_on_the_pool(eager, rng, shape):
+    x = rng.uniform(size=shape).astype("float32")
+    found = reductions_tuned.axis_sum(x, 1, False)
+    exact = x.astype("float64").sum(1)
+    assert (np.abs(found - exact) <= 64 * np.finfo("float32").eps * exact).all()
+    assert reductions_tuned.MIDDLE_SUMS._ready
+
+
 def test_operations_on_large_arrays_use_the_kernels(rng):
     before = kernel_family.mode()
     kernel_family.set_mode("eager")

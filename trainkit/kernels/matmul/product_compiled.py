@@ -10,8 +10,10 @@ from trainkit.kernels.jit.builders import MATRIX, by_parts
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.matmul_compiled import product_tile, whole_product_tile
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _GIVEN = types.Array(types.float32, 2, "A", readonly=True)
+_STACK = types.Array(types.float32, 4, "A", readonly=True)
 _ROWS, _VECTORS, _LANES = tiling(4)
 _WIDTH = _VECTORS * _LANES
 """Columns of a tile."""
@@ -56,47 +58,41 @@ def _gather(x, x_next, depth, rows, packed):
             copy_floats(to, at, _ROWS if rows - q >= _ROWS else rows - q)
 
 
-@by_parts(_GIVEN, _GIVEN, MATRIX, types.intp, types.intp)
-def product(part, parts, x, w, y, height, width):
-    """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
+@compiled(parallel=False)
+def _block(x, x_step, x_next, w, w_step, w_next, y, y_step, depth, rows, columns):
+    """A block of a product, all given by addresses and the bytes from row to row.
 
-    Numbers of w lie side by side in its rows or in its columns. Each sum is added up in order, so
-    how blocks are cut changes no bits.
+    `x_next` and `w_next` are the bytes from one number of a row to the next; of w, one of the two
+    is that of neighbours.
     """
-    rows, columns, depth = y.shape[0], y.shape[1], x.shape[1]
-    across = (columns + width - 1) // width
-    top, left = part // across * height, part % across * width
-    bottom, right = min(top + height, rows), min(left + width, columns)
-    by_columns = w.strides[1] != 4
-    packs = by_columns or (bottom - top >= _COPIED_ROWS and w.strides[0] >= _FAR)
-    gathers = x.strides[0] == 4 and x.strides[1] >= _FAR and right - left > 2 * _WIDTH
-    tall = (bottom - top + _ROWS - 1) // _ROWS * _ROWS
+    by_columns = w_next != 4
+    packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
+    gathers = x_step == 4 and x_next >= _FAR and columns > 2 * _WIDTH
+    tall = (rows + _ROWS - 1) // _ROWS * _ROWS
     gathered = np.empty(tall * min(depth, _DEPTH) if gathers else 1, np.float32)
     packed = np.empty(_WIDTH * min(depth, _DEPTH) if packs else 1, np.float32)
     zeros = np.zeros(_WIDTH, np.float32)
-    x_step, x_next, y_step = x.strides[0], x.strides[1], y.strides[0]
     for k in range(0, depth, _DEPTH):
         deep = min(_DEPTH, depth - k)
-        first, row_step, next_step = x.ctypes.data + top * x_step + k * x_next, x_step, x_next
+        first, row_step, next_step = x + k * x_next, x_step, x_next
         if gathers:
-            _gather(first, x_next, deep, bottom - top, gathered.ctypes.data)
+            _gather(first, x_next, deep, rows, gathered.ctypes.data)
             first, row_step, next_step = gathered.ctypes.data, 4 * deep, 4 * _ROWS
         beside = 4 if gathers else x_step
-        for f in range(left, right, _WIDTH):
-            count = min(_WIDTH, right - f)
-            source = w.ctypes.data + k * w.strides[0] + f * w.strides[1]
-            step = w.strides[0]
+        for f in range(0, columns, _WIDTH):
+            count = min(_WIDTH, columns - f)
+            source, step = w + k * w_step + f * w_next, w_step
             if packs:
                 if by_columns:
-                    _turn(source, w.strides[1], deep, count, packed.ctypes.data)
+                    _turn(source, w_next, deep, count, packed.ctypes.data)
                 else:
                     _copy(source, step, deep, count, packed.ctypes.data)
                 source, step = packed.ctypes.data, 4 * _WIDTH
-            for q in range(top, bottom, _ROWS):
-                seen = first + (q - top) * row_step
-                to = y.ctypes.data + q * y_step + 4 * f
+            for q in range(0, rows, _ROWS):
+                seen = first + q * row_step
+                to = y + q * y_step + 4 * f
                 start, start_step = (to, y_step) if k else (zeros.ctypes.data, 0)
-                last = bottom - 1 - q
+                last = rows - 1 - q
                 if count == _WIDTH:
                     whole_product_tile(
                         _ROWS, _VECTORS, _LANES, seen, beside, next_step, source, step, deep,
@@ -117,3 +113,42 @@ def product(part, parts, x, w, y, height, width):
                         _ROWS, _VECTORS, _LANES, seen, beside, next_step, source, step, deep,
                         start, start_step, last, to, y_step, count,
                     )  # fmt: skip
+
+
+@by_parts(_GIVEN, _GIVEN, MATRIX, types.intp, types.intp)
+def product(part, parts, x, w, y, height, width):
+    """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
+
+    Numbers of w lie side by side in its rows or in its columns. Each sum is added up in order, so
+    how blocks are cut changes no bits.
+    """
+    across = (y.shape[1] + width - 1) // width
+    top, left = part // across * height, part % across * width
+    _block(
+        x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
+        w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
+        y.ctypes.data + top * y.strides[0] + 4 * left, y.strides[0],
+        x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
+    )  # fmt: skip
+
+
+@by_parts(_STACK, _STACK, types.float32[:, :, :, ::1], types.intp, types.intp)
+def stacked_product(part, parts, x, w, y, height, width):
+    """The same for stacks of matrices: each part takes blocks of some of them, one by one."""
+    rows, columns = y.shape[2], y.shape[3]
+    across = (columns + width - 1) // width
+    each = (rows + height - 1) // height * across
+    first, last = chunk_range(part, parts, y.shape[0] * y.shape[1] * each, 1)
+    for number in range(first, last):
+        item, block = np.int64(number) // each, np.int64(number) % each
+        i, j = item // y.shape[1], item % y.shape[1]
+        top, left = block // across * height, block % across * width
+        a = x.ctypes.data + i * x.strides[0] + j * x.strides[1]
+        b = w.ctypes.data + i * w.strides[0] + j * w.strides[1]
+        to = y.ctypes.data + i * y.strides[0] + j * y.strides[1]
+        _block(
+            a + top * x.strides[2], x.strides[2], x.strides[3],
+            b + left * w.strides[3], w.strides[2], w.strides[3],
+            to + top * y.strides[2] + 4 * left, y.strides[2],
+            x.shape[3], min(height, rows - top), min(width, columns - left),
+        )  # fmt: skip

@@ -9,6 +9,7 @@ the next block, and what nobody helps with is done by the caller. On a quiet mac
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -21,14 +22,18 @@ from trainkit.kernels.threads.thread_pool import thread_pool
 Array = Any
 
 PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
+STACK = Family("stacked_product", "matmul.product_compiled", "stacked_product", alone=True)
 
 FEWEST = 2048
 """Elements of the first matrix from which on the kernel is asked."""
 _LEAST_WORK = 1 << 18
 """Multiplications up to which OpenBLAS uses one thread, and is left alone."""
+_LEAST_EACH = 1 << 14
+"""Multiplications of each product of a stack, below which most of a tile is empty."""
 _BLOCK = 1_500_000
 """Multiplications that are worth a thread's while: some 20 microseconds."""
 _MOST_BLOCKS = 32
+_MOST_PARTS = 64
 _LOW, _HIGH = 64, 256
 """Rows of a block where weights fit into a core's cache as they are, and where they are copied."""
 _CACHED = 1 << 17
@@ -65,12 +70,76 @@ def product(x: Array, w: Array) -> Array | None:
     return result
 
 
-def last_axis_product(x: Array, w: Array) -> Array | None:
-    """The same for the last axis of an array with any number of axes."""
-    if x.ndim == 2 or w.ndim != 2 or x.ndim < 2 or not x.flags.c_contiguous:
+def pooled_product(x: Array, w: Array) -> Array:
+    """The product of two matrices, on the pool where that pays."""
+    found = product(x, w)
+    return np.matmul(x, w) if found is None else found
+
+
+def product_of(x: Array, w: Array) -> Array | None:
+    """`np.matmul(x, w)` of two matrices, of their stacks, or of a stack and one matrix, or `None`.
+
+    Stacks of more than two axes broadcast as NumPy's do.
+    """
+    if x.ndim == 2 == w.ndim or min(x.ndim, w.ndim) < 2:
         return product(x, w)
-    found = product(x.reshape(-1, x.shape[-1]), w)
-    return None if found is None else found.reshape(*x.shape[:-1], w.shape[1])
+    if w.ndim == 2 and x.flags.c_contiguous:  # one large product, not many small ones
+        found = product(x.reshape(-1, x.shape[-1]), w)
+        return None if found is None else found.reshape(*x.shape[:-1], w.shape[1])
+    return stacked_product(x, w)
+
+
+def stacked_product(x: Array, w: Array) -> Array | None:
+    """The same where each matrix of a stack has its own product."""
+    if x.dtype is not _F32 or w.dtype is not _F32 or not x.size:
+        return None
+    rows, depth = x.shape[-2:]
+    columns = w.shape[-1]
+    if columns < _NARROWEST or depth != w.shape[-2]:
+        return None
+    across = w.strides[-1] == 4
+    if not across and w.strides[-2] != 4:
+        return None
+    outside: tuple[int, ...] = x.shape[:-2]
+    if outside != w.shape[:-2]:
+        try:
+            outside = np.broadcast_shapes(outside, w.shape[:-2])
+        except ValueError:  # raised by the operation, which knows the names
+            return None
+    count = math.prod(outside)
+    each = rows * depth * columns
+    work = count * each
+    if work <= _LEAST_WORK or each < _LEAST_EACH:
+        return None
+    run = STACK.find((), _SECONDS * work)
+    if run is None:
+        return None
+    one, two = _by_four(x, outside), _by_four(w, outside)
+    if one is None or two is None:
+        return None
+    height, width, blocks = _blocks(rows, depth, columns, across)
+    parts, pool = min(count * blocks, max(1, min(_MOST_PARTS, work // _BLOCK))), 0
+    if parts > 1:
+        helpers = thread_pool()
+        pool = helpers.run_address if helpers else 0
+    result = np.empty((*one.shape[:2], rows, columns), np.float32)
+    run(pool, parts, one, two, result, height, width)
+    return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
+
+
+def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
+    """A view of four axes of a stack that is broadcast to the axes `outside`, if there is one."""
+    if x.shape[:-2] != outside:
+        x = np.broadcast_to(x, (*outside, *x.shape[-2:]))
+    if x.ndim == 4:
+        return x
+    if x.ndim == 3:
+        return x[None]
+    first = math.prod(outside[:-1])
+    try:
+        return np.reshape(x, (first, *x.shape[-3:]), copy=False)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.matmul.product_tuned import pooled_product
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
 from trainkit.kernels.threads.thread_pool import shared
@@ -114,7 +115,7 @@ def lstm_gradient(
     dh, dc, z, room = _room(batch, units, units, 4 * units, units)
     arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
     run(*map(owned, arrays), grads, dh, dc, z, room, np.zeros(units, np.float32))
-    by_kernel = rows(before(np, h, hidden)).T @ rows(grads)
+    by_kernel = pooled_product(rows(before(np, h, hidden)).T, rows(grads))
     return grads, _joined(dh, batch), _joined(dc, batch), by_kernel
 
 
@@ -158,11 +159,11 @@ def gru_gradient(
     if reset_after:
         shares = np.empty(hidden.shape, np.float32)
         run(*arrays, grads, shares, dh, z, room)
-        by_new = earlier.T @ rows(shares)
+        by_new = pooled_product(earlier.T, rows(shares))
         by_bias = np.concatenate([leading_sum(grads, 2)[: 2 * units], leading_sum(shares, 2)])
     else:
         run(*arrays, grads, dh, z, room, kept, np.zeros(units, np.float32))
-        by_new = rows(gates)[:, 3 * units :].T @ rows(grads)[:, 2 * units :]
+        by_new = pooled_product(rows(gates)[:, 3 * units :].T, rows(grads)[:, 2 * units :])
         by_bias = np.zeros(3 * units, np.float32)
-    by_kernel = np.concatenate([earlier.T @ by_gates, by_new], axis=1)
+    by_kernel = np.concatenate([pooled_product(earlier.T, by_gates), by_new], axis=1)
     return grads, _joined(dh, batch), by_kernel, by_bias

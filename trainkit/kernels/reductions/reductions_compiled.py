@@ -137,3 +137,36 @@ def running_columns(part, parts, x, y):
         for i in range(1, size):
             for c in range(first, last):
                 y[block, i, c] = y[block, i - 1, c] + x[block, i, c]
+
+
+@by_parts(MATRIX, MATRIX, apart=True)
+def column_sums(part, parts, x, shares):
+    """Sums of the columns, of each worker's share of the rows; four rows share a sum's way."""
+    workers, width = shares.shape
+    start, stop = chunk_range(part, parts, workers, 1)
+    for number in range(start, stop):
+        worker = np.int64(number)
+        first, last = chunk_range(worker, workers, x.shape[0], 1)
+        fours = first + (last - first) // 4 * 4
+        for c in range(width):
+            shares[worker, c] = 0
+        for row in range(first, fours, 4):
+            for c in range(width):
+                pair, other = x[row, c] + x[row + 1, c], x[row + 2, c] + x[row + 3, c]
+                shares[worker, c] += pair + other
+        for row in range(fours, last):
+            for c in range(width):
+                shares[worker, c] += x[row, c]
+
+
+@by_parts(CUBE, MATRIX, apart=True)
+def middle_sums(part, parts, x, y):
+    """Sums along the middle axis."""
+    outer, size, inner = x.shape
+    start, stop = chunk_range(part, parts, outer, 1)
+    for block in range(start, stop):
+        for c in range(inner):
+            y[block, c] = x[block, 0, c]
+        for i in range(1, size):
+            for c in range(inner):
+                y[block, c] += x[block, i, c]

@@ -29,6 +29,12 @@ RUNNING_ROWS = kernel_family.Family(
 RUNNING_COLUMNS = kernel_family.Family(
     "running_columns", "reductions.reductions_compiled", "running_columns", exact=True
 )
+COLUMN_SUMS = kernel_family.Family(
+    "column_sums", "reductions.reductions_compiled", "column_sums", alone=True
+)
+MIDDLE_SUMS = kernel_family.Family(
+    "middle_sums", "reductions.reductions_compiled", "middle_sums", alone=True
+)
 
 FEWEST = 1 << 14
 """Smaller arrays are left to NumPy without a further look."""
@@ -38,6 +44,12 @@ _WHOLE = 64
 """Rows that an array is divided into, of which all elements are reduced."""
 _NANOSECONDS, _RUNNING_NANOSECONDS = 0.12, 0.4
 """What compiled maxima, minima and running sums take for an element."""
+_SUM_SECONDS, _SUM_NANOSECONDS = 5e-11, 0.06
+"""What BLAS takes for an element of a sum, and the compiled kernel on one core."""
+_SHARES = 16
+"""Rows are shared out among so many sums at most; the work alone decides among how many."""
+_BROAD = 64
+"""Columns that make a sum of whole vectors."""
 
 
 class _Cube(NamedTuple):
@@ -145,17 +157,43 @@ def running_sum(x: Array, axis: int) -> Array | None:
 def leading_sum(x: Array, count: int) -> Array:
     """Sums over the first `count` axes.
 
-    Those of large arrays of floats are a product with ones, for which BLAS uses all cores.
+    Those of large arrays of floats are made on the pool, or are a product with ones, for which BLAS
+    uses all cores.
     """
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return np.add.reduce(x, 0 if count == 1 else tuple(range(count)))
     kept = x.shape[count:]
-    flat = x.reshape(-1, math.prod(kept))
-    return (np.ones(len(flat), x.dtype) @ flat).reshape(kept)
+    return column_sum(x.reshape(-1, math.prod(kept))).reshape(kept)
+
+
+def column_sum(x: Array) -> Array:
+    """Sums of the columns of a large matrix of floats, by the kernel or by BLAS."""
+    if x.dtype is _F32:
+        folds = _folds(*x.shape)
+        run = COLUMN_SUMS.find((), _SUM_SECONDS * x.size) if folds else None
+        if run is not None:
+            width = folds * x.shape[1]
+            pool, parts = shared(_SUM_NANOSECONDS * x.size)
+            parts = min(parts, _SHARES)
+            sums = np.empty((parts, width), np.float32)
+            run(pool, parts, x.reshape(-1, width), sums)
+            return np.add.reduce(sums.reshape(parts * folds, x.shape[1]), 0)
+    return np.ones(len(x), x.dtype) @ x
+
+
+@lru_cache(maxsize=1024)
+def _folds(rows: int, columns: int) -> int:
+    """How many rows are read as one so that it fills vectors; 0 where that can't be."""
+    folds = 1
+    while folds * columns < _BROAD and rows % (2 * folds) == 0:
+        folds *= 2
+    return folds if folds * columns >= _BROAD // 4 else 0
 
 
 _RUN = 256
 """Elements of a whole sum that are added up one after the other, in the lanes of a register."""
+_RUNS = 16
+"""Such runs are added up first, one after the other, in compiled sums."""
 _SMALLEST = 512
 """Elements of a matrix whose rows are added up, for which calling BLAS pays."""
 
@@ -178,18 +216,39 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         shape = kept if keepdims else short
         return np.full(shape, total) if shape else total
     if outer == 1:
-        total = np.ones(size, x.dtype) @ x.reshape(size, inner)
+        total = column_sum(x.reshape(size, inner))
     elif inner > 1 and size * inner >= _SMALLEST:
-        total = np.matmul(np.ones((1, size), x.dtype), x.reshape(outer, size, inner))
+        total = _middle_sum(x.reshape(outer, size, inner))
     else:
         return None
     return total.reshape(kept if keepdims else short)
 
 
+def _middle_sum(x: Array) -> Array:
+    """Sums along the middle of three axes, by the kernel or by BLAS."""
+    found = _middle_sum_on_pool(x)
+    return np.matmul(np.ones((1, x.shape[1]), x.dtype), x) if found is None else found
+
+
+def _middle_sum_on_pool(x: Array) -> Array | None:
+    if x.dtype is not _F32 or x.shape[2] < _BROAD // 4:
+        return None
+    run = MIDDLE_SUMS.find((), _SUM_SECONDS * x.size)
+    if run is None:
+        return None
+    y = np.empty((len(x), x.shape[2]), np.float32)
+    run(*shared(_SUM_NANOSECONDS * x.size), x, y)
+    return y
+
+
 def _whole_sum(x: Array) -> Any:
     """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
-    end = x.size // _RUN * _RUN
-    total = (x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)).sum()
+    end = x.size // (_RUN * _RUNS) * (_RUN * _RUNS)
+    total = _middle_sum_on_pool(x[:end].reshape(-1, _RUNS, _RUN))
+    if total is None:
+        end = x.size // _RUN * _RUN
+        total = x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)
+    total = total.sum()
     return total + x[end:].sum() if end < x.size else total
 
 

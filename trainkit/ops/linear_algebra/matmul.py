@@ -59,7 +59,7 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     promotion=COMMON,
     semantics=PRODUCT,
     graph_name="MatMul",
-    tuned=Tuned(product_tuned.last_axis_product, fewest=product_tuned.FEWEST),
+    tuned=Tuned(product_tuned.product_of, fewest=product_tuned.FEWEST),
 )
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Matrix product of the last two axes; the leading axes broadcast.

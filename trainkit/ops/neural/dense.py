@@ -116,7 +116,7 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
 
 def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
     """The same by the tuned product, `None` where that does not pay."""
-    y = product_tuned.last_axis_product(x, kernel)
+    y = product_tuned.product_of(x, kernel)
     return None if y is None else _finished(np, y, bias, activation)
 
 
