@@ -15,7 +15,7 @@ from trainkit.kernels.cuda.short_floats import SHORT_FLOATS
 MOST_AXES = 8
 """Axes that a row of positions may name."""
 
-_INTEGERS = {
+INTEGERS = {
     "int8": "signed char",
     "uint8": "unsigned char",
     "int16": "short",
@@ -25,10 +25,11 @@ _INTEGERS = {
     "int64": "long long",
     "uint64": "unsigned long long",
 }
+"""What CUDA calls the types of positions."""
 _FLOATS = {"float32": "float", "float64": "double"}
 _SHORT = {"float16": "f16", "bfloat16": "bf16"}
-POSITIONS = frozenset(_INTEGERS)
-SUMMED = frozenset(_INTEGERS) | frozenset(_FLOATS) | frozenset(_SHORT)
+POSITIONS = frozenset(INTEGERS)
+SUMMED = frozenset(INTEGERS) | frozenset(_FLOATS) | frozenset(_SHORT)
 ATOMIC = frozenset({"int32", "uint32", "uint64", "float32", "float64"})
 STEPS = {"add": "sum += ", "multiply": "sum *= ", "last": "sum = "}
 """What is done with each row that comes to a place, by name."""
@@ -143,7 +144,7 @@ def _sum_types(dtype: str) -> str:
         kind = _SHORT[dtype]
         given = {"type": kind, "sum": "float", "read": f"from_{kind}(x)", "write": f"to_{kind}(x)"}
         return SHORT_FLOATS + _SUM_TYPES.format(**given)
-    kind = {**_INTEGERS, **_FLOATS}[dtype]
+    kind = {**INTEGERS, **_FLOATS}[dtype]
     total = kind if dtype in _FLOATS else "unsigned long long"
     given = {"type": kind, "sum": total, "read": f"({total})x", "write": f"({kind})x"}
     return _SUM_TYPES.format(**given)
@@ -155,7 +156,7 @@ def picked_rows(width: int, index: str) -> RawKernel:
 
     It takes `(x, positions, out, n, count, inner, size, wrap)`.
     """
-    given = {"type": WORDS[width], "index": _INTEGERS[index]}
+    given = {"type": WORDS[width], "index": INTEGERS[index]}
     given["zero"] = " = {0, 0}" if width == 16 else " = 0"
     return RawKernel("picked_rows", (_PLACE + _PICK).format(**given))
 
@@ -163,7 +164,7 @@ def picked_rows(width: int, index: str) -> RawKernel:
 @cache
 def flat_positions(index: str) -> RawKernel:
     """Rows of positions as flat ones: `(rows, flat, count, axes, wrap, sizes)`."""
-    given = {"index": _INTEGERS[index], "most": MOST_AXES}
+    given = {"index": INTEGERS[index], "most": MOST_AXES}
     return RawKernel("flat_positions", (_PLACE + _FLAT).format(**given))
 
 
@@ -173,7 +174,7 @@ def of_few(op: str, dtype: str, index: str) -> RawKernel:
 
     A block for each row; `op` is of `STEPS`.
     """
-    given = {"index": _INTEGERS[index], "op": op, "step": STEPS[op]}
+    given = {"index": INTEGERS[index], "op": op, "step": STEPS[op]}
     return RawKernel(f"{op}_few", _sum_types(dtype) + (_PLACE + _FEW).format(**given))
 
 
@@ -187,5 +188,5 @@ def of_runs(op: str, dtype: str) -> RawKernel:
 @cache
 def sums_in_any_order(dtype: str, index: str) -> RawKernel:
     """Adds rows atomically: `(positions, rows, out, n, count, inner, wrap)`."""
-    given = {"type": {**_INTEGERS, **_FLOATS}[dtype], "index": _INTEGERS[index]}
+    given = {"type": {**INTEGERS, **_FLOATS}[dtype], "index": INTEGERS[index]}
     return RawKernel("sums_in_any_order", (_PLACE + _ATOMIC).format(**given))

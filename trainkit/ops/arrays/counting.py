@@ -23,7 +23,7 @@ from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor
-from trainkit.ops.math.statistics import bincount as bincount_
+from trainkit.ops.math.statistics import counts_of
 from trainkit.ops.math.value_limits import clip
 
 
@@ -73,7 +73,9 @@ def bincount(
         arr: integers, 0 or above.
         weights: of the shape of `arr`.
         minlength: the result has at least so many entries.
-        maxlength: numbers from here on are left out.
+        maxlength: numbers from here on are left out. Where it is `minlength` too, the shape of the
+            result is known beforehand: a GPU then is not waited for, a CUDA graph may hold the
+            call, and negative numbers are left out on a GPU. Else `arr` is waited for.
         dtype: of the counts.
         name: not kept.
         axis: `None` or 0, all elements count together; or -1, each row by itself.
@@ -93,9 +95,8 @@ def bincount(
     sums = None if weights is None else as_tensor(weights)
     if sums is not None and axis != -1:
         sums = reshape(sums, (-1,))
-    counts = bincount_(x, weights=sums, minlength=int(plain(minlength) or 0))
-    if maxlength is not None:
-        counts = counts[..., : plain(maxlength)]
+    most = plain(maxlength)
+    counts = counts_of(x, sums, int(plain(minlength) or 0), None if most is None else int(most))
     if binary_output:
         counts = cast(not_equal(counts, 0), dtype)
     return counts if weights is not None else cast(counts, dtype)
@@ -164,7 +165,7 @@ def histogram_fixed_width(
         array([2, 2], dtype=int32)
     """
     bins = reshape(histogram_fixed_width_bins(values, value_range, nbins), (-1,))
-    return cast(bincount_(bins, minlength=plain(nbins)), dtype)
+    return cast(counts_of(bins, None, int(plain(nbins)), int(plain(nbins))), dtype)
 
 
 def confusion_matrix(

@@ -17,6 +17,7 @@ from trainkit.core.dispatch.facets import (
     NOT_YET,
     REDUCTION,
     Absent,
+    Tuned,
     one_by_one,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -47,6 +48,7 @@ from trainkit.ops.math.reductions import (
 )
 from trainkit.ops.math.reductions import sum as total
 
+bins_cuda = DeferredModule("trainkit.kernels.indexing.bins_cuda")
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
@@ -404,34 +406,92 @@ def count_nonzero(x: Any, axis: Axis = None) -> Tensor:
     return total(cast(not_equal(x, 0), "int32"), axis)
 
 
-def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
-    return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
+def _bincount_rule(x: Spec, *rest: Any, minlength: int, maxlength: int | None = None) -> Spec:
+    bins = minlength if minlength == maxlength else None
+    return Spec((*x.shape[:-1], bins), rest[0].dtype if rest else "int32")
 
 
-def _counted(xp: ArrayModule, places: Array, weights: Array | None, bins: int) -> Array:
-    """How often each place occurs, or the sum of the weights there."""
-    if xp is not np and weights is not None and pools.determined():
-        sums = xp.zeros((bins, 1), np.float64)
-        if rows_gpu.add_rows(xp, sums, places, weights.astype(np.float64)[:, None], wrap=False):
-            return sums[:, 0]
-    return xp.bincount(places, weights=weights, minlength=bins)
+def _as_rows(x: Array) -> Array:
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _counted(
+    xp: ArrayModule, rows: Array, weights: Array | None, bins: int, all_fit: bool
+) -> Array:
+    """How often each number occurs in each row, or the sum of the weights there."""
+    rows, most = rows.astype(np.int64, copy=False), len(rows) * bins
+    # All rows at once: each has its own range of bins.
+    places = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
+    if not all_fit:
+        places = xp.where((rows >= 0) & (rows < bins), places, most)
+    places, given = places.ravel(), None if weights is None else weights.ravel()
+    if xp is not np and given is not None and pools.determined():
+        sums = xp.zeros((most, 1), np.float64)
+        if rows_gpu.add_rows(xp, sums, places, given.astype(np.float64)[:, None], wrap=False):
+            return sums.reshape(len(rows), bins)
+    counts = xp.bincount(places, weights=given, minlength=most)
+    return counts[:most].reshape(len(rows), bins)
+
+
+def _bincount_on_gpu(
+    xp: ArrayModule, x: Array, *weights: Array, minlength: int, maxlength: int | None = None
+) -> Array | None:
+    if minlength == maxlength:
+        bins = minlength
+    else:
+        bins = _bins_for(*_limits_of(xp, x), minlength, maxlength)
+    rows, given = _as_rows(x), _as_rows(weights[0]) if weights else None
+    found = None
+    if given is None or not pools.determined():
+        found = bins_cuda.counted(xp, rows, given, bins)
+    if found is None:
+        found = _counted(xp, rows, given, bins, all_fit=False)
+    return _as_counts(x, given, found)
+
+
+def _limits_of(xp: ArrayModule, x: Array) -> tuple[int, int]:
+    """The least and the greatest number, with one wait for both."""
+    if not x.size:
+        return 0, -1
+    limits = xp.empty((2, 1), x.dtype)
+    flat = x.reshape(1, -1)
+    flat.min(axis=1, out=limits[0])
+    flat.max(axis=1, out=limits[1])
+    least, greatest = limits.ravel().tolist()
+    return least, greatest
+
+
+def _bins_for(least: int, greatest: int, minlength: int, maxlength: int | None) -> int:
+    if least < 0:
+        raise InvalidArgumentError(f"bincount: x has the negative value {least}")
+    bins = max(minlength, greatest + 1)
+    return bins if maxlength is None else min(bins, maxlength)
+
+
+def _as_counts(x: Array, weights: Array | None, counts: Array) -> Array:
+    wanted = np.int32 if weights is None else weights.dtype
+    return counts.reshape(*x.shape[:-1], counts.shape[-1]).astype(wanted, copy=False)
 
 
 @primitive(
-    _bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET, no_gradient=INTEGERS
+    _bincount_rule,
+    name="bincount",
+    semantics=INDEXING,
+    export=NOT_YET,
+    no_gradient=INTEGERS,
+    tuned=Tuned(on_gpu=(_bincount_on_gpu,)),
 )
-def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
-    """How often each whole number occurs in each row, or the sum of the weights there."""
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    if x.size and int(x.min()) < 0:
-        raise InvalidArgumentError(f"bincount: x has the negative value {int(x.min())}")
-    length = max(minlength, int(x.max()) + 1 if x.size else 0)
-    # All rows at once: each has its own range of bins.
-    places = (rows + xp.arange(len(rows), dtype=np.int64)[:, None] * length).ravel()
-    given = weights[0].ravel() if weights else None
-    counts = _counted(xp, places, given, len(rows) * length)
-    counts = counts[: len(rows) * length].reshape(*x.shape[:-1], length)
-    return counts.astype(weights[0].dtype if weights else np.int32)
+def _bincount(
+    xp: ArrayModule, x: Array, *weights: Array, minlength: int, maxlength: int | None = None
+) -> Array:
+    """How often each whole number occurs in each row, or the sum of the weights there.
+
+    Numbers from `maxlength` on are left out.
+    """
+    least, greatest = _limits_of(xp, x)
+    bins = _bins_for(least, greatest, minlength, maxlength)
+    given = _as_rows(weights[0]) if weights else None
+    return _as_counts(x, given, _counted(xp, _as_rows(x), given, bins, greatest < bins))
 
 
 _bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))
@@ -450,7 +510,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     Args:
         x: tensor (n,) or (rows, n) of integers that are not negative.
         weights: tensor of the shape of `x`; then its elements are summed instead of counted.
-        minlength: the least length of the result.
+        minlength: the least length of the result. How long it is depends on `x`, whose greatest
+            number is waited for on a GPU, so that no CUDA graph holds this; where the length is
+            known, `tk.math.bincount` with `minlength` and `maxlength` equal waits for nothing.
         sparse: only `False`; there are no sparse tensors.
 
     Returns:
@@ -469,6 +531,15 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
         raise InvalidArgumentError(
             "bincount: sparse=True is not supported; there are dense tensors only"
         )
+    return counts_of(x, weights, int(minlength), None)
+
+
+def counts_of(x: Any, weights: Any, minlength: int, maxlength: int | None) -> Tensor:
+    """`bincount`, in which numbers from `maxlength` on are left out.
+
+    With two equal lengths the result has this one whatever `x` holds; a GPU is not waited for then,
+    and leaves negative numbers out.
+    """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if x.dtype.is_bool:
         x = cast(x, "int32")
@@ -476,13 +547,14 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
         raise InvalidArgumentError(f"bincount: x must have integers, it has dtype {x.dtype.name}")
     if len(x.shape) not in (1, 2):
         raise ShapeError(f"bincount: x must have one or two axes, its shape is {x.shape}")
+    settings: dict[str, Any] = {"minlength": minlength, "maxlength": maxlength}
     if weights is None:
-        return _bincount(x, minlength=int(minlength))  # type: ignore[no-any-return]
+        return _bincount(x, **settings)  # type: ignore[no-any-return]
     weights = convert_to_tensor(weights)
     if tuple(weights.shape) != tuple(x.shape):
         raise ShapeError(f"bincount: x has shape {x.shape}, weights have {weights.shape}")
     weights = cast(weights, dtypes.result_type(x.dtype, weights.dtype))
-    return _bincount(x, weights, minlength=int(minlength))  # type: ignore[no-any-return]
+    return _bincount(x, weights, **settings)  # type: ignore[no-any-return]
 
 
 def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
