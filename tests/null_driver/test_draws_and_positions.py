@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.kernels.indexing.test_bins_gpu import KERNELS as OF_BINS
 from tests.kernels.indexing.test_rows_gpu import KERNELS as OF_ROWS
 from tests.kernels.random.test_philox_cuda import KERNELS as OF_DRAWS
+from tests.kernels.random.test_rejection_gpu import KERNELS as OF_REJECTION
 from tests.kernels.sorting.test_sort_gpu import KERNELS as OF_ORDER
 from tests.null_driver.counting import counted
 from trainkit.kernels.indexing.rows_gpu import FEW
 from trainkit.kernels.threads import pools
 
-MAKES = [*((make, []) for make in OF_DRAWS), *((f, given) for f, *given in [*OF_ROWS, *OF_ORDER])]
+MAKES = [
+    *((make, []) for make in [*OF_DRAWS, *OF_REJECTION]),
+    *((f, given) for f, *given in [*OF_ROWS, *OF_ORDER, *OF_BINS]),
+]
 SOURCE = tk.keras.random.SeedGenerator(1)
 MANY = FEW + 1
 
@@ -37,9 +42,18 @@ def table_gradient(count):
     return call
 
 
+ONES = ones(3, 1)
 X, ROWS, IMAGE = ones(4, 300), ones(3, 1, dtype="int32"), ones(1, 5, 5, 2)
 LONG, UPDATES = ones(4096), ones(3, 300)
+ALPHA, LOW, HIGH = ones(100), ones(dtype="int32"), tk.constant(9)
 CALLS = {
+    "gamma": (lambda: tk.keras.random.gamma((100,), ALPHA, seed=SOURCE), 7),
+    "poisson": (lambda: tk.random.poisson((4,), ALPHA, seed=SOURCE), 10),
+    "binomial": (lambda: tk.keras.random.binomial((100,), ALPHA, ALPHA, seed=SOURCE), 10),
+    "counts": (lambda: tk.math.bincount(ROWS, minlength=4, maxlength=4), 2),
+    "sums": (lambda: tk.math.bincount(ROWS, ONES, minlength=4, maxlength=4), 4),
+    "histogram": (lambda: tk.histogram_fixed_width(X, [0.0, 2.0], 5), 12),
+    "randint": (lambda: tk.keras.random.randint((100,), LOW, HIGH, seed=SOURCE), 3),
     "uniform": (lambda: SOURCE.uniform((100,)), 1),
     "bfloat16": (lambda: tk.keras.random.uniform((9,), dtype="bfloat16", seed=SOURCE), 1),
     "normal": (lambda: SOURCE.normal((100,)), 3),

@@ -138,6 +138,27 @@ def integers(width: int) -> RawKernel:
     return _drawing(f"philox_integers_{width}", kind, 4, body, ", word range, word lowest")
 
 
+@cache
+def integers_between(width: int) -> RawKernel:
+    """The same between bounds on the GPU.
+
+    It takes `(state, next, out, used, count, least, beyond, is_unsigned)`. The last one says
+    whether the bounds are compared without a sign; where `beyond` is not above
+    `least`, all draws are `least`.
+    """
+    kind = _UNSIGNED[width]
+    body = (
+        "const word lowest = (word)*least, end = (word)*beyond;\n"
+        "const bool some = is_unsigned ? lowest < end : *least < *beyond;\n"
+        f"made.v[j] = ({kind})((some ? __umul64hi(four.w[j], end - lowest) : 0) + lowest);"
+    )
+    more = (
+        ",\n    const long long* __restrict__ least, const long long* __restrict__ beyond, "
+        "int is_unsigned"
+    )
+    return _drawing(f"philox_integers_between_{width}", kind, 4, body, more)
+
+
 _SEED = """
 extern "C" __global__ void philox_seed(const long long* __restrict__ seed, word* state) {
   state[0] = state[1] = 0;

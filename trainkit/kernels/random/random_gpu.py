@@ -18,7 +18,8 @@ Array = Any
 Drawn = tuple[Array, Array]
 
 
-def _serves(xp: Any, kernel: RawKernel, state: Array) -> bool:
+def serves(xp: Any, kernel: RawKernel, state: Array) -> bool:
+    """Whether `kernel` can be launched, and `state` lies on the current GPU."""
     here = int(xp.cuda.Device().id)
     return int(state.device.id) == here and kernel.is_there(xp)
 
@@ -36,7 +37,7 @@ def _drawn(
         bits_each: random bits of an element.
         more: arguments of the kernel after the count.
     """
-    if not _serves(xp, kernel, state):
+    if not serves(xp, kernel, state):
         return None
     state = xp.ascontiguousarray(state)
     new = xp.empty(3, np.uint64)
@@ -60,7 +61,7 @@ def uniform(xp: Any, state: Array, count: int, dtype: np.dtype[Any]) -> Drawn | 
 def normal(xp: Any, state: Array, count: int, dtype: np.dtype[Any]) -> Drawn | None:
     """`count` draws of the standard normal distribution, and the next state."""
     kernel = philox_cuda.normal(dtype.name)
-    if not _serves(xp, kernel, state):
+    if not serves(xp, kernel, state):
         return None
     out, new = xp.empty(count, dtype), xp.empty(3, np.uint64)
     pairs = (count + 1) // 2
@@ -104,10 +105,25 @@ def integers(
     )
 
 
+def integers_between(
+    xp: Any, state: Array, count: int, low: Array, high: Array, dtype: np.dtype[Any]
+) -> Drawn | None:
+    """`count` integers in [low, high), which lie on the GPU, and the next state.
+
+    The bounds are not waited for: where no number is between them, all draws are `low`.
+    """
+    if dtype.kind not in "iu":
+        return None
+    is_unsigned = np.int32("uint64" in (low.dtype.name, high.dtype.name))
+    bounds = [x.astype(np.int64, copy=False).reshape(()) for x in (low, high)]
+    kernel = philox_cuda.integers_between(dtype.itemsize)
+    return _drawn(xp, kernel, state, xp.empty(count, dtype), 64, *bounds, is_unsigned)
+
+
 def seeded(xp: Any, seed: Array) -> Array | None:
     """The state of the stream that two integers name."""
     kernel = philox_cuda.seeded()
-    if not _serves(xp, kernel, seed):
+    if not serves(xp, kernel, seed):
         return None
     state = xp.empty(3, np.uint64)
     kernel(1, (xp.ascontiguousarray(seed.astype(np.int64, copy=False)), state), threads=1)
@@ -148,7 +164,7 @@ def dropped(xp: Any, x: Array, kept: Array, *, scale: float) -> Array | None:
     if x.shape != kept.shape or x.dtype.name not in dropped_cuda.DTYPES or kept.dtype != bool:
         return None
     kernel = dropped_cuda.dropped(x.dtype.name)
-    if not (_serves(xp, kernel, x) and _serves(xp, kernel, kept)):
+    if not (serves(xp, kernel, x) and serves(xp, kernel, kept)):
         return None
     out = xp.empty(x.shape, x.dtype)
     if out.size:

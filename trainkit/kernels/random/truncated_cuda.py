@@ -17,7 +17,7 @@ CHUNK = 4096
 SOLE_THREADS = 1024
 """Threads of the block that works alone."""
 
-_RANK = """
+RANK = """
 // How many threads of the block before this one have the flag, and how many have it in all.
 __device__ inline int rank_in_block(bool flag, int* total) {
   __shared__ int sums[32];
@@ -34,6 +34,8 @@ __device__ inline int rank_in_block(bool flag, int* total) {
   *total = all;
   return before + __popc(votes & ((1u << lane) - 1u));
 }
+"""
+_OUTSIDE = """
 __device__ inline bool is_outside(const {real}* x, long long i, long long n) {
   return i < n && fabs(x[i]) > 2;
 }
@@ -148,7 +150,7 @@ def _kernel(name: str, text: str, dtype: str) -> RawKernel:
 @cache
 def outside_count(dtype: str) -> RawKernel:
     """How many elements of each chunk lie outside: `(x, counts, n)`, a block for each chunk."""
-    return _kernel("outside_count", _RANK + _COUNT, dtype)
+    return _kernel("outside_count", _OUTSIDE + _COUNT, dtype)
 
 
 @cache
@@ -160,11 +162,11 @@ def summed_counts() -> RawKernel:
 @cache
 def outside_list(dtype: str) -> RawKernel:
     """Where they lie, in order: `(x, counts, list, n)`, a block for each chunk."""
-    return _kernel("outside_list", _RANK + _LIST, dtype)
+    return _kernel("outside_list", RANK + _OUTSIDE + _LIST, dtype)
 
 
 @cache
 def redrawn(dtype: str) -> RawKernel:
     """Draws again for the places of the list: `(x, list, counts, chunks, state)`, one block."""
     store = {**REAL[dtype], "store": REAL[dtype]["real"]}
-    return _kernel("redrawn", PHILOX + PAIR.format(**store) + _RANK + _REDRAW, dtype)
+    return _kernel("redrawn", PHILOX + PAIR.format(**store) + RANK + _REDRAW, dtype)

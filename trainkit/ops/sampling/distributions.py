@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes
+from trainkit.core import dtypes, nest
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import RANDOM
+from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import filled
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.philox import unit_floats, whole
 
+rejection_gpu = DeferredModule("trainkit.kernels.random.rejection_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
 _F64 = np.float64
@@ -36,14 +37,33 @@ def _drawn(state: Spec, *inputs: Any, shape: Any, dtype: str, count: int) -> Any
 
 def _spread(xp: ArrayModule, dims: tuple[int, ...], *parameters: Array) -> list[Array]:
     """Parameters as flat float64 arrays, one element for each draw."""
+    _check_spread(dims, parameters)
+    return [xp.asarray(xp.broadcast_to(p, dims), _F64).reshape(-1) for p in parameters]
+
+
+def _check_spread(dims: tuple[int, ...], parameters: tuple[Array, ...]) -> None:
+    shapes = [tuple(p.shape) for p in parameters]
     try:
-        wide = [xp.broadcast_to(p, dims) for p in parameters]
+        fit = np.broadcast_shapes(dims, *shapes) == tuple(dims)
     except ValueError:
-        shapes = ", ".join(str(tuple(p.shape)) for p in parameters)
-        raise ShapeError(
-            f"random: parameters of shape {shapes} do not broadcast to {dims}"
-        ) from None
-    return [xp.asarray(p, _F64).reshape(-1) for p in wide]
+        fit = False
+    if not fit:
+        texts = ", ".join(map(str, shapes))
+        raise ShapeError(f"random: parameters of shape {texts} do not broadcast to {dims}")
+
+
+def _on_gpu(distribution: str) -> Tuned:
+    """The draws by kernels of a GPU."""
+
+    def tuned(
+        xp: ArrayModule, state: Array, *inputs: Array, shape: Any, dtype: str, count: int
+    ) -> Any:
+        parameters, dims = inputs[:count], filled(shape, inputs[count:])
+        _check_spread(dims, parameters)
+        kind = dtypes.as_dtype(dtype).dtype
+        return rejection_gpu.drawn(xp, distribution, state, parameters, dims, kind)
+
+    return Tuned(on_gpu=(tuned,))
 
 
 def _until_accepted(xp: ArrayModule, state: Array, count: int, propose: Any) -> tuple[Array, Array]:
@@ -86,16 +106,18 @@ def with_parameters(
 # ------------------------------------------------------------------ gamma and beta
 
 
-@primitive(_drawn, semantics=RANDOM)
+@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("gamma"))
 def philox_gamma(
     xp: ArrayModule, state: Array, alpha: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
-    """Draws of the gamma distribution of rate 1, and the next state.
+    """Draws of the gamma distribution of rate 1, and the next state; NaN for an impossible alpha.
 
     Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
     dims = filled(shape, sizes)
-    (a,) = _spread(xp, dims, alpha)
+    (given,) = _spread(xp, dims, alpha)
+    possible = (given > 0) & (given < math.inf)
+    a = xp.where(possible, given, 1.0)
     raised = xp.where(a < 1, a + 1, a)
     d = raised - 1 / 3
     c = 1 / xp.sqrt(9 * d)
@@ -111,7 +133,8 @@ def philox_gamma(
     values, state = _until_accepted(xp, state, a.size, propose)
     _, u, state = _two_uniforms(xp, state, a.size)
     small = xp.where(a < 1, u ** (1 / xp.maximum(a, 1e-300)), 1)
-    return (values * small).reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+    values = xp.where(possible, values * small, math.nan)
+    return values.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
 
 
 # ------------------------------------------------------------------ counts
@@ -128,7 +151,7 @@ def _log_factorial(xp: ArrayModule, k: Array) -> Array:
     return xp.where(k < 20, table[xp.clip(k, 0, 19).astype(np.int64)], series)
 
 
-@primitive(_drawn, semantics=RANDOM)
+@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("poisson"))
 def philox_poisson(
     xp: ArrayModule, state: Array, lam: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
@@ -185,7 +208,7 @@ def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[A
     return _until_accepted(xp, state, mean.size, propose)
 
 
-@primitive(_drawn, semantics=RANDOM)
+@primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("binomial"))
 def philox_binomial(
     xp: ArrayModule,
     state: Array,
@@ -206,7 +229,7 @@ def philox_binomial(
     flipped = p > 0.5
     p = xp.where(flipped, 1 - p, p)
     u, _, state = _two_uniforms(xp, state, n.size)
-    big = n * p >= 10
+    big = (n * p >= 10) & (n < math.inf)
     low_n, low_p = xp.where(big, 0.0, n), xp.where(big, 0.0, p)
     ratio = low_p / (1 - low_p)
     start = xp.exp(low_n * xp.log1p(-low_p))
@@ -249,16 +272,26 @@ def _binomial_by_rejection(
     return _until_accepted(xp, state, n.size, propose)
 
 
+def known_values(given: Any, tensor: Tensor) -> Array | None:
+    """The values of an argument that became `tensor`, where the host has them.
+
+    `None` for one that is known later, or lies on a GPU, for which the host would have to wait.
+    """
+    if is_tensor(given) or any(map(is_tensor, nest.flatten(given))):
+        given = tensor._array if type(tensor) is Tensor else None
+        return given if isinstance(given, np.ndarray | np.generic) else None
+    return np.asarray(given)
+
+
 def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype: Any) -> Tensor:
     """What `source` draws of the binomial distribution; see `random_draws.binomial`."""
     name = dtypes.as_dtype(dtype or dtypes.floatx()).name
     p = convert_to_tensor(probabilities)
-    if type(p) is Tensor and p.size:
-        values = p.numpy()
-        if bool((values < 0).any() or (values > 1).any()):
-            raise InvalidArgumentError(
-                f"random.binomial: probabilities must lie in [0, 1], got {probabilities!r}"
-            )
+    values = known_values(probabilities, p)
+    if values is not None and bool((values < 0).any() or (values > 1).any()):
+        raise InvalidArgumentError(
+            f"random.binomial: probabilities must lie in [0, 1], got {probabilities!r}"
+        )
     return with_parameters(philox_binomial, source, shape, (convert_to_tensor(counts), p), name)
 
 

@@ -344,9 +344,25 @@ def philox_integers(
     return shifted.astype(dtypes.as_dtype(dtype).dtype).reshape(dims), new
 
 
+def _integers_between_on_gpu(
+    xp: ArrayModule,
+    state: Array,
+    low: Array,
+    high: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+) -> Any:
+    dims = filled(shape, sizes)
+    bounds = [xp.asarray(bound) for bound in (low, high)]
+    kind = dtypes.as_dtype(dtype).dtype
+    return _shaped(random_gpu.integers_between(xp, state, count_of(dims), *bounds, kind), dims)
+
+
 @primitive(
     lambda state, low, high, *sizes, shape, dtype: drawn(state, *sizes, shape=shape, dtype=dtype),
     semantics=RANDOM,
+    tuned=Tuned(on_gpu=(_integers_between_on_gpu,)),
 )
 def philox_integers_between(
     xp: ArrayModule,

@@ -449,7 +449,8 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
 
     Raises:
         InvalidArgumentError: no integer lies in the range, the range does not fit `dtype`, or that
-            is no integer type.
+            is no integer type. Of bounds that lie on a GPU only the dtype is looked at, so that
+            nothing waits for them; where no integer is between them, all results are `minval`.
 
     Example:
         >>> x = tk.random.randint((100,), 0, 3, seed=1)
@@ -465,7 +466,7 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
         raise InvalidArgumentError(
             f"random integers ({wanted.name}) need maxval, which they stay below"
         )
-    if is_later((minval, maxval)):
+    if is_later((minval, maxval)) or any(map(_is_on_gpu, (minval, maxval))):
         return _integers_between(shape, minval, maxval, wanted, seed)
     low, high = int(minval), int(maxval)
     philox.check_range(low, high, wanted)
@@ -474,10 +475,17 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
     )
 
 
+def _is_on_gpu(bound: Any) -> bool:
+    if not is_tensor(bound):
+        return False
+    array = convert_to_tensor(bound)._array
+    return not isinstance(array, np.ndarray | np.generic)
+
+
 def _integers_between(
     shape: Any, minval: Any, maxval: Any, dtype: dtypes.DType, seed: Any
 ) -> Tensor:
-    """Whole numbers between bounds that are known only when the graph runs."""
+    """Whole numbers between bounds that the host does not know."""
     low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
 
     def between(state: Any, *sizes: Any, **settings: Any) -> Any:

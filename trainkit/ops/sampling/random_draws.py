@@ -16,6 +16,7 @@ from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import add, cast, divide
 from trainkit.ops.sampling.distributions import (
     binomial_of,
+    known_values,
     philox_categorical,
     philox_gamma,
     philox_permutation,
@@ -32,7 +33,8 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor
 
     Args:
         shape: of the result, to which `alpha` broadcasts.
-        alpha: above 0.
+        alpha: above 0. In a graph, and where a tensor lies on a GPU, nothing waits for its values
+            to be looked at; draws for one that is not above 0, or infinite, are NaN then.
         dtype: floating type; by default float32.
         seed: an int, a generator, two integers, or `None`.
 
@@ -51,7 +53,8 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor
 
 def _positive(value: Any, name: str, parameter: str) -> Tensor:
     tensor = convert_to_tensor(value)
-    if type(tensor) is Tensor and tensor.size and bool((tensor.numpy() <= 0).any()):
+    values = known_values(value, tensor)
+    if values is not None and bool((values <= 0).any()):
         raise InvalidArgumentError(f"random.{name}: {parameter} must be above 0, got {value!r}")
     return tensor
 
@@ -104,7 +107,7 @@ def binomial(
     Args:
         shape: of the result, to which the parameters broadcast.
         counts: whole numbers, 0 or more.
-        probabilities: in [0, 1].
+        probabilities: in [0, 1]; not looked at in a graph, nor where a tensor lies on a GPU.
         dtype: of the result; by default float32.
         seed: an int, a generator, two integers, or `None`.
 
