@@ -311,6 +311,35 @@ def slots_in_shares():
     return first, weights(model)
 
 
+def in_small_buckets(optimizer, **settings):
+    """Trained by `fit` in four ways, with buckets of one gradient or two."""
+    options = tk.distribute.CommunicationOptions(bytes_per_pack=100)
+    found = []
+    for shares in (False, True):
+        for eagerly in (False, True):
+            tk.random.set_seed(3)
+            strategy = tk.distribute.MultiWorkerMirroredStrategy(
+                communication_options=options, shard_optimizer_state=shares
+            )
+            with strategy.scope():
+                model = keras.Sequential(
+                    [
+                        keras.Input((6,)),
+                        keras.layers.Dense(8, "tanh"),
+                        keras.layers.Dense(5, "tanh"),
+                        keras.layers.Dense(1, "sigmoid"),
+                    ]
+                )
+                model.compile(optimizer(), "mse", run_eagerly=eagerly, **settings)
+            found += [model.fit(X, Y, 18, 3, 0).history, weights(model)]
+    return found
+
+
+@case
+def small_buckets():
+    return in_small_buckets(lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.1))
+
+
 def deep(layers, shape, samples=66):
     """A model whose layers draw, trained for 50 steps with uneven last batches."""
     inputs = np.random.default_rng(1).normal(1, 2, size=(samples, *shape)).astype("float32")

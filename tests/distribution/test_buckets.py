@@ -1,6 +1,7 @@
 """Gradients travel in buckets while a compiled backward pass still runs; sums are the same."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -76,6 +77,211 @@ def test_a_compiled_step_starts_buckets_before_its_backward_pass_ends():
     assert len([name for name in between if "matmul" in name or "dense" in name]) >= 2
     assert finishes[0] > starts[-1]
     assert len(group.sizes) == len(starts)
+
+
+class Noted(tk.keras.layers.Layer):
+    """Passes its input on, and notes when the backward pass comes by."""
+
+    def __init__(self, events, **kwargs):
+        super().__init__(**kwargs)
+        self.note = events.append
+
+    def call(self, x):
+        @tk.custom_gradient
+        def noted(x):
+            def grad(upstream):
+                self.note(self.name)
+                return upstream
+
+            return tk.identity(x), grad
+
+        return noted(x)
+
+
+class Noting(Echo):
+    """Notes sums among the events of a backward pass."""
+
+    def __init__(self, events):
+        super().__init__()
+        self.events = events
+
+    def all_reduce(self, array, reduction="SUM", what=""):
+        self.events.append(what)
+        return super().all_reduce(array, reduction, what)
+
+
+def deep(events, bucket_bytes=400):
+    """Four layers, between which the backward pass is noted, and the group that joins them."""
+    tk.random.set_seed(1)
+    parts = [tk.keras.Input((7,))]
+    for i in range(4):
+        parts += [tk.keras.layers.Dense(7, "tanh"), Noted(events, name=f"after_{i}")]
+    group = Noting(events)
+    group.communication = group.communication._replace(bucket_bytes=bucket_bytes)
+    return tk.keras.Sequential(parts), group
+
+
+def minimized(model, optimizer):
+    def loss():
+        return tk.reduce_sum(model(X) ** 2)
+
+    return lambda: optimizer.minimize(loss, model.trainable_variables)
+
+
+def minimized_from_tape(model, optimizer, persistent=False):
+    def step():
+        with tk.GradientTape(persistent=persistent) as tape:
+            loss = tk.reduce_sum(model(X) ** 2)
+        optimizer.minimize(loss, model.trainable_variables, tape=tape)
+
+    return step
+
+
+def fitted(model, optimizer):
+    def loss(y_true, y_pred):
+        return tk.reduce_sum((y_pred - y_true) ** 2)
+
+    model.compile(optimizer, loss, run_eagerly=True)
+    data = X, tk.zeros((5, 7))
+    return lambda: model.train_step(data)
+
+
+EAGER = {
+    "minimize": minimized,
+    "minimize of a tape": minimized_from_tape,
+    "minimize of a persistent tape": lambda m, o: minimized_from_tape(m, o, True),
+    "fit": fitted,
+}
+
+
+@pytest.mark.parametrize("how", EAGER)
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "scaled"])
+def test_an_eager_step_sends_buckets_while_it_goes_back(how, kind):
+    def optimizer():
+        if kind == "scaled":
+            return tk.keras.optimizers.LossScaleOptimizer(tk.keras.optimizers.SGD(0.01), 8.0)
+        return getattr(tk.keras.optimizers, kind)(0.01)
+
+    events = []
+    model, group = deep(events)
+    step = EAGER[how](model, optimizer())
+    with Replica(group):
+        step()
+        events.clear()
+        step()
+    sums = [i for i, event in enumerate(events) if event == "the gradients"]
+    back = [event for event in events[sums[0] :] if event != "the gradients"]
+    assert len(sums) >= 4
+    assert back[-3:] == ["after_2", "after_1", "after_0"]  # the first sum was before
+    assert events[-1] == "the gradients"
+    other, whole = deep([], 1 << 20)
+    plain = EAGER[how](other, optimizer())
+    with Replica(whole):
+        plain()
+        plain()
+    for mine, one in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), one.numpy())
+
+
+def test_gradients_of_a_tape_are_those_of_the_replica_and_are_sent_by_the_optimizer():
+    """A program may clip them, or ask again, in one replica alone."""
+    events = []
+    model, group = deep(events)
+    alone, _ = deep([])
+    weights = model.trainable_variables
+    optimizer = tk.keras.optimizers.SGD(0.01)
+    with Replica(group):
+        minimized(model, optimizer)()
+        for own, other in zip(alone.weights, model.weights, strict=True):
+            own.assign(other)
+        events.clear()
+        with tk.GradientTape(persistent=True) as tape:
+            loss = tk.reduce_sum(model(X) ** 2)
+        first, second = tape.gradient(loss, weights), tape.gradient(loss, weights)
+        assert "the gradients" not in events
+        clipped, _ = tk.clip_by_global_norm(first, 0.1)
+        optimizer.apply_gradients(zip(clipped, weights, strict=True))
+    with tk.GradientTape() as tape:
+        loss = tk.reduce_sum(alone(X) ** 2)
+    expected = tape.gradient(loss, alone.trainable_variables)
+    for mine, again, one in zip(first, second, expected, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), one.numpy())
+        np.testing.assert_array_equal(again.numpy(), one.numpy())
+    clipped, _ = tk.clip_by_global_norm(expected, 0.1)
+    for mine, own, g in zip(weights, alone.trainable_variables, clipped, strict=True):
+        np.testing.assert_allclose(mine.numpy(), own.numpy() - 0.01 * 2 * g.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_weights_without_gradient_used_twice_and_read_in_another_order(persistent):
+    """Buckets go off in the order of the list, whatever the order in which a loss reads weights."""
+    values = np.random.default_rng(5).normal(size=(6, 7, 7)).astype("float32")
+
+    def made():
+        return [tk.Variable(v) for v in values]
+
+    def loss_of(w):
+        h = tk.matmul(X, w[3])
+        h = tk.tanh(tk.matmul(h, w[0])) + tk.matmul(X, w[5])
+        w[4].assign(w[4] * 2.0)
+        h = tk.matmul(h, w[4]) + tk.matmul(h, w[3])  # w[1] and w[2] are not used
+        w[4].assign(w[4] * 0.5)
+        return tk.reduce_sum(tk.matmul(h, w[4]) ** 2)
+
+    def trained(replica, early):
+        weights, optimizer = made(), tk.keras.optimizers.SGD(1e-4)
+        with replica, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(2):
+                with tk.GradientTape(persistent=persistent) as tape:
+                    loss = loss_of(weights)
+                if early:
+                    optimizer.minimize(loss, weights, tape=tape)
+                else:
+                    grads = tape.gradient(loss, weights)
+                    assert [g is None for g in grads] == [i in (1, 2) for i in range(6)]
+                    optimizer.apply_gradients(zip(grads, weights, strict=True))
+        return [w.numpy() for w in weights]
+
+    group = Echo()
+    group.communication = group.communication._replace(bucket_bytes=200)
+    early, plain = trained(Replica(group), True), trained(Replica(Echo()), False)
+    for mine, one in zip(early, plain, strict=True):
+        np.testing.assert_allclose(mine, one, rtol=1e-6)
+    assert group.sizes == [64] * 4 * 2
+
+
+def test_an_error_on_the_way_leaves_nothing_under_way():
+    from trainkit.ops.collective.buckets import _UNDER_WAY
+
+    model, group = made(), Echo()
+    group.communication = group.communication._replace(bucket_bytes=400)
+    optimizer = tk.keras.optimizers.SGD(0.01)
+
+    @tk.custom_gradient
+    def fails(x):
+        def grad(upstream):
+            raise ArithmeticError("no gradient today")
+
+        return tk.identity(x), grad
+
+    before = [w.numpy() for w in model.weights]
+    first, *rest = model.layers
+
+    def loss():
+        h = fails(first(X))
+        for layer in rest:
+            h = layer(h)
+        return tk.reduce_sum(h)
+
+    with Replica(group), pytest.raises(ArithmeticError, match="today"):
+        optimizer.minimize(loss, model.trainable_variables)
+    assert group.sizes
+    assert not _UNDER_WAY
+    for weight, old in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), old)
+    with Replica(group):
+        optimizer.minimize(lambda: tk.reduce_sum(model(X)), model.trainable_variables)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

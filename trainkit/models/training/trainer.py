@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit import optimizers
 from trainkit.autodiff.tape import GradientTape
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
@@ -395,7 +396,8 @@ class Trained(Layer):
                 raise ValueError(
                     f"model {self.name!r} has weights to train: give compile() an optimizer"
                 )
-            self.optimizer.apply(tape.gradient(scaled, variables), variables)
+            if not (REPLICAS and self.optimizer._step_from(tape, scaled, variables, True)):
+                self.optimizer.apply(tape.gradient(scaled, variables), variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def _outputs(self, x: Any, training: bool) -> Any:

@@ -142,3 +142,12 @@ def finish(ticket: Tensor, tensors: list[Tensor]) -> list[Tensor]:
     """
     specs = tuple((tuple(x.shape), x.dtype.name) for x in tensors)
     return list(finish_bucket(ticket, specs=specs))
+
+
+def abandon(ticket: Tensor) -> None:
+    """Forget sums that have begun, which nobody will wait for.
+
+    Args:
+        ticket: what `begin` gave.
+    """
+    _UNDER_WAY.pop(int(ticket), None)

@@ -1,7 +1,8 @@
 """Gradients of all replicas as one: what an optimizer steps along where there are several.
 
 They travel in buckets. In a graph a bucket goes off as soon as the last of its gradients is there,
-while the rest of the backward pass is still to come, and what an update needs is waited for.
+while the rest of the backward pass is still to come, and what an update needs is waited for. Where
+a tape goes back operation by operation, `early_sums` does the same.
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
 arXiv:2006.15704.
 """
@@ -46,7 +47,7 @@ def joined_gradients(
     with trace_state.silence():
         if OVERWRITTEN and any(map(is_overwritten, weights)):
             return _with_greatest(grads, weights, replica)
-        found = iter(_joined([convert_to_tensor(g) for g in grads if g is not None], replica))
+        found = iter(joined([g for g in grads if g is not None], replica))
         return [None if g is None else next(found) for g in grads]
 
 
@@ -59,14 +60,21 @@ def _with_greatest(
     taken = [i for i in there if is_overwritten(weights[i])]
     added = [i for i in there if not is_overwritten(weights[i])]
     most = all_reduce([grads[i] for i in taken], "MAX", replica=replica)
-    sums = _joined([convert_to_tensor(grads[i]) for i in added], replica) if added else []
+    sums = joined([grads[i] for i in added], replica) if added else []
     for i, value in zip([*taken, *added], [*most, *sums], strict=True):
         results[i] = value
     return results
 
 
-def _joined(grads: list[Tensor], replica: replicas.Replica) -> list[Tensor]:
-    parts = _divided(grads, replica)
+def joined(grads: Sequence[Any], replica: replicas.Replica) -> list[Tensor]:
+    """Gradients added up over all replicas, with what each replica counts.
+
+    Args:
+        grads: tensors of this replica.
+        replica: this one.
+    """
+    grads = [convert_to_tensor(g) for g in grads]
+    parts = divided(grads, replica)
     tickets = []
     for dtype, places in parts:
         ticket = begin([grads[i] for i in places], replica, dtype, waits=len(parts) == 1)
@@ -81,8 +89,13 @@ def _joined(grads: list[Tensor], replica: replicas.Replica) -> list[Tensor]:
     return results
 
 
-def _divided(grads: list[Tensor], replica: replicas.Replica) -> list[tuple[str, list[int]]]:
-    """Buckets in the order in which they are full: the dtype and the positions of each."""
+def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, list[int]]]:
+    """Buckets in the order in which they are full: the dtype and the positions of each.
+
+    Args:
+        grads: tensors, or the variables whose gradients they will be.
+        replica: this one.
+    """
     settings = replica.group.communication
     order = _order(grads)
     by_dtype: dict[str, list[int]] = {}
@@ -101,7 +114,7 @@ def _divided(grads: list[Tensor], replica: replicas.Replica) -> list[tuple[str, 
     return sorted(found, key=lambda bucket: max(rank[i] for i in bucket[1]))
 
 
-def _order(grads: list[Tensor]) -> list[int]:
+def _order(grads: Sequence[Any]) -> list[int]:
     """The positions of gradients in the order in which they are computed.
 
     It is the same in all replicas, whose graphs differ in sizes alone. Outside of graphs all of

@@ -24,6 +24,7 @@ from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.clipping import ClipLimits
+from trainkit.optimizers.base.early_sums import early_joined
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, split_pairs, warn_of_missing
 from trainkit.optimizers.base.joined_gradients import joined_gradients
 from trainkit.optimizers.base.options import (
@@ -448,6 +449,23 @@ class Optimizer(OutsideState):
         grads, weights = overwrite(self, grads, weights, finite)
         trace_step(self, [self.state_of(weight) for weight in weights], grads, finite)
 
+    def _step_from(
+        self, tape: Any, loss: Any, weights: Sequence[Any], builds: bool = False
+    ) -> bool:
+        """Step along the gradients of a loss, joined as they come; whether that is done."""
+        kind = type(self)
+        if kind.apply is not Optimizer.apply or kind.apply_gradients is not (
+            Optimizer.apply_gradients
+        ):
+            return False
+        grads = early_joined(self, tape, loss, weights)
+        if grads is None:
+            return False
+        if builds and not self._states.chosen:
+            self.build(weights)
+        self._step(grads, weights)
+        return True
+
     def minimize(
         self, loss: Any, var_list: Iterable[Variable] | None = None, tape: Any = None
     ) -> Any:
@@ -471,10 +489,14 @@ class Optimizer(OutsideState):
                     f"{self.name}.minimize: a loss that is a tensor needs the tape that recorded it"
                 )
             weights = self._weights_or_read(var_list, tape)
+            if REPLICAS and self._step_from(tape, loss, weights):
+                return self._iterations
             return self.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
         with tape if tape is not None else GradientTape() as recording:
             value = loss()
         weights = self._weights_or_read(var_list, recording)
+        if REPLICAS and self._step_from(recording, value, weights):
+            return self._iterations
         return self.apply_gradients(zip(recording.gradient(value, weights), weights, strict=True))
 
     def _weights_or_read(self, var_list: Any, tape: Any) -> list[Variable]:

@@ -1,0 +1,118 @@
+"""Gradients that are heard of before the backward pass ends: as soon as nothing is added to them.
+
+The record of a tape is passed in pieces. A gradient is final once the first operation that read its
+source has been passed, since the pass goes from the last operation to the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainkit.autodiff.backward import backward_pass, backward_pass_on_arrays
+from trainkit.autodiff.tape import GradientTape
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.variable import Variable
+
+
+def early_gradients(
+    tape: GradientTape,
+    target: Any,
+    sources: Sequence[Variable],
+    groups: Sequence[Sequence[int]],
+    heard: Callable[[int, list[Any]], None],
+) -> list[Any]:
+    """`tape.gradient(target, sources)`, and news of groups of gradients on the way.
+
+    Args:
+        tape: recorded the target.
+        target: tensor.
+        sources: variables.
+        groups: positions of sources, in the order in which their gradients are likely to be final.
+        heard: called with the number of each group, in order, and its gradients, `None` where there
+            is none, once all of them are final. It is not called for what was computed while the
+            tape recorded.
+
+    Returns:
+        What `tape.gradient` gives.
+    """
+    passing = _Passing(tape, [[sources[i] for i in group] for group in groups], heard)
+    tape.__dict__["_pass_back"] = passing.pass_back  # for this one pass
+    try:
+        return list(tape.gradient(target, list(sources)))
+    finally:
+        tape.__dict__.pop("_pass_back", None)
+
+
+class _Passing:
+    """One backward pass in pieces."""
+
+    def __init__(
+        self,
+        tape: GradientTape,
+        groups: list[list[Variable]],
+        heard: Callable[[int, list[Any]], None],
+    ) -> None:
+        self.tape, self.heard = tape, heard
+        reads = tape._reads
+        self.groups = [
+            [reads[id(v)][1] if id(v) in reads else [] for v in group] for group in groups
+        ]
+
+    def pass_back(self, grads: dict[Tensor, Any], wanted: set[Tensor], keep: bool) -> None:
+        """Stands for `GradientTape._pass_back`."""
+        tape = self.tape
+        if any(tape.tracked[x] is not None for x in wanted):
+            type(tape)._pass_back(tape, grads, wanted, keep)
+            return
+        needed = tape._needed(wanted)
+        if grads.keys().isdisjoint(needed):
+            return
+        record = list(tape.tracked.items())
+        if not keep:
+            tape.tracked.clear()
+        bounds = self._bounds(record, wanted)
+        for number, (bound, group) in enumerate(zip(bounds, self.groups, strict=True)):
+            self._pass_piece(record, bound, grads, needed, wanted)
+            self.heard(number, [self._of_one(tensors, grads) for tensors in group])
+        self._pass_piece(record, 0, grads, needed, wanted)
+
+    def _bounds(self, record: list[Any], wanted: set[Tensor]) -> list[int]:
+        """For each group the place in the record down to which has to be passed before it."""
+        first: dict[Tensor, int] = {}
+        for place, (_, entry) in enumerate(record):
+            if entry is not None:
+                for x in wanted.intersection(entry[2:]):
+                    first.setdefault(x, place)
+        bounds, least = [], len(record)
+        for group in self.groups:
+            places = [first[x] for tensors in group for x in tensors if x in first]
+            least = min([least, *places])
+            bounds.append(least)
+        return bounds
+
+    def _pass_piece(
+        self,
+        record: list[Any],
+        start: int,
+        grads: dict[Tensor, Any],
+        needed: set[Tensor],
+        wanted: set[Tensor],
+    ) -> None:
+        """Pass the end of the record from a place on, which frees it."""
+        if start == len(record):
+            return
+        piece = dict.fromkeys(wanted)  # what is only watched has no entry
+        piece.update(record[start:])
+        del record[start:]
+        run = backward_pass_on_arrays if self.tape._unheard(grads) else backward_pass
+        run(piece, grads, needed, wanted)
+
+    @staticmethod
+    def _of_one(tensors: list[Tensor], grads: dict[Tensor, Any]) -> Any:
+        """The gradient of a variable, which was read as these tensors."""
+        total = None
+        for x in tensors:
+            if x in grads:
+                total = grads[x] if total is None else PRIMITIVES["add"].op(total, grads[x])
+        return total
