@@ -160,8 +160,30 @@ def test_a_call_counts_as_the_work_that_it_is(sizes, rng, monkeypatch):
 def test_scalar_work_is_done_once_a_step():
     program = UpdateProgram(adam, 2, 2, np.float32)
     assert len(program.scalar_steps) == 1  # 0.01 * raw
-    assert "s1, h0):" in loop_source(program)
-    assert "s1, h0):" in joint_source(program)
+    assert "s1, h0, c0, c1, c2):" in loop_source(program)
+    assert "s1, h0, c0, c1, c2):" in joint_source(program)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [7, WIDE])
+def test_one_loop_serves_all_numbers_of_a_rule(size, dtype, rng, compiling):
+    def rule_of(decay):
+        def rule(xp, w, g, scalars, m):
+            m = decay * m + (1.0 - decay) * g
+            return w - scalars[0] * m / (xp.abs(m) + 1e-7), m
+
+        return rule
+
+    UPDATES.forget()
+    JOINT_UPDATES.forget()
+    for decay in (0.9, 0.25, 0.1, 1.0):
+        buffers = [rng.random(size).astype(dtype) for _ in range(3)]
+        wanted = rule_of(decay)(np, buffers[0], buffers[1], (dtype(0.01),), buffers[2])
+        program = UpdateProgram(rule_of(decay), 1, 1, dtype)
+        FusedUpdate(program).run(buffers, (dtype(0.01),))
+        for got, want in zip([buffers[0], buffers[2]], wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert len({**UPDATES._ready, **JOINT_UPDATES._ready}) == 1
 
 
 def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):

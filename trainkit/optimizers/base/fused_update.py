@@ -54,8 +54,12 @@ def is_exact(program: UpdateProgram) -> bool:
 
 
 def loop_source(program: UpdateProgram) -> str:
-    """The text of `loop(part, parts, b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
-    numbers, body = statements(program)
+    """The text of `loop(part, parts, b0, ..., s0, ..., h0, ..., c0, ...)`.
+
+    They are buffers, scalars, what is hoisted, and the numbers of the rule: one text, and so one
+    compiled loop, serves all settings that lead to the same steps.
+    """
+    numbers, body = statements(program, [])
     arguments = ["part", "parts", *(f"b{i}" for i in range(program.n_buffers)), *numbers]
     lines = [f"def loop({', '.join(arguments)}):"]
     lines.append("    first, last = chunk_range(part, parts, b0.size, 16)")
@@ -81,12 +85,12 @@ def loop({arguments}):
 
 
 def joint_source(program: UpdateProgram) -> str:
-    """The text of `loop(part, parts, items, offset, sizes, s0, ..., h0, ...)`.
+    """The text of `loop(part, parts, items, offset, sizes, s0, ..., h0, ..., c0, ...)`.
 
     `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. A part is as
     many elements as any other, as if the arrays stood behind one another.
     """
-    numbers, body = statements(program)
+    numbers, body = statements(program, [])
     size = program.dtype.itemsize
     views = [
         f"b{i} = numbers_at(items[k, {i}], offset, low * {size}, high - low, real(0))"
@@ -116,9 +120,9 @@ class FusedUpdate:
         self._real = program.dtype.type
         self._key: kernel_family.Key | None = None
         self._joint_key: kernel_family.Key | None = None
+        self._constants: list[float] = []
         if is_exact(program):
-            hoisted = sum(x.is_scalar for x in program.order)
-            dtype, scalars = program.dtype.name, program.n_scalars + hoisted
+            dtype, scalars = program.dtype.name, len(statements(program, self._constants)[0])
             self._key = (loop_source(program), dtype, program.n_buffers, scalars)
             if program.n_buffers <= MOST_JOINT and data_offset() is not None:
                 self._joint_key = (joint_source(program), dtype, scalars)
@@ -174,7 +178,7 @@ class FusedUpdate:
                 self.of_number(FIRST[buffers[0].ndim], *buffers, *numbers)
                 continue
             if loop is not None:
-                loop(*self._shared(size), *map(_FLAT, buffers), *numbers)
+                loop(*self._shared(size), *map(_FLAT, buffers), *numbers, *self._constants)
             elif size <= MOST:
                 self._of_arrays(*buffers, *numbers)
             else:
@@ -192,7 +196,7 @@ class FusedUpdate:
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
         sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        given = items, data_offset(), sizes, *self.numbers(scalars)
+        given = items, data_offset(), sizes, *self.numbers(scalars), *self._constants
         loop(*self._shared(int(sizes.sum())), *given)
 
     def _shared(self, size: int) -> tuple[int, int]:
