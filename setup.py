@@ -57,7 +57,9 @@ class BuildKernels(Command):
         done = subprocess.run([*command, "--output", str(folder)], env=environment)
         if done.returncode:
             print(
-                "trainkit: no kernels come compiled, they are when they are used", file=sys.stderr
+                "trainkit: no kernels come compiled; with the extra numba they are when they are "
+                "used",
+                file=sys.stderr,
             )
 
     def get_source_files(self) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import trainkit as tk
 from trainkit.cli import kernels, main
 from trainkit.kernels.jit import kernel_family, kernel_library, library_builder, target
 
@@ -96,12 +97,38 @@ def test_an_unknown_level_is_named(capsys):
     assert "not for x86-64-v9" in capsys.readouterr().err
 
 
-def test_without_a_c_compiler_that_is_said(monkeypatch, capsys, tmp_path):
+def test_without_a_c_compiler_object_code_is_kept(monkeypatch, capsys, tmp_path):
+    some = [("coding.png_rows_compiled", "png_rows", ())]
+    monkeypatch.setattr(kernels, "usual_kernels", lambda: iter(some))
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main.main(["kernels", "--only", "x86-64-v3", "--output", str(tmp_path)]) == 1
+    level = target.level()
+    assert main.main(["kernels", "--only", level, "--output", str(tmp_path / "made")]) == 0
     assert "no C compiler" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    folder, file = (tmp_path / "made").rglob("*")
+    assert (folder.name, file.suffix) == (f"kernels-{level}", ".o")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("SGD", {"momentum": 0.95, "nesterov": True}),
+        ("Adam", {"beta_1": 0.5, "beta_2": 0.95, "epsilon": 1e-8, "amsgrad": True}),
+        ("AdamW", {"weight_decay": 0.1, "beta_2": 0.98}),
+        ("RMSprop", {"rho": 0.99, "centered": True}),
+        ("Lion", {"beta_1": 0.95}),
+        ("Nadam", {"weight_decay": 0.5}),
+        ("Adadelta", {"rho": 0.9}),
+    ],
+)
+def test_the_loops_of_optimizers_serve_all_settings(name, settings):
+    optimizer = getattr(tk.keras.optimizers, name)(0.3, **settings)
+    optimizer.apply_gradients([(tk.ones((5,)), tk.Variable(tk.zeros((5,))))])
+    loops = [pair for loop in optimizer._programs.loops() for pair in loop.kernels()]
+    usual = set(kernels.usual_kernels())
+    assert loops
+    assert [f.name for f, key in loops if (f.file, f.builder, key) not in usual] == []
 
 
 def test_the_usual_kernels_are_those_of_all_families_and_of_the_usual_optimizers():

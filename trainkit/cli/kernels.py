@@ -16,11 +16,18 @@ import numpy as np
 import trainkit as tk
 from trainkit import kernels as families
 from trainkit.kernels.jit import kernel_family, target
-from trainkit.kernels.jit.library_builder import Kernel, NoLinker, build_each, build_library
+from trainkit.kernels.jit.library_builder import (
+    Kernel,
+    NoLinker,
+    build_each,
+    build_library,
+    write_objects,
+)
 from trainkit.optimizers.base.optimizer import Optimizer
 
 _SIXTEENS = (1, 2, 3, 4)
-_WINDOWS, _STRIDES = (3, 5), (1, 2)
+_WINDOWS, _STRIDES = ((3, 1), (3, 2), (5, 1), (7, 1)), (1, 2)
+"""Windows of depthwise convolutions with the filters of a channel, and steps of windows."""
 _OF_THE_MACHINE = "native"
 
 
@@ -51,12 +58,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(level: str, folder: Path | None) -> int:
+    def say(text: str) -> None:
+        print(text, flush=True)
+
     try:
-        made = build_library(level, usual_kernels(), folder, lambda text: print(text, flush=True))
+        made = build_library(level, usual_kernels(), folder, say)
     except (NoLinker, subprocess.CalledProcessError) as error:
-        print(f"trainkit kernels: {error}", file=sys.stderr)
-        return 1
-    print(f"{made}: {os.path.getsize(made) / 1e6:.1f} MB")
+        print(f"trainkit kernels: {error}, so there is no library to load", file=sys.stderr)
+        made = write_objects(level, usual_kernels(), folder, say)
+    files = [path for path in (made, *made.glob("*.o")) if path.is_file()]
+    print(f"{made}: {sum(map(os.path.getsize, files)) / 1e6:.1f} MB")
     return 0
 
 
@@ -77,12 +88,12 @@ def _by_channels() -> Iterator[tuple[int, ...]]:
 
 
 def _depthwise(back: bool) -> Iterator[tuple[int, ...]]:
-    for window in _WINDOWS:
+    for window, each in _WINDOWS:
         for stride in _STRIDES:
             for pixels in (7, 8):
-                yield pixels, window, stride, 1, 0, 1
+                yield pixels, window, stride, 1, 0, each
                 if back:
-                    yield pixels * stride if pixels == 7 else 8, window, stride, 1, 1, 1
+                    yield pixels * stride if pixels == 7 else 8, window, stride, 1, 1, each
 
 
 _KEYS: dict[str, Any] = {
@@ -97,15 +108,31 @@ _KEYS: dict[str, Any] = {
 
 
 def _optimizers() -> list[Optimizer]:
+    """One for each sequence of steps that settings lead to; numbers are given to its loop."""
     named = tk.keras.optimizers
     return [
-        named.SGD(0.1),
-        named.SGD(0.1, momentum=0.9),
-        named.SGD(0.1, momentum=0.9, nesterov=True),
-        named.Adam(),
-        named.AdamW(),
-        named.RMSprop(),
-        named.Adagrad(),
+        make(weight_decay=decay, **settings)
+        for make, variants in (
+            (named.SGD, ({}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True})),
+            (named.Adam, ({}, {"amsgrad": True})),
+            (
+                named.RMSprop,
+                (
+                    {},
+                    {"momentum": 0.9},
+                    {"centered": True},
+                    {"momentum": 0.9, "centered": True},
+                ),
+            ),
+            (named.Adagrad, ({},)),
+            (named.Nadam, ({},)),
+            (named.Adamax, ({},)),
+            (named.Adadelta, ({},)),
+            (named.Lion, ({},)),
+            (named.ScheduleFreeAdamW, ({},)),
+        )
+        for settings in variants
+        for decay in (None, 0.01)
     ]
 
 

@@ -50,10 +50,23 @@ def test_an_eager_path_that_is_not_compiled(monkeypatch):
     assert found.mend == "unset TRAINKIT_NATIVE"
 
 
-def test_numba_that_is_missing(numba):
-    (found,) = numba({"failure": "No module named 'numba'"})
+@pytest.mark.parametrize(
+    ("came_along", "level", "mend"),
+    [(True, "ok", ""), (False, "warning", "pip install 'trainkit[numba]'")],
+)
+def test_numba_that_is_missing(numba, monkeypatch, came_along, level, mend):
+    """It is an extra where kernels came compiled."""
+    monkeypatch.setattr(compiler.kernel_library, "came_along", lambda: came_along)
+    found, cache = numba({"failure": "ModuleNotFoundError: No module named 'numba'"})
+    assert (found.level, found.mend) == (level, mend)
+    assert found.text.startswith("kernels came compiled for" if came_along else "no kernels came")
+    assert cache.text.startswith("0.0 MB")
+
+
+def test_numba_that_can_not_be_imported(numba):
+    (found,) = numba({"failure": "ImportError: Numba needs NumPy 2.4 or less"})
     assert found.level == "problem"
-    assert found.text.endswith("everything is slower: No module named 'numba'")
+    assert found.text.endswith("everything is slower: ImportError: Numba needs NumPy 2.4 or less")
 
 
 def test_numba_that_can_not_compile(numba):

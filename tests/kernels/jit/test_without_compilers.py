@@ -2,23 +2,29 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from trainkit.cli.kernels import usual_kernels
+from trainkit.kernels.jit import library_builder, target
+
 PROGRAM = """
-import json, sys, warnings
-sys.modules.update(dict.fromkeys(sys.argv[1:]))  # which can't be imported then
+import json, os, sys, warnings
+sys.modules.update(dict.fromkeys(sys.argv[2:]))  # which can't be imported then
 import numpy as np
 import trainkit as tk
+from trainkit.kernels.jit import kernel_family, kernel_library
 
+kernel_library.FOLDER = os.environ.get("KERNELS_OF_TEST", kernel_library.FOLDER)
 tk.random.set_seed(1)
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(128, 20, 20, 1)).astype("float32"), rng.integers(0, 10, 128)
 model = tk.Sequential([
     tk.layers.Conv2D(24, 3, activation="relu"),
-    tk.layers.DepthwiseConv2D(7, padding="same"),
+    tk.layers.DepthwiseConv2D(int(sys.argv[1]), padding="same"),
     tk.layers.Flatten(),
     tk.layers.Dense(64, activation="gelu"),
     tk.layers.Dense(10),
@@ -27,19 +33,34 @@ model.compile("nadam", tk.losses.SparseCategoricalCrossentropy(from_logits=True)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     history = model.fit(x, y, batch_size=64, epochs=4, verbose=0)
-print(json.dumps([history.history["loss"], [str(warning.message) for warning in told]]))
+used = [
+    (family.file, family.builder, key)
+    for family in kernel_family._State.families
+    for key, kernel in family._ready.items()
+    if kernel
+]
+print(json.dumps([history.history["loss"], [str(warning.message) for warning in told], used]))
 """
 
 
+UNUSUAL, USUAL = 9, 3
+"""Windows of depthwise convolutions: one whose kernels do not come compiled, and one whose do."""
+
+
 def trained(tmp_path, blocked=(), **environment):
-    """The losses, and the warnings."""
+    """The losses, and the warnings, of a model with a window whose kernels are compiled first."""
+    return trained_with(tmp_path, blocked, UNUSUAL, **environment)[:2]
+
+
+def trained_with(tmp_path, blocked, window, **environment):
+    """The losses, the warnings, and the compiled kernels that were used."""
     given = {**os.environ, "TRAINKIT_CACHE": str(tmp_path / "cache"), "TRAINKIT_JIT": ""}
-    command = [sys.executable, "-c", PROGRAM, *blocked]
+    command = [sys.executable, "-c", PROGRAM, str(window), *blocked]
     done = subprocess.run(command, env=given | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    losses, told = json.loads(done.stdout)
+    losses, told, used = json.loads(done.stdout)
     assert losses[-1] < losses[0]
-    return losses, told
+    return losses, told, used
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +75,47 @@ def expected(tmp_path_factory):
 def test_without_compilers_it_says_so_once_and_goes_on(tmp_path, expected, blocked, shipped):
     losses, told = trained(tmp_path, blocked, TRAINKIT_KERNELS=shipped)
     assert losses == pytest.approx(expected, rel=1e-4)
-    assert len([text for text in told if text.startswith("numba is not installed")]) == 1
+    (said,) = [text for text in told if text.startswith("numba is not installed")]
+    assert "pip install 'trainkit[numba]'" in said
     others = [text for text in told if not text.startswith("numba")]
     assert len(others) == len(blocked) - 1
     assert all("llvmlite" in text for text in others)
+
+
+@pytest.fixture(scope="module")
+def needed(tmp_path_factory):
+    """All kernels of a usual model, compiled by Numba; and the losses with them."""
+    folder = tmp_path_factory.mktemp("needed")
+    facts = {"TRAINKIT_JIT": "eager", "TRAINKIT_KERNELS": "0"}
+    losses, _, kernels = trained_with(folder, (), USUAL, **facts)
+    assert len(kernels) > 6
+    return losses, kernels
+
+
+def test_all_that_a_usual_model_needs_comes_compiled(needed):
+    usual = {json.dumps(kernel) for kernel in usual_kernels()}
+    assert [kernel for kernel in needed[1] if json.dumps(kernel) not in usual] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not target.level(), reason="no libraries are built for this processor")
+@pytest.mark.parametrize("way", ["build_library", "write_objects"])
+def test_a_usual_model_without_numba(way, needed, tmp_path):
+    """What came along serves from the first call, whether a C compiler was there or not."""
+    if way == "build_library" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("no C compiler")
+    losses, kernels = needed
+    made = [(module, builder, _tuples(key)) for module, builder, key in kernels]
+    getattr(library_builder, way)(target.level(), made, tmp_path / "made", lambda text: None)
+    facts = {"KERNELS_OF_TEST": str(tmp_path / "made"), "TRAINKIT_KERNELS": ""}
+    found, told, used = trained_with(tmp_path, ("numba",), USUAL, **facts)
+    assert found == losses
+    assert told == []
+    assert {json.dumps(kernel) for kernel in used} == {json.dumps(kernel) for kernel in kernels}
+
+
+def _tuples(key):
+    return tuple(_tuples(item) if isinstance(item, list) else item for item in key)
 
 
 def test_nothing_can_be_kept(tmp_path, expected):

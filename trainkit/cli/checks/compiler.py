@@ -9,12 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
-from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit import kernel_family, kernel_library, target
 from trainkit.kernels.jit.code_store import cache_root
 
 _NUMBA = """
@@ -29,6 +30,7 @@ note("layer", run)
 note("compiles", lambda: numba.njit(lambda x: x + 1)(1) == 2)
 """
 
+_MISSING = "No module named 'numba'"
 LARGE_BYTES = 1 << 30
 _SUFFIXES = (".nbi", ".nbc", ".o")
 
@@ -46,27 +48,45 @@ def check_native() -> Iterator[Finding]:
 
 
 def check() -> Iterator[Finding]:
-    """Numba works, and what it compiles can be kept."""
+    """Kernels came compiled or Numba compiles them, and what it compiles can be kept."""
     facts = probed(_NUMBA)
     failure = failure_of(facts, "numba")
-    if failure:
+    if failure.endswith(_MISSING):
+        yield _without_numba()
+    elif failure:
         text = f"Numba can't be used, so nothing is compiled and everything is slower: {failure}"
         yield Finding("problem", text, "pip install --force-reinstall numba")
         return
+    else:
+        yield from _with_numba(facts)
+    if kernel_family.mode() == "off":
+        text = "TRAINKIT_JIT turns compiled kernels off"
+        yield Finding("warning", text, "unset TRAINKIT_JIT")
+    for folder in cache_folders():
+        yield from _cache(folder, facts.get("numba", ""))
+
+
+def _without_numba() -> Finding:
+    """Numba is an extra where kernels come compiled."""
+    mend = "pip install 'trainkit[numba]'"
+    level = target.level()
+    if kernel_library.came_along():
+        text = f"kernels came compiled for {level}; without Numba unusual ones stay plain"
+        return Finding("ok", text, facts={"numba": None, "level": level})
+    text = "no kernels came compiled for this processor, and Numba is not there to compile them"
+    return Finding("warning", text, mend, {"numba": None, "level": None})
+
+
+def _with_numba(facts: dict[str, Any]) -> Iterator[Finding]:
     for what, why in facts.get("errors", {}).items():
         text = f"Numba {facts['numba']} is there, but does not work ({what}): {why}"
         yield Finding("problem", text, "pip install --force-reinstall numba llvmlite")
     if facts["disabled"]:
         text = "NUMBA_DISABLE_JIT turns compiled kernels off"
         yield Finding("warning", text, "unset NUMBA_DISABLE_JIT")
-    if kernel_family.mode() == "off":
-        text = "TRAINKIT_JIT turns compiled kernels off"
-        yield Finding("warning", text, "unset TRAINKIT_JIT")
     if not facts.get("errors"):
         text = f"Numba {facts['numba']}, with threads of {facts['layer']}"
         yield Finding("ok", text, facts=facts)
-    for folder in cache_folders():
-        yield from _cache(folder, facts["numba"])
 
 
 def cache_folders() -> list[Path]:

@@ -17,7 +17,7 @@ from typing import Any
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
-from trainkit.kernels.jit.kernel_library import shipped_kernel
+from trainkit.kernels.jit.kernel_library import shipped_kernel, shipped_object
 from trainkit.kernels.jit.numpy_inner_loops import available
 from trainkit.kernels.jit.source_digest import source_digest
 
@@ -57,7 +57,9 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float
     found = shipped_kernel(name)
     if found is not None:
         return found
-    code = read_code(_file_name(name), until) if available() else None
+    if not available():
+        return None
+    code = shipped_object(name) or read_code(_file_name(name), until)
     return None if code is None else _loaded(code, name)
 
 

@@ -193,7 +193,7 @@ class Family:
                     kernel = code.compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
         except ModuleNotFoundError as error:
-            _say_missing(error)
+            _say_missing(error, self.name)
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
                 f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "
@@ -204,17 +204,24 @@ class Family:
             return
 
 
-def _say_missing(error: ModuleNotFoundError) -> None:
-    """Say once that a compiler is missing."""
+def _say_missing(error: ModuleNotFoundError, kernel: str) -> None:
+    """Say once that a compiler is missing, and name the first kernel that is slower by that."""
     if error.name in _State.missing:
         return
     _State.missing += (error.name,)
     warnings.warn(
-        f"{error.name} is not installed, so kernels that did not come compiled stay plain ones, "
-        "with the same results, only slower; TRAINKIT_JIT=0 keeps this quiet",
+        f"{error.name} is not installed, so kernels that did not come compiled, such as this "
+        f"{kernel!r}, stay plain ones, with the same results, only slower; "
+        f"{_MENDS.get(str(error.name), 'install it')}, or TRAINKIT_JIT=0 keeps this quiet",
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+_MENDS = {
+    "numba": "pip install 'trainkit[numba]' brings it",
+    "llvmlite": "pip install llvmlite brings it",
+}
 
 
 def _kernel_code() -> Any:

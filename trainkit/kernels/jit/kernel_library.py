@@ -49,6 +49,28 @@ def address_of(name: str) -> int | None:
     return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
 
+def objects_path(level: str) -> str:
+    """The folder of object code that takes the library's place where there was no linker."""
+    return os.path.join(FOLDER, f"kernels-{level}")
+
+
+def shipped_object(name: str) -> bytes | None:
+    """The object code of that name in this folder, or `None`."""
+    level = target.level()
+    if not level or os.environ.get("TRAINKIT_KERNELS") == "0":
+        return None
+    try:
+        with open(os.path.join(objects_path(level), f"{name}.o"), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def came_along() -> bool:
+    """Whether kernels for this processor came compiled with the package."""
+    return kernel_library() is not None or os.path.isdir(objects_path(target.level()))
+
+
 def shipped_kernel(name: str) -> Any:
     """The built-in function of that name in the library, or `None`."""
     address = address_of(name)

@@ -20,7 +20,7 @@ from trainkit.kernels.elementwise.parallel_ufuncs import library_ufuncs
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_code import function_name
-from trainkit.kernels.jit.kernel_library import library_path
+from trainkit.kernels.jit.kernel_library import library_path, objects_path
 from trainkit.kernels.jit.llvm_target import processor, target_machine
 from trainkit.kernels.jit.object_code import object_code
 from trainkit.kernels.jit.python_entry import OBJECTS
@@ -56,7 +56,7 @@ def linker_command() -> list[str]:
     named = os.environ.get("CC", "").split()
     found = named or [path for path in map(shutil.which, ("cc", "gcc", "clang")) if path][:1]
     if not found:
-        raise NoLinker("no C compiler was found, so kernels are compiled when they are needed")
+        raise NoLinker("no C compiler was found")
     return found
 
 
@@ -93,6 +93,28 @@ def build_library(
     return place
 
 
+def write_objects(
+    level: str, kernels: Iterable[Kernel], folder: Path | None, say: Callable[[str], None]
+) -> Path:
+    """Compile kernels, and put each into a file: what can be done where nothing can be linked.
+
+    LLVM loads them, which takes the import of llvmlite in each process, but no Numba.
+
+    Args:
+        level: the instruction set, after which their folder is called.
+        kernels: which ones.
+        folder: where that folder is put; by default where this package looks for it.
+        say: takes a line for each kernel that is compiled.
+    """
+    place = Path(objects_path(level))
+    place = place if folder is None else folder / place.name
+    place.mkdir(parents=True, exist_ok=True)
+    for kernel in kernels:
+        name = function_name(*kernel)
+        (place / f"{name}.o").write_bytes(_code_of(kernel, say, for_library=False))
+    return place
+
+
 def _codes(kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
     cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
     texts = [cells, library_text(), library_ufuncs()]
@@ -109,16 +131,16 @@ def _code_of_text(text: str) -> bytes:
     return code
 
 
-def _code_of(kernel: Kernel, say: Callable[[str], None]) -> bytes:
+def _code_of(kernel: Kernel, say: Callable[[str], None], for_library: bool = True) -> bytes:
     module, builder, key = kernel
     name = function_name(module, builder, key)
     assert name is not None
-    digest = digest_of("library", name, *processor())[:40]
+    digest = digest_of("library" if for_library else "object", name, *processor())[:40]
     code = read_code(digest)
     if code is None:
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
         made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        code = object_code(made, name, for_library=True)
+        code = object_code(made, name, for_library)
         write_code(digest, code)
     return code
 
