@@ -76,6 +76,7 @@ CORE_ORDER = [
     "rng",
     "nest",
     "names",
+    "second_names",
     "dispatch/slow_work",
     "trackable",
     "keras_tree",

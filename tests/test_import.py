@@ -1,9 +1,11 @@
 """`import trainkit` stays light: what a script does not use is not imported."""
 
+import importlib
 import pathlib
 import subprocess
 import sys
 import tomllib
+import types
 
 import pytest
 
@@ -78,3 +80,24 @@ def test_the_package_and_its_project_file_name_one_version():
     if not project.exists():
         pytest.skip("an installed package is apart from its project file")
     assert tomllib.loads(project.read_text())["project"]["version"] == trainkit.__version__
+
+
+MODULES = [name for name in dir(trainkit) if isinstance(getattr(trainkit, name), types.ModuleType)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_imported_by_its_name_in_the_package(name):
+    assert importlib.import_module(f"trainkit.{name}") is getattr(trainkit, name)
+
+
+def test_names_are_imported_from_such_modules_in_a_fresh_process():
+    lines = [
+        "from trainkit.train import Example, Features",
+        "import trainkit.nn as nn; nn.relu",
+        "from trainkit.errors import InvalidArgumentError",
+        "import trainkit.distribute; trainkit.distribute.get_strategy",
+        "from trainkit.utils import to_categorical",
+        "from trainkit.keras.layers import Dense",
+        "import trainkit.linalg; trainkit.linalg.norm",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)

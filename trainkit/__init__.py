@@ -38,6 +38,7 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
+from trainkit.core.second_names import SecondNames as _SecondNames
 from trainkit.core.shapes import TensorShape as TensorShape
 from trainkit.core.tensor import Tensor as Tensor
 from trainkit.core.tensor import convert_to_tensor as convert_to_tensor
@@ -72,6 +73,7 @@ _FAMILIES = {
     "datasets": "trainkit.datasets",
     "debugging": "trainkit.tf.debugging",
     "distillation": "trainkit.distillation",
+    "dtype_policies": "trainkit.keras.dtype_policies",
     "distribute": "trainkit.distribution.distribute",
     "distribution": "trainkit.distribution",
     "dtypes": "trainkit.tf.dtypes",
@@ -79,6 +81,7 @@ _FAMILIES = {
     "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
     "io": "trainkit.tf.io",
+    "errors": "trainkit.core.errors",
     "keras": "trainkit.keras",
     "layers": "trainkit.layers",
     "linalg": "trainkit.tf.linalg",
@@ -86,6 +89,7 @@ _FAMILIES = {
     "losses": "trainkit.losses",
     "math": "trainkit.tf.math",
     "metrics": "trainkit.metrics",
+    "mixed_precision": "trainkit.keras.mixed_precision",
     "models": "trainkit.models",
     "nest": "trainkit.tf.nest",
     "nn": "trainkit.tf.nn",
@@ -123,12 +127,13 @@ _MEMBERS = {
     "Regularizer": ("trainkit.regularizers", "Regularizer"),
     "Sequential": ("trainkit.models", "Sequential"),
     "TensorSpec": ("trainkit.core.tensor_spec", "TensorSpec"),
-    "dtype_policies": ("trainkit.keras", "dtype_policies"),
-    "mixed_precision": ("trainkit.keras", "mixed_precision"),
     "random_normal": ("trainkit.random", "normal"),
     "random_uniform": ("trainkit.random", "uniform"),
     "recompute_grad": ("trainkit.autodiff", "recompute_grad"),
 }
+
+# `from trainkit.train import Example`, as TensorFlow's modules are imported
+_SecondNames(__name__, _FAMILIES).install()
 
 # What this file uses itself, and folders whose content has other names here.
 _NOT_EXPORTED = {

@@ -73,6 +73,15 @@ def test_inputs_by_name_and_outputs_as_a_dict():
         model({"left": ones(4, 2)})
 
 
+def test_outputs_have_the_names_of_their_layers():
+    x = tk.Input((3,))
+    heads = [tk.layers.Dense(1, name="price")(x), tk.layers.Dense(2, name="size")(x)]
+    model = tk.Model(x, heads)
+    assert model.output_names == ["price", "size"]
+    drawn_by_code = type("Own", (tk.Model,), {"call": lambda self, x: x})()
+    assert not hasattr(drawn_by_code, "output_names")
+
+
 def test_several_outputs_of_one_layer():
     class Both(L.Layer):
         def call(self, x):

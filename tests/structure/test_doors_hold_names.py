@@ -24,7 +24,6 @@ FUNCTIONS: dict[str, str] = {}
 # Classes in doors, each with the reason. They may only get fewer.
 CLASSES = {
     "array_api.data_types.NamespaceInfo": "tells of the namespace itself, as the standard asks",
-    "keras._SecondNames": "makes `trainkit.keras.layers` a name of the module `trainkit.layers`",
 }
 
 

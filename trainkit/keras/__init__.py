@@ -8,14 +8,10 @@ Each family is the one at the top, under a second name: `trainkit.keras.layers` 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import sys
-from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name
+from trainkit.core.second_names import SecondNames
 
 if TYPE_CHECKING:
     from trainkit import activations as activations
@@ -96,31 +92,7 @@ _MEMBERS = {
 _CALLED = {"Variable": "KerasVariable", "name_scope": "KerasNameScope", "remat": "recompute_grad"}
 
 
-class _SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `trainkit.keras.layers.dense` to be `trainkit.layers.dense`, the same module."""
-
-    @staticmethod
-    def meant(fullname: str) -> str | None:
-        """The name of the module that `fullname` stands for, `None` if it is one of its own."""
-        if not fullname.startswith(_HERE):
-            return None
-        family, dot, rest = fullname.removeprefix(_HERE).partition(".")
-        return _FAMILIES[family] + dot + rest if family in _FAMILIES else None
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a second name, `None` for all other modules."""
-        if self.meant(fullname) is None:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Put the module that is meant in the place of the new, empty one."""
-        sys.modules[module.__name__] = importlib.import_module(str(self.meant(module.__name__)))
-
-
-sys.meta_path.insert(0, _SecondNames())
+SecondNames(__name__, _FAMILIES).install()
 
 
 def version() -> str:

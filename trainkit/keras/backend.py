@@ -1,6 +1,10 @@
-"""`keras.backend`: what is left of it in Keras 3."""
+"""`keras.backend`: what is left of it in Keras 3, and the functions that programs call as `K.mean`.
+
+The latter are those of `trainkit.compat.keras_backend`, which is imported when one is asked for.
+"""
 
 import gc as _gc
+import importlib as _importlib
 from typing import Any
 
 from trainkit.core.dtypes import as_dtype as _as_dtype
@@ -9,6 +13,7 @@ from trainkit.core.dtypes import result_type as _result_type
 from trainkit.core.dtypes import set_floatx as set_floatx
 from trainkit.core.names import next_number as _next_number
 from trainkit.core.names import reset_names as _reset_names
+from trainkit.core.names import unknown_name as _unknown_name
 from trainkit.core.tensor import is_tensor as _is_tensor
 from trainkit.keras.config import backend as backend
 from trainkit.keras.config import epsilon as epsilon
@@ -118,3 +123,17 @@ def is_tensor(x: Any) -> bool:
         True
     """
     return _is_tensor(x)
+
+
+_OLDER = "trainkit.compat.keras_backend"
+
+
+def __getattr__(name: str) -> Any:
+    older = _importlib.import_module(_OLDER)
+    if name in older.__all__:
+        return getattr(older, name)
+    raise _unknown_name(__name__, name, __dir__())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_importlib.import_module(_OLDER).__all__})

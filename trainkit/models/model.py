@@ -172,6 +172,11 @@ class Model(Looped):
         return list(self._drawn("outputs").flat_outputs)
 
     @property
+    def output_names(self) -> list[str]:
+        """The name of the layer that makes each output."""
+        return self._drawn("output_names").output_operations
+
+    @property
     def input(self) -> Any:
         """The symbolic input, nested as it was given."""
         return self._drawn("input").inputs

@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.convolutional.pooling import max_pool_channels
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose
 from trainkit.ops.core.axis_numbers import plain
 
@@ -289,10 +290,22 @@ def max_pool(
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
 
+    A window `(1, ..., 1, k)` takes the greatest of `k` channels that lie side by side; its stride
+    is the same, and `k` divides the channels.
+
+    Raises:
+        InvalidArgumentError: a window over channels is another.
+
     Example:
         >>> tk.nn.max_pool(tk.ones((1, 4, 6, 3)), 2, 2, "VALID").shape
         TensorShape([1, 2, 3, 3])
+        >>> tk.nn.max_pool(tk.ones((1, 4, 6, 8)), (1, 1, 1, 4), (1, 1, 1, 4), "VALID").shape
+        TensorShape([1, 4, 6, 2])
     """
+    window = plain(ksize)
+    if isinstance(window, (tuple, list)) and len(window) > 3 and window[-1] != 1:
+        if _layout(data_format) == "channels_last":
+            return max_pool_channels(input, tuple(window), plain(strides))
     rank = len(convert_to_tensor(input).shape) - 2
     return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)
 

@@ -10,6 +10,7 @@ from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import traverse
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
+from trainkit.models import Input
 
 X = np.random.default_rng(1).normal(size=(2, 5, 3)).astype("float32")
 KINDS = [layers.SimpleRNN, layers.GRU, layers.LSTM]
@@ -244,3 +245,35 @@ def test_states_of_a_stack_may_be_given_in_another_form(bare):
     for a, b in zip(nest.flatten(plain), nest.flatten(listed), strict=True):
         np.testing.assert_array_equal(a, b)
     assert form(layer(x)) == [(2, 2), (2, 3), (2, 2)]  # goes on in the cells' own form
+
+
+class NormalizedCell(layers.Layer):
+    """A cell of layers, without a `build` of its own."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.state_size = self.output_size = units
+        self.inner = layers.SimpleRNNCell(units, activation=None)
+        self.normalization = layers.LayerNormalization()
+
+    def call(self, inputs, states):
+        outputs, _ = self.inner(inputs, states)
+        outputs = ops.tanh(self.normalization(outputs))
+        return outputs, [outputs]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_users_cell_leaves_its_weights_to_the_layers_inside(stacked):
+    cell = NormalizedCell(4)
+    layer = layers.RNN([cell, NormalizedCell(2)] if stacked else cell, return_sequences=True)
+    drawn = layer(Input((None, 3)))
+    assert drawn.shape == (None, None, 2 if stacked else 4)
+    assert len(layer.trainable_weights) == (10 if stacked else 5)
+    expected, state = [], ops.zeros((2, 4))
+    for step in range(5):
+        state, _ = cell(X[:, step], [state])
+        expected.append(state.numpy())
+    if not stacked:
+        np.testing.assert_allclose(layer(X).numpy(), np.stack(expected, 1), rtol=1e-5, atol=1e-6)
+    compiled = function(lambda x: layer(x))
+    np.testing.assert_allclose(compiled(X).numpy(), layer(X).numpy(), rtol=1e-5, atol=1e-6)

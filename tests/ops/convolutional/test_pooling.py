@@ -10,6 +10,7 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.tf.nn import max_pool
 
 
 def looked_at(x, w, reduce):
@@ -97,3 +98,13 @@ def test_a_window_larger_than_the_input_is_an_error():
 def test_a_setting_that_is_not_supported_is_an_error(call):
     with pytest.raises(InvalidArgumentError):
         call(np.zeros((1, 4, 4, 1)))
+
+
+def test_a_window_over_channels_takes_the_greatest_of_neighbours():
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 6)).astype("float32")
+    found = max_pool(x, (1, 1, 1, 3), (1, 1, 1, 3), "VALID")
+    np.testing.assert_array_equal(found.numpy(), x.reshape(2, 3, 4, 2, 3).max(-1))
+    with pytest.raises(InvalidArgumentError, match="k divides the channels"):
+        max_pool(x, (1, 1, 1, 4), (1, 1, 1, 4), "VALID")
+    with pytest.raises(InvalidArgumentError, match="the same strides"):
+        max_pool(x, (1, 2, 2, 3), (1, 2, 2, 3), "VALID")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import activations, initializers, ops
+from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
 from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.recurrence import gru, lstm
@@ -424,7 +426,7 @@ class StackedRNNCells(Layer):
     def build(self, input_shape: Any) -> None:
         for cell in self.cells:
             if isinstance(cell, Layer) and not cell.built:
-                cell.build(input_shape)
+                build_cell(cell, input_shape)
             size = getattr(cell, "output_size", None)
             input_shape = (input_shape[0], size if size is not None else _first(cell.state_size))
 
@@ -475,3 +477,22 @@ def call_cell(cell: Any, inputs: Any, states: list[Any], training: Any) -> tuple
     more = {"training": training} if takes_training else {}
     output, new = cell(inputs, states, **more)
     return output, list(new) if isinstance(new, list | tuple) else [new]
+
+
+def build_cell(cell: Layer, input_shape: Any) -> None:
+    """Make a cell's weights; one that leaves that to the layers inside is run on shapes once.
+
+    Args:
+        cell: not built yet.
+        input_shape: of the input of one step, `None` for a batch size that is not known.
+    """
+    if type(cell).build is not Layer.build:
+        cell.build(input_shape)
+        return
+    batch, *rest = input_shape
+    dtype = cell.compute_dtype
+
+    def step(inputs: Any) -> Any:
+        return call_cell(cell, inputs, initial_state(cell, batch or 1, dtype), False)
+
+    eval_shape.result_specs(step, Spec((batch or 1, *rest), dtype))

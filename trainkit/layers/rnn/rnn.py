@@ -14,7 +14,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.rnn.cells import StackedRNNCells, call_cell, initial_state
+from trainkit.layers.rnn.cells import StackedRNNCells, build_cell, call_cell, initial_state
 
 
 class SequenceState(Trackable):
@@ -106,7 +106,7 @@ class RNN(Layer):
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
         batch, _, *rest = sequences_shape
         if isinstance(self.cell, Layer) and not self.cell.built:
-            self.cell.build((batch, *rest))
+            build_cell(self.cell, (batch, *rest))
         if self.stateful and self._kept is None:
             if batch is None:
                 raise ShapeError(

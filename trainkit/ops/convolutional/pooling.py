@@ -15,13 +15,13 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import GRADIENT_STEP, SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.errors import ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
-from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.window_arguments import (
     Sizes,
     channels_last,
@@ -35,6 +35,7 @@ from trainkit.ops.convolutional.window_arguments import (
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.linear_algebra.axis_products import tensordot
 from trainkit.ops.math.elementwise import cast
+from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 
@@ -352,3 +353,26 @@ def as_floats(x: Tensor) -> Tensor:
     if dtype == x.dtype:
         return x
     return cast(x, dtype.name)
+
+
+def max_pool_channels(x: Any, window: tuple[int, ...], strides: Any) -> Tensor:
+    """The greatest of each few channels that lie side by side.
+
+    Args:
+        x: (batch, spatial..., channels).
+        window: (1, ..., 1, k), where k divides the channels.
+        strides: the same.
+
+    Raises:
+        InvalidArgumentError: window or strides are others.
+    """
+    x = as_tensor(x)
+    channels, size = x.shape[-1], window[-1]
+    if set(window[:-1]) != {1} or tuple(strides) != window or not channels or channels % size:
+        raise InvalidArgumentError(
+            "max_pool: a window over channels is (1, ..., 1, k) with the same strides, and k "
+            f"divides the channels\n  ksize    {window}\n  strides  {strides}\n"
+            f"  input    {tuple(x.shape)}"
+        )
+    sizes = [-1 if n is None else n for n in x.shape[:-1]]
+    return greatest(reshape(x, (*sizes, channels // size, size)), -1)

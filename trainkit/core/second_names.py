@@ -1,0 +1,46 @@
+"""Modules that can be imported under a second name: `trainkit.train` is `trainkit.tf.train`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+
+class SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules, and what lies in them, under second names: the same module objects.
+
+    Args:
+        package: in which the names are, such as `"trainkit.keras"`.
+        meant: full names of modules, by the names that they have in `package`.
+    """
+
+    def __init__(self, package: str, meant: Mapping[str, str]) -> None:
+        self._within, self._meant = package + ".", meant
+
+    def meant(self, fullname: str) -> str | None:
+        """The name of the module that `fullname` stands for, `None` if it is one of its own."""
+        if not fullname.startswith(self._within):
+            return None
+        family, dot, rest = fullname.removeprefix(self._within).partition(".")
+        found = self._meant.get(family)
+        return None if found in (None, self._within + family) else f"{found}{dot}{rest}"
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a second name, `None` for all other modules."""
+        if self.meant(fullname) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module that is meant in the place of the new, empty one."""
+        sys.modules[module.__name__] = importlib.import_module(str(self.meant(module.__name__)))
+
+    def install(self) -> None:
+        """Let Python's import ask here first."""
+        sys.meta_path.insert(0, self)
