@@ -272,6 +272,9 @@ avg_pool2d = _pool(2, "avg_pool2d", "avg")
 avg_pool3d = _pool(3, "avg_pool3d", "avg")
 
 
+_MAX_POOLS = {rank: _pool(rank, "max_pool", "max") for rank in (1, 2, 3)}
+
+
 def max_pool(
     input: Any,
     ksize: Any,
@@ -307,7 +310,7 @@ def max_pool(
         if _layout(data_format) == "channels_last":
             return max_pool_channels(input, tuple(window), plain(strides))
     rank = len(convert_to_tensor(input).shape) - 2
-    return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)
+    return _MAX_POOLS[rank](input, ksize, strides, padding, data_format)
 
 
 def avg_pool(
