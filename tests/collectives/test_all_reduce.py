@@ -1,13 +1,12 @@
 """Sums over replicas that are threads: values, and gradients against differences."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import trainkit as tk
 from trainkit.collectives.replica import GlobalRows, Replica
-from trainkit.collectives.thread_group import Meeting, ThreadGroup
+from trainkit.collectives.thread_group import ThreadGroup
+from trainkit.collectives.turns import Turns
 from trainkit.ops.collective.all_reduce import all_reduce
 
 ROWS = [GlobalRows(0, 1, 4), GlobalRows(1, 3, 4)]
@@ -16,24 +15,13 @@ ROWS = [GlobalRows(0, 1, 4), GlobalRows(1, 3, 4)]
 
 def in_replicas(function):
     """What `function(rank)` gives in each of two replicas."""
-    meeting, results, errors = Meeting(2), [None, None], []
+    turns = Turns(2)
 
     def work(rank):
-        try:
-            with Replica(ThreadGroup(meeting, rank), ROWS[rank], averages=True):
-                results[rank] = function(rank)
-        except BaseException as error:
-            errors.append(error)
-            meeting.barrier.abort()
+        with Replica(ThreadGroup(turns, rank), ROWS[rank], averages=True):
+            return function(rank)
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
+    return turns.run(work)
 
 
 X = [np.array([1.0, -2.0]), np.array([0.5, 3.0])]

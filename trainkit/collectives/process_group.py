@@ -47,12 +47,16 @@ class ProcessGroup:
         size: how many processes there are.
         communication: how gradients travel.
         takes_device_arrays: whether arrays may lie on a GPU; elsewhere they are copied to the host.
+        is_of_one_process: whether its members are threads of one process.
+        identity: what tells groups of threads from each other.
     """
 
     rank = 0
     size = 1
     communication = Communication()
     takes_device_arrays = False
+    is_of_one_process = False
+    identity: Any = None
 
     def with_communication(self, settings: Communication) -> Self:
         """A view of the same processes with settings of its own, such as those of a strategy.

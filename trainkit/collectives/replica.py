@@ -9,7 +9,7 @@ anything: `REPLICAS` is empty.
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainkit.collectives.process_group import ProcessGroup
 
@@ -62,16 +62,20 @@ class Replica:
         return 1.0 / self.count if self.rows is None else self.rows.size / self.rows.total
 
     @property
+    def whose(self) -> tuple[object, ...]:
+        """The part of `key` that is the same on all batches."""
+        return ("replica", self.rank, self.count)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What a graph that was made in this replica depends on."""
         return (
-            "replica",
-            self.rank,
-            self.count,
+            *self.whose,
             self.rows,
             self.averages,
             self.shards_state,
             self.group.communication,
+            self.group.identity,
         )
 
     def __enter__(self) -> Replica:
@@ -110,6 +114,29 @@ def among_others() -> Replica | None:
         return None
     found = current()
     return found if found is not None and found.count > 1 else None
+
+
+def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:
+    """The keys of graphs without their last part, which names the replica, of this replica alone.
+
+    Where replicas are processes, or there is one, they are given back as they are.
+
+    Args:
+        keys: of graphs that there are.
+        key: of one more.
+    """
+    found = among_others()
+    if found is None or not found.group.is_of_one_process:
+        return keys, key
+    whose = found.whose
+    mine = [k[:-1] for k in keys if k and type(k[-1]) is tuple and k[-1][: len(whose)] == whose]
+    return mine, key[:-1]
+
+
+def follows_in_process() -> bool:
+    """Whether another replica of this process has gone ahead of that of this thread."""
+    found = among_others()
+    return found is not None and found.rank > 0 and found.group.is_of_one_process
 
 
 def summed() -> int:

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
@@ -201,6 +202,14 @@ class device:
 
     def __exit__(self, *exc: object) -> None:
         _STACK.chosen.pop()
+
+
+def kernels_on(where: Device) -> AbstractContextManager[Any]:
+    """Context in which CuPy launches kernels on `where`, if that is a GPU."""
+    if where is CPU:
+        return nullcontext()
+    found: AbstractContextManager[Any] = where.xp.cuda.Device(where.index)
+    return found
 
 
 def device_of(array: Array) -> Device:

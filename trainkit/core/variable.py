@@ -172,6 +172,8 @@ class Variable(RowUpdates, Trackable, Operators):
         self.constraint = constraint
         self.synchronization = synchronization
         self.aggregation: Any = aggregation
+        if _THREAD.made is not None:
+            _THREAD.made(self)
 
     # ------------------------------------------------------------------ what it is
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from trainkit import ops
-from trainkit.autodiff.variable_scope import VariableScope
 from trainkit.collectives import replica as replicas
-from trainkit.collectives.process_group import ProcessGroup
-from trainkit.collectives.thread_group import Meeting, ThreadGroup
+from trainkit.collectives.thread_group import ThreadGroup
+from trainkit.collectives.turns import Turns
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import trace_state
-from trainkit.core.errors import AbortedError, FailedPreconditionError, UnimplementedError
+from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.variable import Variable
+from trainkit.distribution.mirrored_variables import (
+    ScopedCopies,
+    ValuesByTurn,
+    alive,
+    write_back,
+)
 from trainkit.distribution.per_replica import PerReplica, in_one, of_replica
 from trainkit.distribution.replica_context import ReduceOp
 from trainkit.distribution.strategy import Strategy
@@ -70,12 +75,21 @@ class _OnDevice(replicas.Replica):
 
 
 class MirroredStrategy(Strategy):
-    """A replica on each GPU of this process, in a loop of your own.
+    """A replica on each GPU of this process, for `fit` and for loops of your own.
 
-    Each replica has a copy of every variable on its device and runs in a thread of its own; its
-    functions run operation by operation. For `fit`, and for more speed, start a process for each
-    GPU: `mpiexec -n 4 python train.py` with `MultiWorkerMirroredStrategy`. With one device it is
-    one replica, also for `fit`.
+    Each replica has a copy of every variable on its device and a thread of its own. The threads
+    take turns: one runs until it waits for the others, and work on GPUs goes on meanwhile. So
+    layers, metrics and code of yours are never in the middle of two steps at once, and Python
+    itself gains nothing by more CPUs: for these start processes, `mpiexec -n 4 python train.py`
+    with `MultiWorkerMirroredStrategy`. With one device it is one replica.
+
+    `fit`, `evaluate`, `predict` and their like cut each batch by rows, one part for each device,
+    and come to the weights, logs and outputs of one device, to rounding; each replica runs a
+    compiled step of its own. On GPUs a step that sums over replicas is launched operation by
+    operation, not as a CUDA graph. A function given to `run` runs operation by operation.
+
+    A variable that steps change has to belong to the model, to its optimizer or its metrics, or be
+    made in the scope or in a step.
 
     Args:
         devices: names of devices; by default all GPUs, or the CPU. The CPU may be named more than
@@ -100,37 +114,34 @@ class MirroredStrategy(Strategy):
                 "MirroredStrategy: cross_device_ops must be None: sums are made on the devices"
             )
         super().__init__()
-        self._devices = _chosen(devices)
-        self._meeting = Meeting(len(self._devices))
-        self._copies = [_Copies(device) for device in self._devices]
+        self.devices = _chosen(devices)
+        self.turns = Turns(len(self.devices))
+        self.groups = [ThreadGroup(self.turns, rank) for rank in range(len(self.devices))]
+        self._copies = [ScopedCopies(device) for device in self.devices]
+        self._values: WeakKeyDictionary[Any, ValuesByTurn] = WeakKeyDictionary()
+        self._made: dict[int, ref[Variable]] = {}
 
     @property
     def num_replicas_in_sync(self) -> int:
         """How many replicas make a step together."""
-        return len(self._devices)
+        return len(self.devices)
+
+    @property
+    def is_of_one_process(self) -> bool:  # type: ignore[override]
+        return len(self.devices) > 1
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
-        with super().scope(), devices.device(self._devices[0]):
-            yield self
+        before = trace_state.THREAD.made
+        trace_state.THREAD.made = self._note if before is None else before
+        try:
+            with super().scope(), devices.device(self.devices[0]):
+                yield self
+        finally:
+            trace_state.THREAD.made = before
 
-    @property
-    def group(self) -> ProcessGroup:
-        """The group of the only replica, where there is one device.
-
-        Raises:
-            UnimplementedError: there are several.
-        """
-        self._require_one()
-        return super().group
-
-    def _require_one(self) -> None:
-        if len(self._devices) > 1:
-            raise UnimplementedError(
-                f"MirroredStrategy of {len(self._devices)} devices runs loops of your own, by "
-                "strategy.run. For fit start a process for each device: mpiexec -n "
-                f"{len(self._devices)} python train.py, with MultiWorkerMirroredStrategy()"
-            )
+    def _note(self, variable: Variable) -> None:
+        self._made[id(variable)] = ref(variable)
 
     def replica(
         self, rows: replicas.GlobalRows | None = None, averages: bool = False
@@ -138,10 +149,14 @@ class MirroredStrategy(Strategy):
         """The only replica, where there is one device.
 
         Raises:
-            UnimplementedError: there are several.
+            FailedPreconditionError: there are several, of which each is in a thread of its own.
         """
-        self._require_one()
-        return _OnDevice(self._devices[0], self._group, rows, averages)
+        if len(self.devices) > 1:
+            raise FailedPreconditionError(
+                f"MirroredStrategy of {len(self.devices)} devices has no replica outside of "
+                "strategy.run, fit, evaluate and predict"
+            )
+        return _OnDevice(self.devices[0], self._group, rows, averages)
 
     def run(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
@@ -161,7 +176,7 @@ class MirroredStrategy(Strategy):
         Raises:
             FailedPreconditionError: it is called while a function is traced, or in a replica.
         """
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             return super().run(fn, args, kwargs, options)
         if options is not None:
             raise ValueError("Strategy.run: options are not supported; leave them out")
@@ -173,56 +188,54 @@ class MirroredStrategy(Strategy):
             )
         arguments = (tuple(args), dict(kwargs or {}))
         main = self._copies[0].begin(self._copies[1:])
-        results: list[Any] = [None] * len(self._devices)
-        errors: list[tuple[int, BaseException]] = []
-        threads = []
-        for rank in range(len(self._devices)):
-            context = contextvars.copy_context()
-            call = (context.run, self._work, rank, fn, arguments, results, errors)
-            threads.append(threading.Thread(target=call[0], args=call[1:], name=f"replica {rank}"))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            self._meeting.barrier.reset()
+
+        def work(rank: int) -> Any:
+            with self.on_replica(rank), replicas.Replica(self.groups[rank]), self._copies[rank]:
+                own, by_name = of_replica(arguments, rank)
+                return fn(*own, **by_name)
+
+        try:
+            results = self.turns.run(work)
+        except BaseException:
             for copies in self._copies:
                 copies.forget()
-            own = [error for _, error in sorted(errors, key=lambda pair: pair[0])]
-            raise next((e for e in own if not isinstance(e, AbortedError)), own[0])
-        _write_back(self._copies, main)
+            raise
+        write_back(self._copies, main)
         return in_one(results)
 
-    def _work(
-        self,
-        rank: int,
-        fn: Callable[..., Any],
-        arguments: Any,
-        results: list[Any],
-        errors: list[tuple[int, BaseException]],
-    ) -> None:
-        """One replica's part of `run`."""
-        copies = self._copies[rank]
-        try:
-            with (
-                replicas.Replica(ThreadGroup(self._meeting, rank)),
-                devices.device(copies.device),
-                _kernels_on(copies.device),
-                copies,
-            ):
-                args, kwargs = of_replica(arguments, rank)
-                results[rank] = fn(*args, **kwargs)
-        except BaseException as error:
-            errors.append((rank, error))
-            self._meeting.barrier.abort()
+    @contextmanager
+    def on_replica(self, rank: int) -> Iterator[None]:
+        """Context in which a replica makes tensors, and launches kernels, on its device.
+
+        Args:
+            rank: the replica's number.
+        """
+        where = self.devices[rank]
+        with super().scope(), devices.device(where), devices.kernels_on(where):
+            yield
+
+    def made_in_scope(self) -> list[Variable]:
+        """The variables that were made in the scope, as far as they are still there."""
+        return list(alive(self._made).values())
+
+    def values_of(self, model: Any) -> ValuesByTurn:
+        """What the variables of a model have in each replica.
+
+        Args:
+            model: that `fit` and its like train.
+        """
+        found = self._values.get(model)
+        if found is None:
+            found = self._values[model] = ValuesByTurn(self.devices)
+        return found
 
     def _reduced(self, leaves: list[Any], op: ReduceOp, axis: int | None) -> list[Any]:
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             return super()._reduced(leaves, op, axis)
         return [self._joined(leaf, op, axis) for leaf in leaves]
 
     def _joined(self, leaf: Any, op: ReduceOp, axis: int | None) -> Any:
-        values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self._devices)
+        values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self.devices)
         parts = [self._on_first(convert_to_tensor(value)) for value in values]
         count = float(len(parts))
         if axis is not None:
@@ -234,20 +247,20 @@ class MirroredStrategy(Strategy):
         return total if op is ReduceOp.SUM else total / count
 
     def _on_first(self, value: Tensor) -> Tensor:
-        return wrap(devices.to_device(value._array, self._devices[0]))
+        return wrap(devices.to_device(value._array, self.devices[0]))
 
     def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             return super().reduce(reduce_op, value, axis)
         op = ReduceOp.of(reduce_op)
         return nest.map_structure(lambda leaf: self._joined(leaf, op, axis), value)
 
     def gather(self, value: Any, axis: int) -> Any:
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             return super().gather(value, axis)
 
         def gathered(leaf: Any) -> Any:
-            values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self._devices)
+            values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self.devices)
             parts = [self._on_first(convert_to_tensor(part)) for part in values]
             return ops.concatenate(parts, axis)
 
@@ -268,24 +281,28 @@ class MirroredStrategy(Strategy):
             What can be iterated again and again; an element is a nest of `PerReplica`s whose parts
             lie on their devices.
         """
-        if len(self._devices) == 1:
+        if len(self.devices) == 1:
             return super().experimental_distribute_dataset(dataset, options)
         if options is not None:
             raise ValueError("experimental_distribute_dataset: options must be None")
-        return _CutBatches(dataset, self._devices)
+        return CutBatches(dataset, self.devices)
 
 
-class _CutBatches:
-    """The batches of a data set, cut into parts."""
+class CutBatches:
+    """The batches of a data set, cut into parts.
+
+    Attributes:
+        dataset: the data set.
+    """
 
     def __init__(self, dataset: Any, targets: list[devices.Device]) -> None:
-        self._dataset, self._targets = dataset, targets
+        self.dataset, self._targets = dataset, targets
 
     def __len__(self) -> int:
-        return len(self._dataset)
+        return len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._dataset:
+        for batch in self.dataset:
             yield nest.map_structure(self._cut, batch)
 
     def _cut(self, x: Any) -> PerReplica:
@@ -302,79 +319,6 @@ class _CutBatches:
                 for a, b, device in zip(edges, edges[1:], self._targets, strict=False)
             )
         )
-
-
-class _Copies(VariableScope):
-    """The values that variables have in one replica, on its device.
-
-    Args:
-        device: where.
-    """
-
-    def __init__(self, device: devices.Device) -> None:
-        super().__init__()
-        self.device = device
-        self._main: dict[int, Any] = {}
-        self._variables: dict[int, Any] = {}
-
-    def begin(self, others: list[_Copies]) -> dict[int, Any]:
-        """Forget values of variables that were assigned outside; what variables have outside."""
-        for key, variable in list(self._variables.items()):
-            if variable._value is not self._main[key]:
-                for copies in (self, *others):
-                    copies.values.pop(key, None)
-        return self._main
-
-    def forget(self) -> None:
-        """Begin anew with what variables have outside."""
-        self.values.clear()
-        self._variables.clear()
-        self._main.clear()
-
-    def read_variable(self, variable: Any) -> Any:
-        value = self.values.get(id(variable))
-        if value is None:
-            array = variable._value._array
-            value = variable._value
-            if devices.device_of(array) is not self.device:
-                value = wrap(devices.to_device(array, self.device))
-            self.put(variable, value)
-        return value
-
-    def put(self, variable: Any, value: Any) -> None:
-        self._variables[id(variable)] = variable
-        self._main.setdefault(id(variable), variable._value)
-        self.values[id(variable)] = value
-
-
-def _kernels_on(device: devices.Device) -> AbstractContextManager[Any]:
-    """Context in which CuPy launches kernels on `device`, if that is a GPU."""
-    if device is devices.CPU:
-        return nullcontext()
-    found: AbstractContextManager[Any] = device.xp.cuda.Device(device.index)
-    return found
-
-
-def _write_back(copies: list[_Copies], main: dict[int, Any]) -> None:
-    """Give variables, outside, what they have in the replicas now."""
-    first = copies[0]
-    for key, variable in first._variables.items():
-        if getattr(variable, "aggregation", None) == "sum":
-            before = main[key]
-            total = before
-            for other in copies:
-                value = other.values.get(key)
-                if value is not None:
-                    there = wrap(devices.to_device(value._array, devices.device_of(before._array)))
-                    total = total + (there - before)
-            variable._value = total
-            for other in copies:
-                other.values.pop(key, None)
-        elif key in first.values:
-            variable._value = first.values[key]
-        for other in copies:
-            if key in other._variables:
-                other._main[key] = variable._value
 
 
 def _chosen(names: Sequence[str] | None) -> list[devices.Device]:

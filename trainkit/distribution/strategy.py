@@ -47,7 +47,10 @@ class Strategy:
     Attributes:
         divides_data_sets: whether `fit` and its like divide data sets among the replicas; otherwise
             each has a data set of its own rows.
+        is_of_one_process: whether several replicas are threads of this process.
     """
+
+    is_of_one_process = False
 
     def __init__(
         self, group: ProcessGroup | None = None, shard_optimizer_state: bool = False

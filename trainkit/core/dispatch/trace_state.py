@@ -52,11 +52,13 @@ class _ThreadState(threading.local):
         traces: the graphs being traced there, innermost last.
         making: hears of each variable that is made there while a function is traced, by its name;
             also of those that come while the traces are suspended.
+        made: gets each variable that was made there.
     """
 
     def __init__(self) -> None:
         self.traces: list[Any] = []
         self.making: Callable[[str], None] | None = None
+        self.made: Callable[[Any], None] | None = None
 
 
 THREAD = _ThreadState()

@@ -384,10 +384,11 @@ class Function:
         return table(self._name, self._arguments, keys, places, on_gpu)
 
     def _warn_of_many(self, key: Any) -> None:
-        if len(self._history) == 4:
+        keys, key = replicas.own_keys([k for k, _ in self._history], key)
+        if len(keys) == 4:
             from trainkit.graph.tracing.retracing import difference
 
-            reason = difference(self._arguments, [k for k, _ in self._history], key)
+            reason = difference(self._arguments, keys, key)
             file, line, _ = user_line() or ("<unknown>", 0, "")
             warnings.warn_explicit(
                 f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "

@@ -12,6 +12,7 @@ from trainkit.collectives.replica import GlobalRows
 from trainkit.core import nest
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.trackable import traverse
+from trainkit.data import Dataset
 from trainkit.data.sharding import Sharded
 from trainkit.data.transformations.sharing import share
 from trainkit.data.transformations.shuffling import ShuffleNode
@@ -21,6 +22,7 @@ from trainkit.distribution.distributed_dataset import (
     agree_on_end,
     distributed,
 )
+from trainkit.distribution.mirrored import CutBatches
 from trainkit.distribution.strategy import Strategy
 from trainkit.models.training import data_adapters
 from trainkit.models.training.batch_sources import ArrayFeed, DatasetFeed, Feed, IterableFeed
@@ -141,6 +143,8 @@ def divided(feed: Feed, strategy: Strategy) -> Any:
     Raises:
         InvalidArgumentError: batches have fewer rows than there are replicas, or can't be divided.
     """
+    if strategy.is_of_one_process:
+        return _whole(feed)
     group = strategy.group
     if isinstance(feed, DatasetFeed):
         if not (strategy.divides_data_sets or isinstance(feed, ArrayFeed)):
@@ -151,6 +155,17 @@ def divided(feed: Feed, strategy: Strategy) -> Any:
     if isinstance(feed.source, DistributedDataset):
         return DistributedFeed(feed.source, feed)
     return DividedFeed(group, feed)
+
+
+def _whole(feed: Feed) -> Feed:
+    """A feed of whole batches, also where it was given what is cut already."""
+    source = getattr(feed, "source", None)
+    if not isinstance(source, CutBatches):
+        return feed
+    steps = None if feed.whole_passes else feed.steps
+    if isinstance(source.dataset, Dataset):
+        return DatasetFeed(source.dataset, steps, feed.class_weight)
+    return IterableFeed(source.dataset, steps, class_weight=feed.class_weight)
 
 
 def check_first_batch(rows: GlobalRows, count: int) -> None:

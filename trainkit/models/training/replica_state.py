@@ -46,7 +46,7 @@ def make_alike(model: Any, group: ProcessGroup) -> bool:
     if any(group.exchange(slots, "which ranks have optimizer slots")) and not slots:
         if optimizer is not None and model.trainable_variables:
             optimizer.build(model.trainable_variables)
-    variables = _all_variables(model)
+    variables = all_variables(model)
     seen = [(v.path, tuple(v.shape), v.dtype.name) for v in variables]
     _check_alike(model, group.exchange(seen, "the variables of the model"))
     by_dtype: dict[Any, list[Variable]] = {}
@@ -59,7 +59,12 @@ def make_alike(model: Any, group: ProcessGroup) -> bool:
     return bool(model.weights)
 
 
-def _all_variables(model: Any) -> list[Variable]:
+def all_variables(model: Any) -> list[Variable]:
+    """The variables of a model, of its optimizer, and of random operations without a seed.
+
+    Args:
+        model: built or not.
+    """
     found = list(model.variables)
     if model.optimizer is not None:
         found += list(model.optimizer.variables)
@@ -119,10 +124,18 @@ class SharedState:
         self._without_rows: dict[int, Any] | None = None
         self._known_for: Any = None
         self._looks = 0
+        self._has_looked = False
+
+    def look(self) -> None:
+        """Look for variables ahead of `begin`, where another replica may make some before it."""
+        self._look()
+        self._has_looked = True
 
     def begin(self) -> None:
         """Before the first batch of an execution."""
-        self._look()
+        if not self._has_looked:
+            self._look()
+        self._has_looked = False
         self._without_rows = None
         self._before = {id(v): v.value() for v in self.statistics}
         if self.group.rank:

@@ -15,7 +15,6 @@ from trainkit.callbacks.callback import numbers
 from trainkit.collectives.replica import GlobalRows, Replica
 from trainkit.core import nest
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.distribution.strategy import Strategy
 from trainkit.models.training import replica_feeds
 from trainkit.models.training.replica_state import SharedState, make_alike
 
@@ -30,16 +29,18 @@ class ReplicaSteps:
 
     Attributes:
         interrupted: whether a signal has come to any rank, as all of them know.
+        state: what is put together after each execution.
     """
 
-    def __init__(self, model: Any, strategy: Strategy, mode: str) -> None:
+    def __init__(self, model: Any, strategy: Any, mode: str) -> None:
         self.model, self.strategy, self.mode = model, strategy, mode
         self.group = group = strategy.group
         self.interrupted = False
-        self._state = SharedState(model, group, mode == "train")
+        self.state = SharedState(model, group, mode == "train")
         self._rows: list[GlobalRows] = []
         self._replica: Replica | None = None
-        self._unchecked, self._unmade = mode == "train", False
+        self._unchecked = mode == "train" and not group.is_of_one_process
+        self._unmade = False
         own = f"{mode}_step"
         self._own_logs = getattr(type(model), own) is not _plain(model, own)
 
@@ -88,9 +89,9 @@ class ReplicaSteps:
             self._unchecked = False
         if self.mode != "predict":
             if not self._rows:
-                self._state.begin()
+                self.state.begin()
             if not rows.size:
-                self._state.begin_without_rows()
+                self.state.begin_without_rows()
         self._rows.append(rows)
         self._replica = self.strategy.replica(rows, averages=True).__enter__()
 
@@ -128,7 +129,7 @@ class ReplicaSteps:
         for name in names:  # is it what a metric gives, or a number of this rank's rows?
             own = values[name]
             extra += [float(local.get(name) == own), own * share if share else 0.0]
-        sums = self._state.end(share, extra)
+        sums = self.state.end(share, extra)
         if self._unmade:
             self._unmade = not make_alike(self.model, self.group)
         if plain:
@@ -196,17 +197,6 @@ def _replaced(logs: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
         key: _replaced(inner, name, value) if isinstance(inner, dict) and name in inner else inner
         for key, inner in logs.items()
     }
-
-
-def steps_of(model: Any, mode: str) -> ReplicaSteps | None:
-    """What runs the executions of a loop; `None` where the model is trained by one replica.
-
-    Args:
-        model: the model.
-        mode: see `ReplicaSteps`.
-    """
-    strategy = model.distribute_strategy
-    return ReplicaSteps(model, strategy, mode) if strategy.num_replicas_in_sync > 1 else None
 
 
 class OneBatch:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trainkit import ops
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.graph.tracing.function import function, functions_run_eagerly
@@ -38,6 +40,7 @@ class CompiledStep:
     ) -> None:
         self._step, self._first_eager = step, first_eager
         self._calls = self.eager_steps = 0
+        self._compiles = False  # what the replica that goes ahead has chosen for this step
         jit = None if jit_compile == "auto" else bool(jit_compile)
         self._function: Any = function(step, jit_compile=jit)
 
@@ -45,6 +48,9 @@ class CompiledStep:
         """One step on a batch."""
         if self._function is None or functions_run_eagerly() or trace_state.THREAD.traces:
             return self._step(data)
+        if REPLICAS and replicas.follows_in_process():
+            return (self._function if self._compiles else self._step)(data)
+        self._compiles = False
         if self._calls < self._first_eager:
             self._calls += 1
             return self._step(data)
@@ -65,6 +71,7 @@ class CompiledStep:
                     stacklevel=4,
                 )
                 return self._step(data)
+        self._compiles = True
         return self._function(data)
 
 

@@ -19,10 +19,13 @@ from trainkit.core.trackable import Trackable
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
-from trainkit.models.training.replica_steps import OneBatch, ReplicaSteps, steps_of
+from trainkit.models.training.mirrored_steps import MirroredSteps, steps_of
+from trainkit.models.training.replica_steps import OneBatch, ReplicaSteps
 from trainkit.ops.sampling.random import global_generator
 
 _ITERATOR = "iterator."
+
+Steps = ReplicaSteps | MirroredSteps
 
 
 class TrainingRun(Trackable):
@@ -42,7 +45,7 @@ class TrainingRun(Trackable):
 
     _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
     batches: Any
-    replicas: ReplicaSteps | None
+    replicas: Steps | None
     portion: Any
     data_wait: str
 
@@ -53,7 +56,7 @@ class TrainingRun(Trackable):
         callbacks: Iterable[Any],
         epoch: int,
         interruption: Interruption,
-        replicas: ReplicaSteps | None = None,
+        replicas: Steps | None = None,
     ) -> None:
         self.model, self.feed = model, feed
         self.interruption = interruption
@@ -69,7 +72,9 @@ class TrainingRun(Trackable):
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM has come; with replicas, to any as all of them know."""
         replicas = self.replicas
-        return self.interruption.asked if replicas is None else replicas.interrupted
+        return (
+            replicas.interrupted if isinstance(replicas, ReplicaSteps) else self.interruption.asked
+        )
 
     def agree(self) -> None:
         """Let all replicas know whether one of them wants to stop."""
@@ -310,10 +315,10 @@ class ReplicaPortion(Portion):
 
 
 def portion_of(
-    batches: Iterator[Any], done: int, wait: DataWait | None, replicas: ReplicaSteps | None
+    batches: Iterator[Any], done: int, wait: DataWait | None, replicas: Steps | None
 ) -> Portion:
     """What an epoch takes its batches from."""
-    if replicas is None:
+    if not isinstance(replicas, ReplicaSteps):
         return Portion(batches, done, wait)
     return ReplicaPortion(batches, done, wait, replicas)
 
@@ -335,7 +340,7 @@ def _run_portion(
 ) -> tuple[bool, dict[str, Any]]:
     model, feed, replicas = run.model, run.feed, run.replicas
     function, together = _function_of(model, "train", replicas), model.steps_per_execution
-    agrees = replicas is not None and callbacks.hears_batches("train")
+    agrees = isinstance(replicas, ReplicaSteps) and callbacks.hears_batches("train")
     logs: dict[str, Any] = {}
     total, begun = feed.steps, run.step
     while feed.more() and not (model.stop_training and portion.done):
@@ -376,7 +381,7 @@ def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
 
 
 def _function_of(
-    model: Any, mode: str, replicas: ReplicaSteps | None = None
+    model: Any, mode: str, replicas: Steps | None = None
 ) -> Callable[[Iterator[Any]], Any]:
     """The function of an iterator over batches, which a subclass may make itself.
 
@@ -392,7 +397,7 @@ def on_batch(model: Any, mode: str, batch: Any) -> Any:
     """The logs or outputs of one batch."""
     replicas = steps_of(model, mode)
     function = _function_of(model, mode, replicas)
-    if replicas is None:
+    if not isinstance(replicas, ReplicaSteps):
         return function(iter([batch]))
     replicas.begin_batch()
     return function(OneBatch(replicas, batch))
@@ -423,13 +428,13 @@ def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, f
     return values
 
 
-def _agree(replicas: ReplicaSteps | None, callbacks: CallbackList, mode: str, stop: str) -> None:
+def _agree(replicas: Steps | None, callbacks: CallbackList, mode: str, stop: str) -> None:
     if replicas is not None and callbacks.hears_batches(mode):
         replicas.agree(stop)
 
 
 def _steps(
-    model: Any, feed: Feed, callbacks: CallbackList, mode: str, replicas: ReplicaSteps | None
+    model: Any, feed: Feed, callbacks: CallbackList, mode: str, replicas: Steps | None
 ) -> Iterator[tuple[int, Any]]:
     """The number of the last batch and the result of each execution."""
     function, together = _function_of(model, mode, replicas), model.steps_per_execution

@@ -1,0 +1,191 @@
+"""The values that variables have in each of the replicas of one process, on its device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainkit.autodiff.variable_scope import VariableScope
+from trainkit.core import devices
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.variable import Variable
+
+
+class ValuesByTurn:
+    """Variables that change their values with the turns of the replicas.
+
+    Whoever's turn it is finds its own values in the variables themselves, so that all runs as in a
+    program of one replica: updates in place, compiled steps, code of the user's. Between two calls
+    of `begin` and `end` the variables have the values of the first replica, and what is assigned
+    then reaches all others.
+
+    Args:
+        places: the device of each replica. What lies elsewhere, such as the count of steps on the
+            CPU, is not moved.
+    """
+
+    def __init__(self, places: Sequence[devices.Device]) -> None:
+        self._places = list(places)
+        self._variables: list[Variable] = []
+        # of each replica, `None` for the one whose values the variables have
+        self._values: list[list[Tensor] | None] = [None for _ in places]
+        # what the variables had after the last call; held, so that nobody writes into it
+        self._outside: list[Tensor] = []
+        self._made: list[tuple[Variable, Tensor]] = []
+        self._found: dict[int, weakref.ref[Variable]] = {}
+        self._active: int | None = None
+
+    def begin(self, variables: Iterable[Variable]) -> None:
+        """Before the first turn: let all replicas have what variables have now.
+
+        Args:
+            variables: those that steps may change. What is made in steps is found.
+        """
+        there = {id(v): v for v in variables}
+        there |= alive(self._found)
+        wanted = list(there.values())
+        held: dict[int, int] = {id(v): i for i, v in enumerate(self._variables)}
+        own, outside = self._values, self._outside
+        for rank in range(1, len(self._places)):
+            before, values = own[rank], []
+            for variable in wanted:
+                now, i = variable._value, held.get(id(variable))
+                known = before is not None and i is not None and outside and outside[i] is now
+                values.append(before[i] if known else self._on(now, rank))  # type: ignore[index]
+            own[rank] = values
+        own[0], self._outside, self._variables = None, [], wanted
+        self._active = 0
+
+    def _on(self, value: Tensor, rank: int) -> Tensor:
+        """A tensor of the first replica as another one has it."""
+        array = value._array
+        if devices.device_of(array) is self._places[0]:
+            array = devices.to_device(array, self._places[rank])
+        return wrap(array)
+
+    def begin_turn(self, rank: int) -> None:
+        """Let variables have the values of a replica."""
+        trace_state.THREAD.made = self._note
+        if self._active == rank:
+            return
+        values, self._values[rank], self._active = self._values[rank], None, rank
+        for variable, value in zip(self._variables, values or (), strict=True):
+            variable._value = value
+
+    def end_turn(self, rank: int) -> None:
+        """Keep the values of a replica."""
+        trace_state.THREAD.made = None
+        if self._active != rank:
+            return
+        made, self._made = self._made, []
+        for variable, first in made:
+            self._variables.append(variable)
+            self._found[id(variable)] = weakref.ref(variable)
+            for other, values in enumerate(self._values):
+                if other != rank and values is not None:
+                    values.append(self._like(first, rank, other))
+        self._values[rank] = [variable._value for variable in self._variables]
+        self._active = None
+
+    def _note(self, variable: Variable) -> None:
+        self._made.append((variable, variable._value))
+
+    def _like(self, value: Tensor, rank: int, other: int) -> Tensor:
+        """What one replica made as its first value, as another one has it."""
+        array = value._array
+        if devices.device_of(array) is self._places[rank]:
+            array = devices.to_device(array, self._places[other])
+        return wrap(array)
+
+    def end(self, agreed: bool) -> None:
+        """After the last turn: the variables have the values of the first replica.
+
+        Args:
+            agreed: all went well. Otherwise the others begin with these values the next time.
+        """
+        self.begin_turn(0)
+        trace_state.THREAD.made = None
+        self._made.clear()
+        if agreed:
+            self._outside = [variable._value for variable in self._variables]
+        else:
+            self._variables, self._values = [], [None for _ in self._places]
+
+
+def alive(found: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
+    """The variables that are still there, by `id`; others are forgotten.
+
+    Args:
+        found: weak references by `id`.
+    """
+    there = {key: variable for key, ref in found.items() if (variable := ref()) is not None}
+    for key in found.keys() - there.keys():
+        del found[key]
+    return there
+
+
+class ScopedCopies(VariableScope):
+    """The values that variables have in one replica of `Strategy.run`, whichever it reads.
+
+    Args:
+        device: where.
+    """
+
+    def __init__(self, device: devices.Device) -> None:
+        super().__init__()
+        self.device = device
+        self._main: dict[int, Any] = {}
+        self._variables: dict[int, Any] = {}
+
+    def begin(self, others: list[ScopedCopies]) -> dict[int, Any]:
+        """Forget values of variables that were assigned outside; what variables have outside."""
+        for key, variable in list(self._variables.items()):
+            if variable._value is not self._main[key]:
+                for copies in (self, *others):
+                    copies.values.pop(key, None)
+        return self._main
+
+    def forget(self) -> None:
+        """Begin anew with what variables have outside."""
+        self.values.clear()
+        self._variables.clear()
+        self._main.clear()
+
+    def read_variable(self, variable: Any) -> Any:
+        value = self.values.get(id(variable))
+        if value is None:
+            array = variable._value._array
+            value = variable._value
+            if devices.device_of(array) is not self.device:
+                value = wrap(devices.to_device(array, self.device))
+            self.put(variable, value)
+        return value
+
+    def put(self, variable: Any, value: Any) -> None:
+        self._variables[id(variable)] = variable
+        self._main.setdefault(id(variable), variable._value)
+        self.values[id(variable)] = value
+
+
+def write_back(copies: list[ScopedCopies], main: dict[int, Any]) -> None:
+    """Give variables, outside, what they have in the replicas now."""
+    first = copies[0]
+    for key, variable in first._variables.items():
+        if getattr(variable, "aggregation", None) == "sum":
+            before = main[key]
+            total = before
+            for other in copies:
+                value = other.values.get(key)
+                if value is not None:
+                    there = wrap(devices.to_device(value._array, devices.device_of(before._array)))
+                    total = total + (there - before)
+            variable._value = total
+            for other in copies:
+                other.values.pop(key, None)
+        elif key in first.values:
+            variable._value = first.values[key]
+        for other in copies:
+            if key in other._variables:
+                other._main[key] = variable._value
