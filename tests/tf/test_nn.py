@@ -54,6 +54,16 @@ def test_poisson_losses():
     same(tk.nn.log_poisson_loss(z, c, compute_full_loss=True), plain + np.array([0, stirling]))
 
 
+@pytest.mark.parametrize("shape", [(None,), (None, 2)])
+def test_an_average_loss_of_a_batch_whose_size_is_not_known(shape):
+    average = tk.function(
+        tk.nn.compute_average_loss, input_signature=[tk.TensorSpec(shape, "float32")]
+    )
+    for rows in (2, 5):
+        losses = tk.random.normal((rows, *shape[1:]))
+        same(average(losses), np.sum(losses.numpy()) / rows)
+
+
 def test_average_losses():
     same(tk.nn.compute_average_loss([1.0, 2.0, 6.0]), 3)
     same(tk.nn.compute_average_loss([1.0, 2.0], [1.0, 0.5], global_batch_size=4), 0.5)

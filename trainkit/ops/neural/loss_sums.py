@@ -5,12 +5,13 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from trainkit.collectives import replica as replicas
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.creation import ones_like, zeros_like
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import (
     add,
@@ -86,6 +87,9 @@ def compute_average_loss(
     if sample_weight is not None:
         loss = multiply(loss, cast(sample_weight, loss.dtype))
     if global_batch_size is None:
+        if loss.shape[0] is None:  # known when the graph runs
+            rows = divide(sum_(ones_like(loss)), float(math.prod(loss.shape[1:])))
+            return divide(sum_(loss), multiply(rows, float(replicas.summed())))  # type: ignore[no-any-return]
         size = loss.shape[0] * replicas.summed()
     else:
         size = plain(global_batch_size)
