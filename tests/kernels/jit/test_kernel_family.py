@@ -203,10 +203,11 @@ def test_a_checkpoint_that_does_not_say_when_its_run_began(built, at_hand):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no priorities of threads")
 def test_compiling_in_the_background_steps_back(built, monkeypatch):
-    seen = []
+    seen, looked = [], threading.Event()
 
     def compiled(*facts):
         seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        looked.set()
         return Compiled((1,))
 
     monkeypatch.setattr(kernel_code, "compiled_kernel", compiled)
@@ -214,6 +215,7 @@ def test_compiling_in_the_background_steps_back(built, monkeypatch):
     hot, own = family("hot"), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     for _ in range(5):
         hot.find((1,), THIRD)
+        assert looked.wait(60)
     family("eager").find((1,), THIRD)
     assert seen == [min(19, own + 5), own]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own

@@ -157,3 +157,44 @@ assert {os.getpriority(os.PRIO_PROCESS, i) for i in helpers} == {own}
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no priorities of threads")
+def test_who_is_waited_for_steps_forward_again():
+    """A call that waits for a compiler would be as slow as that on a busy machine."""
+    script = """
+import os, threading
+from trainkit.kernels.threads import thread_pool
+
+behind, begun, ends = [], threading.Event(), threading.Event()
+
+def work():
+    thread_pool.step_back()
+    own = threading.get_native_id()
+    behind.append(os.getpriority(os.PRIO_PROCESS, own))
+    begun.set()
+    ends.wait()
+    behind.append(os.getpriority(os.PRIO_PROCESS, own))
+
+thread = threading.Thread(target=work)
+thread.start()
+begun.wait()
+set_priority = os.setpriority
+
+def then_it_ends(*given):
+    try:
+        set_priority(*given)
+    finally:
+        ends.set()
+
+os.setpriority = then_it_ends
+thread_pool.wait_for(thread)
+assert not thread.is_alive()
+own = os.getpriority(os.PRIO_PROCESS, 0)
+may_step_forward = os.geteuid() == 0
+assert behind[0] > own and behind[1] == (own if may_step_forward else behind[0]), (own, behind)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

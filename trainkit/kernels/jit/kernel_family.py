@@ -30,7 +30,7 @@ from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import step_back
+from trainkit.kernels.threads.thread_pool import step_back, wait_for
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -162,7 +162,7 @@ class Family:
             self._begin(key)
         done = self.exact and key in self._threads and not self._threads[key].is_alive()
         if spent >= SWITCH_SECONDS or done:
-            self._threads[key].join()
+            wait_for(self._threads[key])
             return self._take(key)
         return None
 
