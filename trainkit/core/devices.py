@@ -174,6 +174,34 @@ def current() -> Device:
     return chosen[-1] if chosen else _default()
 
 
+_SOFT: list[bool] = []  # one entry while a device that is not there means the current one
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Let `tk.device` of a device that this machine lacks mean the current one, or raise.
+
+    Args:
+        enabled: whether to let it; it raises unless this was called.
+
+    Example:
+        >>> tk.config.set_soft_device_placement(True)
+        >>> with tk.device("/gpu:99"):
+        ...     x = tk.ones(2)
+        >>> tk.config.set_soft_device_placement(False)
+    """
+    _SOFT[:] = [True] if enabled else []
+
+
+def get_soft_device_placement() -> bool:
+    """Whether `tk.device` of a device that this machine lacks means the current one.
+
+    Example:
+        >>> tk.config.get_soft_device_placement()
+        False
+    """
+    return bool(_SOFT)
+
+
 class device:
     """Context in which new tensors are made on the named device.
 
@@ -183,7 +211,8 @@ class device:
         device_name: `"/cpu:0"`, `"CPU:0"`, `"/gpu:1"`, `"/device:GPU:0"`, or a `Device`.
 
     Raises:
-        DeviceError: the name is no device name, or the machine has no such device.
+        DeviceError: the name is no device name, or the machine has no such device and devices are
+            not placed softly (`tk.config.set_soft_device_placement`).
 
     >>> with device("/cpu:0"):
     ...     current().name
@@ -191,10 +220,16 @@ class device:
     """
 
     def __init__(self, device_name: Any) -> None:
-        is_device = isinstance(device_name, Device)
-        self._device = (
-            device_name if is_device else parse(str(getattr(device_name, "name", device_name)))
-        )
+        if isinstance(device_name, Device):
+            self._device = device_name
+            return
+        name = str(getattr(device_name, "name", device_name))
+        try:
+            self._device = parse(name)
+        except DeviceError:
+            if not _SOFT or not re.match(_NAME, name, re.IGNORECASE):
+                raise
+            self._device = current()
 
     def __enter__(self) -> device:
         _STACK.chosen.append(self._device)

@@ -41,6 +41,8 @@ from trainkit.ops.core.assertions import assert_shapes as assert_shapes
 from trainkit.ops.core.assertions import assert_type as assert_type
 from trainkit.ops.core.assertions import check_numerics as check_numerics
 from trainkit.ops.core.assertions import is_numeric_tensor as is_numeric_tensor
+from trainkit.profiler.device_log import get_log_device_placement as get_log_device_placement
+from trainkit.profiler.device_log import set_log_device_placement as set_log_device_placement
 from trainkit.profiler.numerics import disable_check_numerics as disable_check_numerics
 from trainkit.profiler.numerics import enable_check_numerics as enable_check_numerics
 from trainkit.tf.left_out import not_here as _not_here

@@ -122,18 +122,14 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "unsorted_segment_join": "use Python's str.join",
     },
     "debugging": {
-        "get_log_device_placement": "tensors tell their device: x.device",
-        "set_log_device_placement": "tensors tell their device: x.device",
     },
     "config": {
         "LogicalDeviceConfiguration": _PLACEMENT,
         "experimental_connect_to_cluster": _CLUSTER,
         "experimental_connect_to_host": _CLUSTER,
         "get_logical_device_configuration": _PLACEMENT,
-        "get_soft_device_placement": _PLACEMENT,
         "optimizer": "passes over graphs have no switches",
         "set_logical_device_configuration": _PLACEMENT,
-        "set_soft_device_placement": _PLACEMENT,
         "set_visible_devices": _PLACEMENT,
     },
     "dtypes": {
