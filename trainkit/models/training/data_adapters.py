@@ -74,8 +74,17 @@ def _is_many(x: Any) -> bool:
     return isinstance(x, list | tuple) and any(hasattr(item, "shape") for item in x)
 
 
+def _is_column(x: Any) -> bool:
+    """Whether `x` is a column of a table, a `Series` of pandas."""
+    kind = type(x)
+    return kind.__name__ == "Series" and kind.__module__.startswith("pandas")
+
+
 def as_arrays(x: Any) -> Any:
-    """A nest of arrays and lists of numbers as arrays, floats in the default float type."""
+    """A nest of arrays and lists of numbers as arrays, floats in the default float type.
+
+    A column of a table of pandas has a second axis of size 1, as in Keras.
+    """
     if isinstance(x, dict):
         return {key: as_arrays(value) for key, value in x.items()}
     if _is_many(x):
@@ -89,6 +98,8 @@ def as_arrays(x: Any) -> Any:
     else:
         require_room(x)
         array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
+        if _is_column(x):
+            array = array[:, None]
     array = dtypes.native(array)
     if may_be_text(array):
         texts = text_array(array)
