@@ -340,6 +340,60 @@ def small_buckets():
     return in_small_buckets(lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.1))
 
 
+@case
+def accumulated_gradients():
+    """18 steps of which each fourth changes the weights; uneven batches, clipping of the means."""
+    found = in_small_buckets(
+        lambda: keras.optimizers.Adam(
+            0.01, global_clipnorm=0.1, gradient_accumulation_steps=4, loss_scale_factor=8.0
+        )
+    )
+    for wrapped in (keras.optimizers.LossScaleOptimizer, lambda one: one):
+        inner = keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)
+        model = small(wrapped(inner))
+        found += [model.fit(X, Y, 18, 2, 0).history, weights(model)]
+    return found
+
+
+def small(optimizer, **settings):
+    tk.random.set_seed(3)
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, "sigmoid")])
+        model.compile(optimizer, "mse", **settings)
+    return model
+
+
+@case
+def accumulated_gradients_of_files():
+    """A file that is written in the middle of a period goes on, in this process or another."""
+    found = []
+    for eagerly in (False, True):
+
+        def made(eagerly=eagerly):
+            optimizer = keras.optimizers.Adam(0.1, gradient_accumulation_steps=4)
+            model = small(optimizer, run_eagerly=eagerly)
+            return model, tk.train.Checkpoint(model=model, optimizer=optimizer)
+
+        model, checkpoint = made()
+        model.fit(X, Y, 18, 1, 0, shuffle=False)  # 6 steps
+        path = checkpoint.write(str(pathlib.Path(sys.argv[1], f"half_{eagerly}")))
+        STRATEGY.group.barrier("the file is there")
+        for how in ("goes on", "with slots", "without slots"):
+            if how != "goes on":
+                model, checkpoint = made()
+                if how == "with slots":
+                    model.optimizer.build(model.trainable_variables)
+                checkpoint.restore(path)
+            model.fit(X, Y, 18, 1, 0, shuffle=False)
+            found.append(weights(model))
+        model, checkpoint = made()
+        model.fit(X, Y, 18, 1, 0, shuffle=False)
+        checkpoint.restore(path)
+        data = tk.constant(X[:18]), tk.constant(Y[:18])
+        found += [model.train_on_batch(*data) for _ in range(3)] + [weights(model)]
+    return found
+
+
 def deep(layers, shape, samples=66):
     """A model whose layers draw, trained for 50 steps with uneven last batches."""
     inputs = np.random.default_rng(1).normal(1, 2, size=(samples, *shape)).astype("float32")

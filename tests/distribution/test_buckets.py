@@ -11,6 +11,7 @@ from tests.distribution.processes import needs_mpi, run_processes
 from trainkit.collectives.communication import buckets
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.collectives.replica import GlobalRows, Replica
+from trainkit.optimizers.base.sharded_state import sharded_state
 
 
 def test_buckets_hold_what_fits_and_the_first_is_small():
@@ -249,6 +250,32 @@ def test_weights_without_gradient_used_twice_and_read_in_another_order(persisten
     for mine, one in zip(early, plain, strict=True):
         np.testing.assert_allclose(mine, one, rtol=1e-6)
     assert group.sizes == [64] * 4 * 2
+
+
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_accumulated_gradients_are_sent_once_in_a_period(compiled, shares):
+    group, model, other = Echo(), made(), made()
+    gathered = []
+    group.all_gather = lambda array, what="": gathered.append(what) or [array, array[:0]]
+    optimizer = tk.keras.optimizers.Adam(0.01, gradient_accumulation_steps=3)
+    step = step_of(model, optimizer, X)
+    step = tk.function(step) if compiled else step
+    sent = []
+    rows = GlobalRows(0, 3, 6)
+    with Replica(group, rows, averages=True, shards_state=shares):
+        if shares:  # rank 0 has all of them
+            optimizer.build(model.trainable_variables)
+            sharded_state(optimizer).owners = {id(w): 0 for w in model.trainable_variables}
+        for _ in range(6):
+            step()
+            sent.append((len(group.sizes), len(gathered)))
+    assert sent == [(i // 3, i // 3 * shares) for i in range(1, 7)]
+    plain = step_of(other, tk.keras.optimizers.Adam(0.01, gradient_accumulation_steps=3), X)
+    for _ in range(6):
+        plain()
+    for mine, one in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_allclose(mine.numpy(), one.numpy(), rtol=2e-5, atol=1e-6)
 
 
 def test_an_error_on_the_way_leaves_nothing_under_way():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class LossScaleOptimizer(Optimizer):
         >>> round(float(w), 4)
         0.9
     """
+
+    sums_gradients_up: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from trainkit import ops
 from trainkit.core.registry import deserialize_object, serialize_object
@@ -139,6 +139,8 @@ class MultiOptimizer(Optimizer):
         >>> float(head), round(float(body), 4)
         (0.5, 0.9)
     """
+
+    sums_gradients_up: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ import numpy as np
 
 from trainkit.checkpoints.format.reader import SavedFile
 from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
+from trainkit.checkpoints.replicas import loaded
 from trainkit.checkpoints.restore.matching import (
     COUNTER,
     Match,
@@ -106,6 +107,9 @@ class Restore:
         self._load_states(match)
         jobs = match.values
         load(self.saved, [(variable, node) for _, variable, node in jobs])
+        got = {id(variable) for _, variable, _ in jobs}
+        for part, _ in match.groups:
+            loaded(part, got)
         fresh = {id(node) for _, _, node in jobs if not node.bound}
         fresh |= {id(n) for _, _, arrays in match.states for n in arrays.values() if not n.bound}
         self._left -= len(fresh)

@@ -23,7 +23,7 @@ from trainkit.core.tensor import Tensor
 _ALIGNED = 64
 """Bytes at whose multiples each array begins, so that kernels find it where they like it."""
 
-_UNDER_WAY: dict[int, tuple[Work, Any]] = {}
+_UNDER_WAY: dict[int, tuple[Work | None, Any]] = {}
 _NUMBERS = itertools.count(1)
 
 
@@ -38,13 +38,27 @@ def _ticket(*inputs: Any, **settings: Any) -> Spec:
     semantics=CONTROL,
     no_gradient=Absent("it is a step of optimizers"),
 )
-def start_bucket(xp: Any, *arrays: Any, replica: replicas.Replica, dtype: str, waits: bool) -> Any:
-    """Begin to add up arrays over all replicas, times the weight of each; gives a ticket.
+def start_bucket(
+    xp: Any,
+    *arrays: Any,
+    replica: replicas.Replica,
+    dtype: str,
+    waits: bool,
+    weight: float,
+    conditional: bool,
+) -> Any:
+    """Begin to add up arrays over all replicas, times a weight; gives a ticket.
 
-    With `waits` the sums are there at once, which saves a change of threads.
+    With `waits` the sums are there at once, which saves a change of threads. Where it is
+    `conditional` the first array is a bool, and nothing is sent if that is False.
     """
     kind = as_dtype(dtype).dtype
-    number, group, weight = next(_NUMBERS), replica.group, replica.weight
+    number, group = next(_NUMBERS), replica.group
+    if conditional:
+        active, *arrays = arrays  # type: ignore[assignment]
+        if not bool(active):
+            _UNDER_WAY[number] = None, devices.device_of(arrays[0])
+            return np.array(number, np.int64)
     at = xp if group.takes_device_arrays else np
     flat, places = _flat(at, [a.shape for a in arrays], kind)
     for a, (start, end) in zip(arrays, places, strict=True):
@@ -99,6 +113,9 @@ def _specs(ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Spec, ..
 def finish_bucket(xp: Any, ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Any, ...]:
     """The sums that a start began, once they are there: views, in the shapes that it was given."""
     work, device = _UNDER_WAY.pop(int(ticket))
+    if work is None:
+        zeros = [np.zeros(shape, as_dtype(name).dtype) for shape, name in specs]
+        return tuple(devices.to_device(x, device) for x in zeros)
     flat = work.wait()
     kind, at, results = flat.dtype, 0, []
     step = _ALIGNED // kind.itemsize
@@ -116,7 +133,12 @@ for _op in (start_bucket, finish_bucket):
 
 
 def begin(
-    tensors: list[Tensor], replica: replicas.Replica, dtype: str, waits: bool = False
+    tensors: list[Tensor],
+    replica: replicas.Replica,
+    dtype: str,
+    waits: bool = False,
+    weight: float | None = None,
+    active: Tensor | None = None,
 ) -> Tensor:
     """Begin to add up tensors over all replicas.
 
@@ -125,11 +147,22 @@ def begin(
         replica: this one.
         dtype: in which they travel.
         waits: do it at once, where nothing is left to be done meanwhile.
+        weight: what they are multiplied by before; by default what the replica counts.
+        active: scalar bool tensor, the same in all replicas; where it is False nothing is sent, and
+            `finish` gives zeros.
 
     Returns:
         A ticket for `finish`.
     """
-    ticket: Tensor = start_bucket(*tensors, replica=replica, dtype=dtype, waits=waits)
+    ticket: Tensor = start_bucket(
+        *([] if active is None else [active]),
+        *tensors,
+        replica=replica,
+        dtype=dtype,
+        waits=waits,
+        weight=replica.weight if weight is None else weight,
+        conditional=active is not None,
+    )
     return ticket
 
 

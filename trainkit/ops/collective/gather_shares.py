@@ -17,7 +17,7 @@ Shares = tuple[tuple[int, tuple[int, ...], str], ...]
 """For each tensor of all replicas: the rank that has it, its shape, and the name of its dtype."""
 
 
-def _all_shares(*inputs: Any, replica: replicas.Replica, shares: Shares) -> tuple[Spec, ...]:
+def _all_shares(*inputs: Any, shares: Shares, **settings: Any) -> tuple[Spec, ...]:
     return tuple(Spec(shape, dtype) for _, shape, dtype in shares)
 
 
@@ -29,9 +29,20 @@ def _all_shares(*inputs: Any, replica: replicas.Replica, shares: Shares) -> tupl
     no_gradient=Absent("it is a step of optimizers"),
 )
 def _gather_shares(
-    xp: Any, *arrays: Any, replica: replicas.Replica, shares: Shares
+    xp: Any, *arrays: Any, replica: replicas.Replica, shares: Shares, conditional: bool
 ) -> tuple[Any, ...]:
-    """The tensors of all replicas, each from the one that has it."""
+    """The tensors of all replicas, each from the one that has it.
+
+    Where it is `conditional` the first array is a bool; zeros are given if that is False.
+    """
+    if conditional:
+        active, *arrays = arrays  # type: ignore[assignment]
+        if not bool(active):
+            specs = [Spec(shape, name) for _, shape, name in shares]
+            return tuple(
+                xp.zeros(shape, spec.dtype.dtype)
+                for (_, shape, _), spec in zip(shares, specs, strict=True)
+            )
     flat = [np.ascontiguousarray(devices.to_numpy(a)).reshape(-1).view(np.uint8) for a in arrays]
     mine = np.concatenate(flat) if flat else np.empty(0, np.uint8)
     parts = replica.group.all_gather(mine, "the updated weights")
@@ -48,13 +59,17 @@ def _gather_shares(
 _gather_shares.declare(batch=one_by_one("the processes meet for one item at a time"))
 
 
-def gather_shares(mine: list[Any], shares: Shares, replica: replicas.Replica) -> list[Tensor]:
+def gather_shares(
+    mine: list[Any], shares: Shares, replica: replicas.Replica, active: Tensor | None = None
+) -> list[Tensor]:
     """All tensors of all replicas, in every replica.
 
     Args:
         mine: those that this replica has, in the order in which `shares` names them.
         shares: which replica has which tensor.
         replica: this one.
+        active: scalar bool tensor, the same in all replicas; where it is False nothing is sent, and
+            zeros are given.
 
     Returns:
         A tensor for each of `shares`.
@@ -62,4 +77,7 @@ def gather_shares(mine: list[Any], shares: Shares, replica: replicas.Replica) ->
     given = [convert_to_tensor(x) for x in mine]
     if not given:  # a graph gets its node by an input
         given = [convert_to_tensor(np.empty(0, np.uint8))]
-    return list(_gather_shares(*given, replica=replica, shares=shares))
+    conditional = active is not None
+    if active is not None:
+        given = [active, *given]
+    return list(_gather_shares(*given, replica=replica, shares=shares, conditional=conditional))

@@ -66,18 +66,27 @@ def _with_greatest(
     return results
 
 
-def joined(grads: Sequence[Any], replica: replicas.Replica) -> list[Tensor]:
-    """Gradients added up over all replicas, with what each replica counts.
+def joined(
+    grads: Sequence[Any],
+    replica: replicas.Replica,
+    weight: float | None = None,
+    active: Any = None,
+) -> list[Tensor]:
+    """Gradients added up over all replicas.
 
     Args:
         grads: tensors of this replica.
         replica: this one.
+        weight: what they count; by default what the replica does.
+        active: scalar bool tensor of a graph, the same in all replicas; where it is False nothing
+            is sent, and zeros are given.
     """
     grads = [convert_to_tensor(g) for g in grads]
     parts = divided(grads, replica)
     tickets = []
     for dtype, places in parts:
-        ticket = begin([grads[i] for i in places], replica, dtype, waits=len(parts) == 1)
+        some, waits = [grads[i] for i in places], len(parts) == 1
+        ticket = begin(some, replica, dtype, waits, weight, active)
         if isinstance(ticket, GraphTensor):
             ticket.graph.hasten(ticket.node)
         tickets.append(ticket)

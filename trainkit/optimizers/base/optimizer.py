@@ -23,10 +23,10 @@ from trainkit.core.names import name_for
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
 from trainkit.optimizers.base.clipping import ClipLimits
 from trainkit.optimizers.base.early_sums import early_joined
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, split_pairs, warn_of_missing
-from trainkit.optimizers.base.joined_gradients import joined_gradients
 from trainkit.optimizers.base.options import (
     DEFAULTS,
     check_setting,
@@ -51,7 +51,7 @@ from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate
 _THREAD = trace_state.THREAD
 
 
-_NOT_COPIED = {"_programs": None, "sharded_state": None}
+_NOT_COPIED = {"_programs": None, "sharded_state": None, "sums_in_parts": None}
 
 
 class Optimizer(OutsideState):
@@ -105,6 +105,7 @@ class Optimizer(OutsideState):
     slots: tuple[str, ...] = ()
     counters: ClassVar[tuple[tuple[str, float], ...]] = ()
     settings: ClassVar[tuple[str, ...]] = ()
+    sums_gradients_up: ClassVar[bool] = True  # and not optimizers inside of it
 
     def __init__(self, learning_rate: Any, **options: Any) -> None:
         kind = type(self).__name__
@@ -380,7 +381,7 @@ class Optimizer(OutsideState):
         """
         grads, weights = split_pairs(self.name, grads_and_vars)
         if REPLICAS:
-            grads = joined_gradients(self, grads, weights)
+            grads = gradients_for_step(self, grads, weights)
         self._step(grads, weights)
         return self._iterations
 
@@ -415,7 +416,7 @@ class Optimizer(OutsideState):
         if not self._states.chosen:
             self.build(weights)
         if REPLICAS:
-            grads = joined_gradients(self, grads, weights)
+            grads = gradients_for_step(self, grads, weights)
         self._step(grads, weights)
 
     def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:

@@ -17,12 +17,13 @@ from trainkit import ops
 from trainkit.collectives import replica as replicas
 from trainkit.core import devices
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.tensor import convert_to_tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.ops.collective.gather_shares import Shares, gather_shares
+from trainkit.optimizers.base.accumulated_gradients import SLOT, run_sums, trace_sums
 from trainkit.optimizers.base.clipping import ClipLimits, clip_gradients
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
-from trainkit.optimizers.base.step import apply_step
+from trainkit.optimizers.base.step import apply_step, own_floats
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
@@ -69,16 +70,15 @@ class ShardedState:
         replica: this one.
 
     Raises:
-        ValueError: the optimizer averages weights or accumulates gradients, which takes all slots.
+        ValueError: the optimizer averages weights, which takes all slots.
     """
 
     def __init__(self, optimizer: Optimizer, replica: replicas.Replica) -> None:
-        for name in ("use_ema", "gradient_accumulation_steps"):
-            if getattr(optimizer, name):
-                raise ValueError(
-                    f"{optimizer.name}: {name} does not go with shard_optimizer_state=True of a "
-                    "strategy; leave one of them out"
-                )
+        if optimizer.use_ema:
+            raise ValueError(
+                f"{optimizer.name}: use_ema does not go with shard_optimizer_state=True of a "
+                "strategy; leave one of them out"
+            )
         self.group = replica.group
         self.owners: dict[int, int] = {}
         self._optimizer = optimizer
@@ -87,7 +87,8 @@ class ShardedState:
         """Update the weights of this replica, and give all their new values to all.
 
         Args:
-            grads: of all weights, added up over all replicas.
+            grads: of all weights, added up over all replicas; with gradient accumulation this
+                replica's parts of them.
             weights: all of them.
         """
         optimizer, replica = self._optimizer, replicas.among_others()
@@ -98,16 +99,34 @@ class ShardedState:
         self._divide(of)
         if not self._is_released():  # a checkpoint was restored
             self.release()
-        grads = self._clipped(grads)
+        last = None
+        if optimizer.gradient_accumulation_steps is not None:
+            grads, last = self._means(grads, of)
+            if grads is None:
+                optimizer._iterations.assign_add(1)
+                return
+        grads = self._clipped(list(grads))
         mine = [self.owners[id(weight)] == replica.rank for weight in of]
         states = [optimizer.state_of(w) for w, own in zip(of, mine, strict=True) if own]
+        own_grads = [g for g, own in zip(grads, mine, strict=True) if own]
         limits, optimizer.__dict__["_limits"] = optimizer._limits, ClipLimits(None, None, None)
         try:
-            apply_step(optimizer, states, [g for g, own in zip(grads, mine, strict=True) if own])
+            apply_step(optimizer, states, own_grads, last)
         finally:
             optimizer.__dict__["_limits"] = limits
         with trace_state.silence():
-            self._spread(replica, of, mine)
+            self._spread(replica, of, mine, last)
+
+    def _means(self, grads: Any, of: Sequence[Variable]) -> tuple[Any, Any]:
+        """The means over a period, and whether it ends: `None` where it is known not to."""
+        optimizer = self._optimizer
+        states, done = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
+        with trace_state.silence():
+            grads = own_floats(optimizer, states, grads)
+            if trace_state.current_trace() is not None:
+                return trace_sums(optimizer, states, grads, done, None)
+            means = run_sums(optimizer, states, [g._array for g in grads], int(done))
+            return None if means is None else [wrap(x) for x in means], convert_to_tensor(True)
 
     def _divide(self, weights: Sequence[Variable]) -> None:
         """Find owners for weights that are new; all are divided anew then."""
@@ -133,16 +152,16 @@ class ShardedState:
             return [convert_to_tensor(g) for g in clip_gradients(ops, grads, limits)]
 
     def _spread(
-        self, replica: replicas.Replica, weights: Sequence[Variable], mine: list[bool]
+        self, replica: replicas.Replica, weights: Sequence[Variable], mine: list[bool], last: Any
     ) -> None:
         shares: Shares = tuple(
             (self.owners[id(w)], tuple(w.shape.as_list()), w.dtype.name) for w in weights
         )
         values = [w.value() for w, own in zip(weights, mine, strict=True) if own]
-        found = gather_shares(values, shares, replica)
+        found = gather_shares(values, shares, replica, last)
         for weight, own, value in zip(weights, mine, found, strict=True):
             if not own:
-                weight.assign(value)
+                weight.assign(value if last is None else ops.where(last, value, weight.value()))
 
     # ------------------------------------------------------------------ for files
 
@@ -150,8 +169,8 @@ class ShardedState:
         """The owner of each slot, and the slot, in the same order in all replicas."""
         return [
             (self.owners[id(weight)], slot)
-            for _, weight, slot in self._optimizer.slot_variables()
-            if id(weight) in self.owners
+            for name, weight, slot in self._optimizer.slot_variables()
+            if id(weight) in self.owners and name != SLOT
         ]
 
     def gather(self) -> None:

@@ -12,6 +12,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
+from trainkit.optimizers.base.accumulated_gradients import run_sums, trace_sums
 from trainkit.optimizers.base.clipping import clip_gradients
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_step import assign_steps, assigns
@@ -22,13 +23,23 @@ if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
 
 
-def apply_step(optimizer: Optimizer, states: list[SlotState], grads: list[Tensor]) -> None:
-    """Update the weights of `states` by `grads`, their averages, and the step count."""
+def apply_step(
+    optimizer: Optimizer, states: list[SlotState], grads: list[Tensor], last: Any = None
+) -> None:
+    """Update the weights of `states` by `grads`, their averages, and the step count.
+
+    Args:
+        optimizer: whose step it is.
+        states: of the weights.
+        grads: their gradients.
+        last: with gradient accumulation, where these are means over a period already: whether it
+            ends with this step, a scalar bool tensor.
+    """
     if trace_state.current_trace() is not None:
         with trace_state.silence():
-            trace_step(optimizer, states, grads)
+            trace_step(optimizer, states, grads, last=last)
     else:
-        run_step(optimizer, states, [g._array for g in grads])
+        run_step(optimizer, states, [g._array for g in grads], last)
 
 
 def scalars_of(rates: Any, lr: Any) -> tuple[Any, ...]:
@@ -55,32 +66,25 @@ def rule_of(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> C
 # ------------------------------------------------------------------ eagerly
 
 
-def run_step(optimizer: Optimizer, states: list[SlotState], grads: list[Any]) -> None:
-    """The step on arrays; no graph may be traced."""
+def run_step(
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], last: Any = None
+) -> None:
+    """The step on arrays; no graph may be traced. See `apply_step`."""
     done = int(optimizer._iterations._value._array)
-    if optimizer.loss_scale_factor is not None:
+    if last is None and optimizer.loss_scale_factor is not None:
         grads = [g / optimizer.loss_scale_factor for g in grads]
     period = optimizer.gradient_accumulation_steps
     if period is None:
         _update_weights(optimizer, states, grads, done)
-    elif (done + 1) % period == 0:
-        means = [_mean_with_kept(s, g, period) for s, g in zip(states, grads, strict=True)]
-        for slot in optimizer._states.accumulated():
-            slot._writable()[...] = 0
-        _update_weights(optimizer, states, means, done // period)
     else:
-        for state, g in zip(states, grads, strict=True):
-            kept = state.slots["accumulated_gradient"]._writable()
-            kept += g
+        means = run_sums(optimizer, states, grads, done) if last is None else grads
+        if means is not None:
+            _update_weights(optimizer, states, means, done // period)
     _constrain(states)
     if optimizer.use_ema:
         _run_averages(optimizer, done)
     count = optimizer._iterations._writable()
     count[()] = done + 1  # in a tenth of the time of adding in place
-
-
-def _mean_with_kept(state: SlotState, grad: Any, period: int) -> Any:
-    return (grad + state.slots["accumulated_gradient"]._value._array) / period
 
 
 def _update_weights(
@@ -147,7 +151,11 @@ def _run_averages(optimizer: Optimizer, done: int) -> None:
 
 
 def trace_step(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Any], finite: Any = None
+    optimizer: Optimizer,
+    states: list[SlotState],
+    grads: list[Any],
+    finite: Any = None,
+    last: Any = None,
 ) -> None:
     """The same step as assignments in the graph being traced.
 
@@ -156,16 +164,15 @@ def trace_step(
         states: of the weights.
         grads: symbolic tensors.
         finite: scalar bool tensor; where it is False nothing changes. `None` for always.
+        last: see `apply_step`.
     """
     done = optimizer._iterations.value()
-    if optimizer.loss_scale_factor is not None:
-        grads = [g / optimizer.loss_scale_factor for g in grads]
-    grads = [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
     period, active, counted = optimizer.gradient_accumulation_steps, finite, done
+    if last is None:
+        grads = own_floats(optimizer, states, grads)
     if period is not None:
-        last = ops.equal((done + 1) % period, 0)
-        grads = _trace_sums(optimizer, states, grads, last, finite)
-        grads = [total / period for total in grads]
+        if last is None:
+            grads, last = trace_sums(optimizer, states, grads, done, finite)
         active = last if finite is None else ops.logical_and(finite, last)
         counted = done // period
     _trace_weights(optimizer, states, grads, counted, active)
@@ -175,22 +182,22 @@ def trace_step(
     _assign_where(finite, optimizer._iterations, done + 1, done)
 
 
+def own_floats(optimizer: Optimizer, states: list[SlotState], grads: list[Any]) -> list[Any]:
+    """Gradients of the loss without its factor, in the dtypes of the slots.
+
+    Args:
+        optimizer: has the factor.
+        states: of the weights.
+        grads: tensors.
+    """
+    if optimizer.loss_scale_factor is not None:
+        grads = [g / optimizer.loss_scale_factor for g in grads]
+    return [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
+
+
 def _assign_where(condition: Any, variable: Variable, new: Any, old: Any) -> None:
     """Assign `new`, or `old` where there is a condition that does not hold."""
     variable.assign(new if condition is None else ops.where(condition, new, old))
-
-
-def _trace_sums(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Any], last: Any, finite: Any
-) -> list[Any]:
-    """The accumulated gradients with those of this step; all begin anew after the last one."""
-    new = {id(s.slots["accumulated_gradient"]): g for s, g in zip(states, grads, strict=True)}
-    sums = {}
-    for slot in optimizer._states.accumulated():
-        before = slot.value()
-        total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
-        _assign_where(finite, slot, ops.where(last, ops.zeros_like(total), total), before)
-    return [sums[id(s.slots["accumulated_gradient"])] for s in states]
 
 
 def _trace_weights(

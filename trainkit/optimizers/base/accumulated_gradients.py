@@ -1,0 +1,172 @@
+"""Gradient accumulation: sums of the gradients of some steps, after which the weights change once.
+
+Where several replicas train, each sums up its own gradients, and the sums are joined in the step in
+which the weights change. So what a slot holds before is this replica's part; the whole is the sum
+over all replicas, which checkpoints hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.core import devices
+from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.tensor import convert_to_tensor, wrap
+from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.ops.collective.all_reduce import all_reduce
+from trainkit.optimizers.base.joined_gradients import joined, joined_gradients
+from trainkit.optimizers.base.overwriting import is_overwritten
+from trainkit.optimizers.base.slot_state import SlotState
+
+if TYPE_CHECKING:
+    from trainkit.optimizers.base.optimizer import Optimizer
+
+SLOT = "accumulated_gradient"
+
+
+class SumsInParts:
+    """The sums of one optimizer, of which each replica has a part.
+
+    Args:
+        optimizer: whose sums they are; until now each replica has the whole.
+        group: the replicas.
+    """
+
+    def __init__(self, optimizer: Optimizer, group: ProcessGroup) -> None:
+        self._optimizer, self._group = optimizer, group
+        self.release()
+
+    def _slots(self) -> list[Variable]:
+        states = self._optimizer._states.by_id.values()
+        return [s.slots[SLOT] for s in states if SLOT in s.slots and not is_overwritten(s.weight)]
+
+    def gather(self) -> None:
+        """Give the whole to all replicas, which have to call it where a sum has begun."""
+        period = self._optimizer.gradient_accumulation_steps
+        if period is None or not int(self._optimizer._iterations) % period:
+            return
+        for slot in self._slots():
+            array = np.ascontiguousarray(devices.to_numpy(slot._value._array)).copy()
+            self._group.all_reduce(array, what="the accumulated gradients")
+            slot._take(devices.to_device(array, devices.device_of(slot._value._array)))
+
+    def loaded(self, variables: set[int]) -> None:
+        """Hear of variables, by their ids, to which all replicas gave values of a file."""
+        if any(id(slot) in variables for slot in self._slots()):
+            self.release()
+
+    def release(self) -> None:
+        """Let the first replica have the whole, which all of them have, and the others nothing."""
+        if self._group.rank:
+            for slot in self._slots():
+                slot._take(devices.XP_OF[type(slot._value._array)].zeros_like(slot._value._array))
+
+
+def gradients_for_step(
+    optimizer: Optimizer, grads: Sequence[Any], weights: Sequence[Any]
+) -> list[Any]:
+    """What an optimizer steps along: gradients of all replicas, or of one if it sums them up first.
+
+    Args:
+        optimizer: makes its step with them next, and joins sums if it is the last of a period.
+        grads: tensors of this replica, or `None`.
+        weights: the variables.
+
+    Returns:
+        A tensor or `None` for each.
+    """
+    replica = replicas.among_others()
+    if replica is None or optimizer.gradient_accumulation_steps is None:
+        return joined_gradients(optimizer, grads, weights)
+    if not optimizer.sums_gradients_up:
+        return joined_gradients(optimizer, grads, weights)
+    held = optimizer.__dict__
+    if held.get("sums_in_parts") is None:
+        with eval_shape.eagerly():  # slots that are made now may come from a file, whole
+            for grad, weight in zip(grads, weights, strict=True):
+                if grad is not None and isinstance(weight, Variable):
+                    optimizer.state_of(weight)
+        held["sums_in_parts"] = SumsInParts(optimizer, replica.group)
+    held["_to_join"] = replica
+    with trace_state.silence():
+        found = [
+            None if g is None else _weighted(convert_to_tensor(g), replica.weight) for g in grads
+        ]
+        if OVERWRITTEN:
+            at = [i for i, g in enumerate(grads) if g is not None and is_overwritten(weights[i])]
+            for i, most in zip(at, all_reduce([grads[i] for i in at], "MAX"), strict=True):
+                found[i] = most
+    return found
+
+
+def _weighted(grad: Any, weight: float) -> Any:
+    if weight == 1.0:
+        return grad
+    return grad * weight if weight else ops.zeros_like(grad)  # no rows may give no numbers
+
+
+def run_sums(
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: int
+) -> list[Any] | None:
+    """Add arrays to the sums.
+
+    Args:
+        optimizer: whose sums they are.
+        states: of the weights.
+        grads: arrays.
+        done: steps before this one.
+
+    Returns:
+        The means over a period in its last step, after which all begins anew; else `None`.
+    """
+    period = optimizer.gradient_accumulation_steps
+    assert period is not None
+    replica = optimizer.__dict__.pop("_to_join", None)
+    if (done + 1) % period:
+        for state, g in zip(states, grads, strict=True):
+            kept = state.slots[SLOT]._writable()
+            kept += g
+        return None
+    totals = [g + s.slots[SLOT]._value._array for s, g in zip(states, grads, strict=True)]
+    if replica is not None:
+        totals = [t._array for t in joined([wrap(t) for t in totals], replica, weight=1.0)]
+    for slot in optimizer._states.accumulated():
+        slot._writable()[...] = 0
+    return [total / period for total in totals]
+
+
+def trace_sums(
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: Any, finite: Any
+) -> tuple[list[Any], Any]:
+    """The same in a graph.
+
+    Args:
+        optimizer: whose sums they are.
+        states: of the weights.
+        grads: symbolic tensors.
+        done: steps before this one.
+        finite: scalar bool tensor; where it is False nothing changes. `None` for always.
+
+    Returns:
+        The means, and whether this step is the last of a period; in others they mean nothing.
+    """
+    period = optimizer.gradient_accumulation_steps
+    last = ops.equal((done + 1) % period, 0)
+    new = {id(s.slots[SLOT]): g for s, g in zip(states, grads, strict=True)}
+    sums = {}
+    for slot in optimizer._states.accumulated():
+        before = slot.value()
+        total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
+        rest = ops.where(last, ops.zeros_like(total), total)
+        slot.assign(rest if finite is None else ops.where(finite, rest, before))
+    totals = [sums[id(s.slots[SLOT])] for s in states]
+    replica = optimizer.__dict__.pop("_to_join", None)
+    if replica is not None:
+        totals = joined(totals, replica, weight=1.0, active=last)
+    return [total / period for total in totals], last
