@@ -60,6 +60,7 @@ def test_rows_of_other_dtypes(dtype):
     assert v.numpy().tolist() == [0, 13, 2, 3]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_what_is_refused():
     with pytest.raises(TypeError, match="IndexedSlices"):
         matrix().scatter_add([[1.0]])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 from trainkit import ops
 
 WORDS = [b"ab", b"", b"\xff\x00", "ü".encode()]
@@ -128,9 +129,27 @@ def test_operations_that_move_elements_take_text(move, wanted, way):
     assert plain((move if way == "eager" else tk.function(move))(x)) == wanted
 
 
+@pytest.mark.parametrize("way", ["eager", "function"])
+def test_text_and_numbers_of_a_gpu_go_together(way):
+    def picked(x, places):
+        same = x == tk.constant([b"ab", *WORDS[1:]])
+        return tk.gather(x, places), tk.where(places > 1, x, "z"), same, tk.where(same, places, 0)
+
+    with stand_in.in_place():
+        run = tk.function(picked) if way == "function" else picked
+        texts, others, same, numbers = run(tk.constant(WORDS), tk.constant([3, 0, 1, 2]))
+        assert texts.numpy().tolist() == [WORDS[i] for i in (3, 0, 1, 2)]
+        assert others.numpy().tolist() == [WORDS[0], b"z", b"z", WORDS[3]]
+        assert "GPU" in same.device
+        assert numbers.numpy().tolist() == [3 * (WORDS[0] == b"ab"), 0, 1, 2]
+
+
 def test_text_is_copied_and_pickled():
     x = tk.constant(WORDS)
-    assert pickle.loads(pickle.dumps(x)).numpy().tolist() == WORDS
+    again = pickle.loads(pickle.dumps(x))
+    assert again.numpy().tolist() == WORDS
+    assert type(again) is type(x)
+    assert again[:2].numpy().tolist() == WORDS[:2]
     assert copy.deepcopy(x).numpy().tolist() == WORDS
 
 

@@ -44,6 +44,9 @@ def test_entries_at_indices():
     less[[0, 2]] -= 1
     same(tk.tensor_scatter_nd_sub(X, rows, ones), less)
     same(tk.scatter_nd([[1], [1], [3]], [1.0, 2.0, 5.0], [4]), [0, 3, 0, 5])
+
+
+def test_an_index_outside_is_refused(on_cpu):
     with pytest.raises(ValueError, match="indices"):
         tk.scatter_nd([[4]], [1.0], [4])
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes
+from trainkit.core import devices, dtypes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import STRING_TENSORS, Tensor, wrap
 from trainkit.core.values.text_arrays import OBJECTS, as_text
+
+_CALLS = "control flow"
+"""The kind of operations that call functions, graphs or Python's, on what they are given."""
 
 
 class StringTensor(Tensor):
@@ -42,7 +46,7 @@ class StringTensor(Tensor):
         if any(isinstance(x, SymbolicTensor) for x in inputs):
             return trace_state.current_trace().apply(primitive, inputs, settings)
         arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
-        return string_results(primitive.run(arrays, settings))
+        return string_results(run_beside_text(primitive, arrays, settings))
 
     def _on(self, where: Any) -> Tensor:
         return self  # devices other than the CPU have no text
@@ -62,6 +66,33 @@ def string_tensor(array: Any) -> StringTensor:
     tensor = StringTensor()
     tensor._array = array
     return tensor
+
+
+def run_beside_text(primitive: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+    """A kernel's result on text and numbers: it runs on the CPU, its numbers go where others are.
+
+    Args:
+        primitive: the operation; what calls functions, as control flow does, gets arrays as they
+            are.
+        arrays: its inputs, some of them text.
+        settings: the other arguments.
+    """
+    if primitive.facets.semantics.name == _CALLS:
+        return _each(as_text, primitive.run(arrays, settings))
+    host = [devices.to_numpy(x) if hasattr(x, "dtype") else x for x in arrays]
+    return _each(_placed, primitive.run(host, settings))
+
+
+def _each(function: Any, result: Any) -> Any:
+    return tuple(map(function, result)) if isinstance(result, tuple) else function(result)
+
+
+def _placed(result: Any) -> Any:
+    """Text as it is, numbers on the current device."""
+    array = as_text(result)
+    if getattr(array, "dtype", None) == OBJECTS:
+        return array
+    return devices.to_device(np.asarray(array), devices.current())
 
 
 def string_results(result: Any) -> Any:

@@ -317,6 +317,8 @@ def wrap(array: Array) -> Tensor:
 
 def constant_from(array: Any) -> Tensor:
     """A tensor on a copy of `array`, on the current device."""
+    if array.dtype == OBJECTS:  # a pickled one is equal, and another object
+        return STRING_TENSORS[0](np.array(array, OBJECTS))
     return wrap_on_device(np.array(array))
 
 

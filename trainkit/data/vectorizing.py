@@ -213,7 +213,8 @@ class _StackProgram:
         for step in self.run:
             step(values)
         return [
-            values[r] if type(r) is int else np.array(np.asarray(r._array)) for r in self.outputs
+            values[r] if type(r) is int else np.array(devices.to_numpy(r._array))
+            for r in self.outputs
         ]
 
 

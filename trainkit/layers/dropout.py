@@ -13,6 +13,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
+from trainkit.ops.sampling.draw_devices import beside
 
 
 class _Noise(Layer):
@@ -204,7 +205,8 @@ class GaussianNoise(_Noise):
             return inputs
         shape, dtype = ops.shape(inputs), inputs.dtype
         seed = along_batch(self.seed_generator)
-        return ops.add(inputs, random.normal(shape, 0.0, self.stddev, dtype, seed))
+        with beside(inputs):
+            return ops.add(inputs, random.normal(shape, 0.0, self.stddev, dtype, seed))
 
 
 class GaussianDropout(_Noise):
@@ -235,7 +237,8 @@ class GaussianDropout(_Noise):
             return inputs
         stddev = math.sqrt(self.rate / max(1 - self.rate, 1e-7))
         seed = along_batch(self.seed_generator)
-        noise = random.normal(ops.shape(inputs), 1.0, stddev, inputs.dtype, seed)
+        with beside(inputs):
+            noise = random.normal(ops.shape(inputs), 1.0, stddev, inputs.dtype, seed)
         return ops.multiply(inputs, noise)
 
 
@@ -286,6 +289,7 @@ class AlphaDropout(_Noise):
             pairs = zip(shape, self.noise_shape, strict=True)
             shape = tuple(n if m is None else m for n, m in pairs)
             seed = at_once(seed) if self.noise_shape[0] == 1 else seed
-        kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, seed)
+        with beside(inputs):
+            kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, seed)
         mixed = ops.add(ops.multiply(inputs, kept), ops.multiply(ops.subtract(1.0, kept), limit))
         return ops.add(ops.multiply(mixed, scale), -scale * limit * rate)

@@ -6,6 +6,7 @@ import pytest
 
 import trainkit as tk
 from tests.stand_in.kernels import has_compiler
+from trainkit import ops
 from trainkit.core import devices
 from trainkit.kernels.attention import attention_reference
 from trainkit.kernels.softmax import softmax_gpu
@@ -189,3 +190,10 @@ def test_the_operation_gives_what_the_cpu_gives(rng, name, rows, compiled, devic
 
     for found, wanted in zip(results(device), results("/cpu:0"), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [2, -3, (0, 2)])
+@pytest.mark.parametrize("function", [ops.softmax, ops.log_softmax])
+def test_an_axis_that_is_not_there_is_refused(xp, function, axis):
+    with pytest.raises(ValueError, match="axis"):
+        function(ops.ones((2, 3)), axis=axis)

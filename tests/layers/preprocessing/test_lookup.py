@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 
 K = tk.keras
 L = K.layers
@@ -205,3 +206,16 @@ def test_data_sets_are_mapped():
 def test_what_does_not_fit_is_told(call, words):
     with pytest.raises((tk.errors.InvalidArgumentError, ValueError), match=words):
         call()
+
+
+def test_numbers_of_a_gpu_have_texts():
+    with stand_in.in_place():
+        back = L.StringLookup(vocabulary=["a", "b"], invert=True)
+        assert back(tk.constant([1, 2, 9])).numpy().tolist() == [b"a", b"b", b"[UNK]"]
+        numbers = L.IntegerLookup(num_oov_indices=1)
+        numbers.adapt(tk.constant([7, 7, 5]))
+        found = numbers(tk.constant([5, 7, 1]))
+        assert found.numpy().tolist() == [2, 1, 0]
+        assert "GPU" in found.device
+        assert "GPU" in L.Hashing(3)(tk.constant([1, 2])).device
+        assert L.HashedCrossing(5)((tk.constant([1]), tk.constant([2]))).shape == (1,)

@@ -29,6 +29,7 @@ class Count(tk.callbacks.Callback):
 
 
 @pytest.mark.skipif(native.NATIVE is None, reason="without a compiler there are more")
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(("eagerly", "most"), [(True, 180), (False, 130)])
 def test_a_step_of_fit_calls_few_python_functions(eagerly, most):
     rng = np.random.default_rng(0)

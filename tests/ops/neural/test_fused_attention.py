@@ -75,8 +75,8 @@ def test_a_mask_that_does_not_fit_is_shown(qkv, mask):
         attend(*qkv, tk.constant(mask), scale=1.0)
 
 
-def test_what_is_left_to_single_operations(qkv):
-    q, k, v = qkv
+def test_what_is_left_to_single_operations(qkv, on_cpu):
+    q, k, v = qkv = [x.cpu() for x in qkv]
     assert is_served(q, k, v)
     assert not is_served(q[:1], k, v)
     assert not is_served(ops.cast(q, "float16"), k, v)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import devices
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.fingerprints import fingerprint64
@@ -138,7 +139,7 @@ def _items(x: Any, table: Any) -> Any:
         raise InvalidArgumentError(
             f"{table.name}: takes keys of {table.key_dtype.name}, got {tensor.dtype.name}"
         )
-    return np.asarray(tensor._array)
+    return devices.to_numpy(tensor._array)
 
 
 def _found_spec(a: Bound) -> Spec:
@@ -155,7 +156,7 @@ class _StaticTable:
     """What both tables are; see `StaticHashTable`."""
 
     def __init__(self, initializer: Any, name: str) -> None:
-        keys, values = (np.asarray(x._array) for x in (initializer.keys, initializer.values))
+        keys, values = (devices.to_numpy(x._array) for x in (initializer.keys, initializer.values))
         pairs = list(zip(keys.tolist(), values.tolist(), strict=True))
         self._known = dict(pairs)
         twice = next((key for key, value in pairs if self._known[key] != value), None)

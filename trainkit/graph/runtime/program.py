@@ -21,8 +21,8 @@ from trainkit.core.dispatch.facets import NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.string_tensor import run_beside_text
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.core.values.text_arrays import as_text
 from trainkit.core.variable import devices_asarray
 from trainkit.graph.ir.graph import (
     Graph,
@@ -322,10 +322,10 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
     if on_gpu and primitive.facets.reads.get(0) == NUMBER:
         return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
-    if on_gpu or any(x.dtype is bfloat16 for x in inputs):
-        return functools.partial(_run, primitive, node.settings)
     if any(x.dtype is string for x in inputs):
         return functools.partial(_run_on_text, primitive, node.settings)
+    if on_gpu or any(x.dtype is bfloat16 for x in inputs):
+        return functools.partial(_run, primitive, node.settings)
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
         wanted = node.outputs[0].dtype.dtype
@@ -376,8 +376,7 @@ def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
 
 
 def _run_on_text(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
-    result = primitive.run(arrays, settings)
-    return tuple(map(as_text, result)) if isinstance(result, tuple) else as_text(result)
+    return run_beside_text(primitive, arrays, settings)
 
 
 def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:

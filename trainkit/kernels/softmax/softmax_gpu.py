@@ -54,7 +54,10 @@ def _width(x: Array, axis: Any) -> int:
     """The number of elements along `axis` if these are the last axes, else 0."""
     if axis is None:
         return int(x.size)
-    axes = sorted(a % max(x.ndim, 1) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    if not all(-x.ndim <= a < x.ndim for a in given):
+        return 0  # the reference refuses it
+    axes = sorted(a % x.ndim for a in given)
     if axes != list(range(x.ndim - len(axes), x.ndim)):
         return 0
     return math.prod(x.shape[a] for a in axes)

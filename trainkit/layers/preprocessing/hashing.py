@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.fingerprints import crossed, fingerprint64, hashed, siphash
 from trainkit.core.shapes import Spec
@@ -20,12 +21,12 @@ from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 
 @needs_values("inputs", gives=lambda a: like(a["inputs"], a["layer"].index_dtype))
 def _bins(inputs: Any, layer: Any) -> Any:
-    return layer._bins_of(np.asarray(convert_to_tensor(inputs)._array))
+    return layer._bins_of(devices.to_numpy(convert_to_tensor(inputs)._array))
 
 
 @needs_values("inputs", gives=lambda a: _crossed_spec(a))
 def _crossed(inputs: Any, layer: Any) -> Any:
-    return layer._bins_of([np.asarray(convert_to_tensor(x)._array) for x in inputs])
+    return layer._bins_of([devices.to_numpy(convert_to_tensor(x)._array) for x in inputs])
 
 
 def _crossed_spec(a: Bound) -> Spec:

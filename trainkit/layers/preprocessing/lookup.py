@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.core import devices
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.fingerprints import fingerprint64, siphash
@@ -40,7 +41,7 @@ def _numbered_spec(a: Bound) -> Spec:
 @needs_values("inputs", gives=_numbered_spec)
 def numbered(inputs: Any, lookup: Any) -> Any:
     """The numbers of tokens, or with `invert` the tokens of numbers."""
-    array = np.asarray(convert_to_tensor(inputs)._array)
+    array = devices.to_numpy(convert_to_tensor(inputs)._array)
     if lookup.invert:
         return lookup._tokens_of(array)
     return convert_to_tensor(lookup._indices_of(array))
@@ -212,7 +213,7 @@ class Lookup(Layer):
 
     def update_state(self, data: Any) -> None:
         """Count the tokens of a batch."""
-        array = np.asarray(convert_to_tensor(data)._array)
+        array = devices.to_numpy(convert_to_tensor(data)._array)
         rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(-1, 1)
         for row in rows.tolist():
             self._counts.update(row)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import devices
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import serialize_object
@@ -38,7 +39,7 @@ def _spec(a: Bound) -> Spec:
 @needs_values("inputs", gives=_spec)
 def _numbered(inputs: Any, layer: Any) -> Any:
     """The numbers of the tokens of texts, filled up with 0 to the longest or a fixed length."""
-    texts = np.asarray(convert_to_tensor(inputs)._array)
+    texts = devices.to_numpy(convert_to_tensor(inputs)._array)
     texts = texts[..., 0] if texts.ndim > 1 else texts
     rows = [layer.lookup._indices_of(_objects(tokens)) for tokens in layer.tokens_of(texts)]
     length = layer.output_sequence_length if layer.output_mode == "int" else None
@@ -158,7 +159,7 @@ class TextVectorization(Layer):
 
     def update_state(self, data: Any) -> None:
         """Count the words of a batch of texts."""
-        texts = np.asarray(convert_to_tensor(data)._array)
+        texts = devices.to_numpy(convert_to_tensor(data)._array)
         for tokens in self.tokens_of(texts[..., 0] if texts.ndim > 1 else texts):
             self.lookup.update_state(_objects(tokens).reshape(1, -1))
 

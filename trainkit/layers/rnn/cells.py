@@ -17,6 +17,7 @@ from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.recurrence import gru, lstm
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch
+from trainkit.ops.sampling.draw_devices import beside
 
 
 class Cell(Layer):
@@ -67,7 +68,8 @@ class Cell(Layer):
             dims = ops.shape(x)
             shape = (dims[0], 1, *dims[2:]) if over_time else dims
             seed, scale = along_batch(self.seed_generator), 1 / (1 - rate) if rate < 1 else 0.0
-            mask = random.bernoulli_mask(shape, rate, scale, x.dtype, seed)
+            with beside(x):
+                mask = random.bernoulli_mask(shape, rate, scale, x.dtype, seed)
             if masks is not None:
                 masks[which] = mask
         else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
+from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.fingerprints import fingerprint64, hashed, murmur64, siphash
 from trainkit.core.shapes import Spec
@@ -20,7 +19,7 @@ def _spec(a: Bound) -> Spec:
 
 
 def _buckets(input: Any, num_buckets: int, function: Any, what: str) -> Any:
-    texts = np.asarray(convert_to_tensor(input)._array)
+    texts = devices.to_numpy(convert_to_tensor(input)._array)
     if texts.dtype != object:
         raise InvalidArgumentError(f"{what}: takes text, got {texts.dtype}; see tk.as_string")
     if num_buckets < 1:

@@ -24,6 +24,7 @@ from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import AlongBatch, along_batch
+from trainkit.ops.sampling.draw_devices import beside, state_here
 
 _WORD = (1 << 64) - 1
 
@@ -116,7 +117,8 @@ class Generator(Trackable):
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
         dims, sizes = sizes_of(shape, "random")
-        values, state = primitive(self.state.value(), *sizes, shape=dims, **settings)
+        given = state_here(self.state.value())
+        values, state = primitive(given, *sizes, shape=dims, **settings)
         self.state.assign(state)
         result: Tensor = values
         return result
@@ -227,7 +229,8 @@ class _Fixed:
 
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
         dims, sizes = sizes_of(shape, "random")
-        values, self.state = primitive(self.state, *sizes, shape=dims, **settings)
+        given = state_here(self.state)
+        values, self.state = primitive(given, *sizes, shape=dims, **settings)
         result: Tensor = values
         return result
 
@@ -567,9 +570,12 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     if noise_shape is not None:
         shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
     scale = 1 / (1 - rate) if rate < 1 else 0.0
-    if noise_shape is None or (not is_later(noise_shape) and serves(noise_shape, tuple(x.shape))):
-        kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
-        result: Tensor = dropped(x, kept, scale=scale)
-    else:  # the mask makes the result larger than the inputs
-        result = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
+    with beside(x):
+        if noise_shape is None or (
+            not is_later(noise_shape) and serves(noise_shape, tuple(x.shape))
+        ):
+            kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
+            result: Tensor = dropped(x, kept, scale=scale)
+        else:  # the mask makes the result larger than the inputs
+            result = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
     return result

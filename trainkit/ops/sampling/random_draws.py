@@ -23,6 +23,7 @@ from trainkit.ops.sampling.distributions import (
     philox_poisson,
     with_parameters,
 )
+from trainkit.ops.sampling.draw_devices import beside
 from trainkit.ops.sampling.random import float_type, generator_of
 
 
@@ -152,7 +153,8 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
     def with_logits(state: Any, *sizes: Any, shape: Any) -> Any:
         return philox_categorical(state, tensor, *count, samples=samples, dtype=name)
 
-    result: Tensor = generator_of(seed).draw(with_logits, ())
+    with beside(tensor):
+        result: Tensor = generator_of(seed).draw(with_logits, ())
     return result
 
 
@@ -174,6 +176,7 @@ def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
     tensor = convert_to_tensor(x)
     if len(tensor.shape) == 0:
         raise ShapeError("random.shuffle: a scalar has no order")
-    order = generator_of(seed).draw(philox_permutation, (shape_of(tensor)[axis],))
+    with beside(tensor):
+        order = generator_of(seed).draw(philox_permutation, (shape_of(tensor)[axis],))
     result: Tensor = take(tensor, order, axis=axis)
     return result

@@ -1,0 +1,94 @@
+"""Random numbers go where they are used, whatever device a generator was made on."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests import stand_in
+from trainkit.ops.sampling.draw_devices import beside
+
+DRAWS = {
+    "normal": lambda seed: tk.keras.random.normal((3, 4), seed=seed),
+    "uniform": lambda seed: tk.keras.random.uniform((3, 4), seed=seed),
+    "randint": lambda seed: tk.keras.random.randint((9,), 0, 5, seed=seed),
+    "gamma": lambda seed: tk.keras.random.gamma((3,), 2.0, seed=seed),
+}
+USES = {
+    "dropout": lambda x, seed: tk.keras.random.dropout(x, 0.5, seed=seed),
+    "dropout with a mask of rows": lambda x, seed: tk.keras.random.dropout(x, 0.5, (4, 1), seed),
+    "dropout of tk.nn": lambda x, seed: tk.nn.dropout(x, 0.5),
+    "shuffle": lambda x, seed: tk.keras.random.shuffle(x, seed=seed),
+    "categorical": lambda x, seed: tk.keras.random.categorical(x, 3, seed=seed),
+}
+LAYERS = {
+    "Dropout": lambda: tk.layers.Dropout(0.5, seed=1),
+    "SpatialDropout1D": lambda: tk.layers.SpatialDropout1D(0.5, seed=1),
+    "GaussianNoise": lambda: tk.layers.GaussianNoise(1.0, seed=1),
+    "GaussianDropout": lambda: tk.layers.GaussianDropout(0.5, seed=1),
+    "AlphaDropout": lambda: tk.layers.AlphaDropout(0.5, seed=1),
+}
+
+
+@pytest.fixture
+def gpu():
+    with stand_in.in_place():
+        yield "/gpu:0"
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_generator_of_a_gpu_draws_on_the_current_device(gpu, name):
+    seeds = tk.random.SeedGenerator(3)
+    first = DRAWS[name](seeds)
+    with tk.device("/cpu:0"):
+        second, twin = DRAWS[name](seeds), tk.random.SeedGenerator(3)
+        again = [DRAWS[name](twin) for _ in range(2)]
+    assert [x.device[-5:] for x in (first, second)] == ["GPU:0", "CPU:0"]
+    assert "GPU" in seeds.state.value().device
+    np.testing.assert_allclose(first.numpy(), again[0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(second.numpy(), again[1].numpy(), rtol=1e-6)
+    assert seeds.state.numpy().tolist() == twin.state.numpy().tolist()
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize(("lies", "current"), [("/cpu:0", "/gpu:0"), ("/gpu:0", "/cpu:0")])
+def test_draws_follow_the_tensor_that_they_go_with(gpu, name, lies, current):
+    seeds = tk.random.SeedGenerator(3)
+    with tk.device(lies):
+        x = tk.reshape(tk.range(20.0), (4, 5))
+    with tk.device(current):
+        y = USES[name](x, seeds)
+        z = USES[name](x, seeds)
+    assert y.device == z.device == x.device
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("lies", "current"), [("/cpu:0", "/gpu:0"), ("/gpu:0", "/cpu:0")])
+def test_layers_draw_where_their_inputs_are(gpu, name, lies, current):
+    layer = LAYERS[name]()
+    with tk.device(lies):
+        x = tk.ones((2, 6, 5))
+    with tk.device(current):
+        y = layer(x, training=True)
+    assert y.device == x.device
+    assert y.shape == x.shape
+
+
+def test_images_are_changed_on_the_cpu_by_a_layer_of_a_gpu(gpu):
+    layer = tk.layers.RandomRotation(0.2, seed=1)
+    assert "GPU" in layer(tk.ones((2, 6, 5, 3)), training=True).device
+    with tk.device("/cpu:0"):
+        assert "CPU" in layer(tk.ones((2, 6, 5, 3)), training=True).device
+
+
+@pytest.mark.parametrize("made", [tk.layers.LSTMCell, tk.layers.GRUCell, tk.layers.SimpleRNNCell])
+def test_masks_of_recurrent_cells(gpu, made):
+    with tk.device("/cpu:0"):
+        cell, x = made(4, dropout=0.5, recurrent_dropout=0.5, seed=1), tk.ones((2, 5))
+        cell.build(x.shape)
+        states = [tk.ones((2, 4))] * (2 if made is tk.layers.LSTMCell else 1)
+    assert cell(x, states, training=True)[0].device == x.device
+
+
+def test_where_nothing_is_elsewhere_nothing_is_chosen():
+    x = tk.ones((2,))
+    assert beside(x) is beside(x)
