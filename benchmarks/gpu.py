@@ -17,7 +17,8 @@ own, TRAINKIT_CUDNN=0 without cuDNN.
 Each time is the median of the rounds; a round waits for the GPU at its end. "host" is what a call
 takes until it comes back, for few calls at a time, so that no queue is full; "MB" what the device
 has less afterwards than before the case. Each measurement runs in a process of its own, which is
-ended after `--limit` seconds, so that a slow one costs no other. `--small` takes sizes that any
+ended after `--limit` seconds, so that a slow one costs no other, and none begins after `--in-all`.
+`--small` takes sizes that any
 machine runs in seconds, and `--on stand-in` or `--on null-driver` do without a GPU, to see that all
 of it works. `--json FILE` keeps the numbers.
 """
@@ -50,6 +51,9 @@ from gpu_cases import (  # noqa: E402
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 DEVICES = ("gpu", "stand-in", "null-driver")
+LEAST_LEFT = 5
+"""Seconds without which no measurement begins."""
+_START = time.monotonic()
 FEW = 10
 """Calls whose launches fit into the queue of any GPU."""
 
@@ -149,15 +153,24 @@ def _choose_tf32(name: str, allowed: bool) -> None:
             gpu_torch.allow_tf32(allowed)
 
 
+def left(options: Any) -> float:
+    """Seconds that the next measurement may take, 0 for no end."""
+    if not options.in_all:
+        return float(options.limit)
+    rest = max(0.0, _START + options.in_all - time.monotonic())
+    return min(rest, options.limit) if options.limit else rest
+
+
 def in_a_process(case: str, name: str, options: Any) -> dict[str, Any]:
     """The same in a process of its own, ended after `options.limit` seconds."""
     words = [case, f"--only={name}", f"--policy={options.policy}", f"--on={options.on}"]
     words += [f"--rounds={options.rounds}", f"--seconds={options.seconds}"]
     command = [sys.executable, __file__, *words, *["--small"] * options.small]
+    most = left(options)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=most or None)
     except subprocess.TimeoutExpired:
-        return {"failure": f"no end within {options.limit:g} s"}
+        return {"failure": f"no end within {most:.3g} s"}
     try:
         found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
     except ValueError:
@@ -213,6 +226,7 @@ def _parsed() -> Any:
     parser.add_argument("--policy", default="float32", choices=POLICIES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a round, at least")
+    parser.add_argument("--in-all", type=float, help="seconds, after which none is begun")
     parser.add_argument("--limit", type=float, default=100, help="seconds each; 0 for no end")
     parser.add_argument("--on", default="gpu", choices=DEVICES, help="what stands for the GPU")
     parser.add_argument("--only", metavar="NAME", help="one measurement, printed as JSON")
@@ -222,6 +236,13 @@ def _parsed() -> Any:
     if unknown:
         parser.error(f"there is no case {sorted(unknown)}; there are {', '.join(CASES)}")
     return options
+
+
+def _write_whole(path: pathlib.Path, text: str) -> None:
+    """Write a file that others may read meanwhile."""
+    partly = path.with_suffix(".part")
+    partly.write_text(text)
+    partly.replace(path)
 
 
 def main() -> None:
@@ -234,6 +255,9 @@ def main() -> None:
     print(f"{options.policy}; PyTorch's images are channels_last; tf32 only where it is said")
     for case in options.cases or CASES:
         for name in contestants(case, options.policy):
+            if options.in_all and left(options) < LEAST_LEFT:
+                print(f"{case:11} {name:13} not measured, no time was left", flush=True)
+                continue
             run = in_a_process if options.limit else measured
             found = run(case, name, options)
             if "missing" in found:
@@ -242,7 +266,7 @@ def main() -> None:
             print(row(case, name, size, found), flush=True)
             if options.json:  # after each, so that what was measured outlives what was ended
                 facts = {"size": size, "policy": options.policy, "found": kept}
-                options.json.write_text(json.dumps(facts, indent=1) + "\n")
+                _write_whole(options.json, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

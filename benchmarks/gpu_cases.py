@@ -22,6 +22,7 @@ SIZES: dict[str, dict[str, int]] = {
         "blocks": 4,
         "steps": 100,
         "units": 512,
+        "deepest": 6,
     },
     "small": {
         "n": 32,
@@ -36,6 +37,7 @@ SIZES: dict[str, dict[str, int]] = {
         "blocks": 1,
         "steps": 4,
         "units": 8,
+        "deepest": 1,
     },
 }
 PRODUCTS = 200
@@ -168,7 +170,7 @@ def _resnet50(size: Any, policy: str) -> Work:
     def make() -> Any:
         image = tk.Input((size["pixels"], size["pixels"], 3))
         x = layers.MaxPooling2D(3, 2, padding="same")(conv(image, 64, 7, 2))
-        for stage, blocks in enumerate((3, 4, 6, 3)):
+        for stage, blocks in enumerate(min(size["deepest"], n) for n in (3, 4, 6, 3)):
             filters = 64 * 2**stage
             for block in range(blocks):
                 stride = 2 if stage and not block else 1

@@ -139,7 +139,7 @@ def _resnet50(size: Any, policy: str) -> Work:
             return (self.short(x) + self.inner(x)).relu()
 
     parts, have = [conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
-    for stage, blocks in enumerate((3, 4, 6, 3)):
+    for stage, blocks in enumerate(min(size["deepest"], n) for n in (3, 4, 6, 3)):
         filters = 64 * 2**stage
         for block in range(blocks):
             parts.append(Block(have, filters, 2 if stage and not block else 1, not block))

@@ -3,11 +3,11 @@
 import argparse
 import contextlib
 import json
-import os
-import pathlib
 import sys
 import time
 import traceback
+
+from tests.gpu_session import summary
 
 DEVICES = ("gpu", "stand-in", "null-driver")
 
@@ -17,6 +17,7 @@ def parser(text):
     made = argparse.ArgumentParser(description=text.splitlines()[0])
     made.add_argument("--on", default="gpu", choices=DEVICES, help="what stands for the GPU")
     made.add_argument("--small", action="store_true", help="few steps")
+    made.add_argument("--name", help="of the file of results")
     made.add_argument("--only", metavar="TEXT", help="checks whose name holds this")
     return made
 
@@ -65,12 +66,22 @@ def run(name, checks, options):
         mark = "ok  " if good else "LOOK"
         print(f"{mark} {title:42} {seconds:7.1f} s  {text}", flush=True)
         rows.append({"check": title, "good": good, "seconds": seconds, "text": str(text)})
-    folder = pathlib.Path(os.environ.get("OUT", "."))
-    if folder.is_dir() and "OUT" in os.environ:
-        (folder / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        _write(name, rows, len(checks))
     wrong = sum(not row["good"] for row in rows)
     print(f"{len(rows)} checks, {wrong} to look at", flush=True)
     return wrong
+
+
+def _write(name, rows, count):
+    """What is known so far, for a run that may be cut off."""
+    out = summary.folder()
+    if out is None:
+        return
+    (out / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    wrong = [row["check"] for row in rows if not row["good"]]
+    text = f"{len(rows) - len(wrong)} ok, {len(wrong)} to look at, of {count} checks"
+    seconds = sum(row["seconds"] for row in rows)
+    summary.set_line(name, f"{text} in {seconds:.0f} s" + "".join(f"; LOOK {w}" for w in wrong))
 
 
 def device_bytes():
@@ -87,4 +98,4 @@ def main(name, text, checks):
     """The command `name`."""
     options = parser(text).parse_args()
     with device(options.on):
-        sys.exit(1 if run(name, checks, options) else 0)
+        sys.exit(1 if run(options.name or name, checks, options) else 0)

@@ -25,12 +25,14 @@ PARTS = {
         "checkpoints core kernels callbacks test_random.py test_initializers.py",
     ),
 }
+SMALL = {"needs-gpu": "profiler", "whole": "losses test_random.py"}
+"""A part of each, to see that it runs."""
 SECONDS = 60
 """What a test may take: a first one compiles kernels."""
 MOST_PROCESSES = 14
 
 
-def words(part, on="gpu", cores=None, has=None, out=None, more=()):
+def words(part, on="gpu", cores=None, has=None, out=None, more=(), small=False):
     """The arguments of pytest.
 
     Args:
@@ -40,9 +42,11 @@ def words(part, on="gpu", cores=None, has=None, out=None, more=()):
         has: whether a module is installed.
         out: folder of the report.
         more: what is added.
+        small: only some tests.
     """
     has = has or (lambda name: importlib.util.find_spec(name) is not None)
     mark, names = PARTS[part]
+    names = SMALL[part] if small else names
     made = ["-q", "-m", mark, "-W", "default", "-p", "no:benchmark", "-p", "no:jaxtyping"]
     made += ["-p", "no:cacheprovider", "--maxfail", "400"]
     if has("xdist"):
@@ -51,7 +55,7 @@ def words(part, on="gpu", cores=None, has=None, out=None, more=()):
     if has("pytest_timeout"):
         made += ["--timeout", str(SECONDS)]
     if out:
-        made += [f"--junitxml={out}/{part}.xml"]
+        made += [f"--junitxml={out}/{part}.xml", "-p", "tests.gpu_session.recording"]
     if on == "stand-in":
         made += ["--gpu-stand-in"]
     paths = [word for word in more if not word.startswith("-") and "tests" in word]
@@ -62,14 +66,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--on", default="gpu", choices=("gpu", "stand-in", "null-driver"))
+    parser.add_argument("--small", action="store_true", help="some tests only")
     options, more = parser.parse_known_args()
     more = [word for word in more if word != "--"]
     if options.on == "null-driver":
         raise SystemExit("there values mean nothing; `make test-null-driver` has tests of its own")
-    given = words(options.part, options.on, out=os.environ.get("OUT"), more=more)
+    out = os.environ.get("OUT")
+    given = words(options.part, options.on, out=out, more=more, small=options.small)
     print("pytest", *given, flush=True)
     root = Path(__file__).parents[2]
-    raise SystemExit(subprocess.call([sys.executable, "-m", "pytest", *given], cwd=root))
+    named = {**os.environ, "TRAINKIT_SESSION_PART": options.part}
+    with subprocess.Popen([sys.executable, "-m", "pytest", *given], cwd=root, env=named) as run:
+        while True:
+            try:
+                raise SystemExit(run.wait())
+            except KeyboardInterrupt:  # pytest got it too, and writes what it knows
+                continue
 
 
 if __name__ == "__main__":

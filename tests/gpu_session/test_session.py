@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests import stand_in
-from tests.gpu_session import endurance, longest_kernels, session, starts, suite, wheels
+from tests.gpu_session import (
+    endurance,
+    longest_kernels,
+    recording,
+    session,
+    speed,
+    starts,
+    suite,
+    summary,
+    wheels,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +86,101 @@ def test_only_some_checks(options):
     assert session.run("tried", {"breaks": lambda o: 1 / 0, "is well": lambda o: ""}, options) == 0
 
 
+def test_what_is_known_is_there_before_a_command_ends(options, tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path))
+    seen = []
+
+    def looks(options):
+        seen.append((tmp_path / summary.NAME).read_text())
+        seen.append(json.loads((tmp_path / "tried.json").read_text())[0]["check"])
+        return "fine"
+
+    session.run("tried", {"is off": lambda o: (False, "3"), "looks": looks}, options)
+    assert "0 ok, 1 to look at, of 2 checks" in seen[0]
+    assert "LOOK is off" in seen[0]
+    assert seen[1] == "is off"
+    lines = (tmp_path / summary.NAME).read_text().splitlines()
+    assert len(lines) == 1
+    assert "1 ok, 1 to look at, of 2 checks" in lines[0]
+
+
+def test_each_name_has_one_line_of_the_summary(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path))
+    for name, text in (("a", 1), ("a b", 2), ("a", "3\nmore")):
+        summary.set_line(name, text)
+    lines = (tmp_path / summary.NAME).read_text().splitlines()
+    assert [" ".join(line.split()) for line in lines] == ["a: 3 more", "a b: 2"]
+
+
+# ---------------------------------------------------------------------- speed
+
+FULL_SIZES = {"n": 4096, "weights": 100_000_000}
+
+
+@pytest.mark.parametrize(
+    ("case", "found", "wanted"),
+    [
+        ("mlp", {"mlp trainkit": 1e-4, "mlp torch": 2e-4},
+         "0.100 ms; 1.50 of the goal 0.15 ms; 0.50 of torch's time"),
+        ("resnet50", {"resnet50 trainkit": 0.12}, "120.000 ms; 0.50 of the goal 60 ms MISSED"),
+        ("matmul", {"matmul trainkit": 0.5}, "500.000 ms; 1.22 of the goal 45 TFLOP/s"),
+        ("adam", {"adam trainkit": 1e-3, "adam copy": 2e-4},
+         "1.000 ms; 0.87 of the goal 0.8 of a copy MISSED; the copy 1.33 of the goal 3 TB/s"),
+        ("lstm", {"lstm torch": 1.0}, None),
+    ],
+)  # fmt: skip
+def test_times_stand_beside_what_is_wanted(case, found, wanted):
+    kept = {name: {"seconds": seconds} for name, seconds in found.items()}
+    assert speed.ratios("float32", case, kept, FULL_SIZES) == wanted
+
+
+def test_a_failure_and_small_sizes_are_beside_nothing():
+    failed = {"mlp trainkit": {"failure": "no end"}}
+    assert speed.ratios("float32", "mlp", failed, FULL_SIZES) == "FAILED: no end"
+    assert speed.ratios("float32", "mlp", {"mlp trainkit": {"seconds": 1}}, {"n": 32}) == (
+        "1000.000 ms"
+    )
+
+
 # ---------------------------------------------------------------------- the suite
+
+
+TRIED = """
+import pytest
+
+def test_passes(): pass
+def test_fails(): assert 1 == 2, "so it is"
+@pytest.mark.skip
+def test_skipped(): pass
+def test_stops(): raise KeyboardInterrupt
+"""
+
+
+def test_failures_and_counts_outlive_a_run_that_is_cut_off(tmp_path, monkeypatch):
+    (tmp_path / "test_tried.py").write_text(TRIED)
+    env = {**os.environ, "OUT": str(tmp_path), "TRAINKIT_SESSION_PART": "tried"}
+    env["PYTHONPATH"] = str(ROOT)
+    words = ["-p", "tests.gpu_session.recording", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    command = [sys.executable, "-m", "pytest", *words, "test_tried.py"]
+    subprocess.run(command, cwd=tmp_path, env=env, capture_output=True)
+    line = (tmp_path / summary.NAME).read_text()
+    assert "1 passed, 1 failed, 1 skipped in" in line
+    assert line.strip().endswith("when it was cut off")
+    text = (tmp_path / "tried-failures.txt").read_text()
+    assert text.startswith("==== test_tried.py::test_fails")
+    assert "so it is" in text
+
+
+def test_counts_are_written_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path))
+    now = iter([0.0, 1.0, 1.0, 1.0, 2.0, 4.0, 4.0, 4.0])
+    recorder = recording.Recorder("tried", clock=lambda: next(now))
+    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call")
+    found = []
+    for _ in range(3):
+        recorder.pytest_runtest_logreport(report)
+        found.append((tmp_path / summary.NAME).read_text().split(":")[1].strip())
+    assert found == [f"{n} passed in {s} s, so far" for n, s in ((1, 1), (1, 1), (3, 4))]
 
 
 def test_the_suite_takes_the_plugins_that_are_there():

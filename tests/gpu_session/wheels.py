@@ -26,12 +26,15 @@ THERE = (
 )
 """What it has: all of an image that is made for such work."""
 PLATFORM = "manylinux_2_28_x86_64"
+OLDER = ("manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+"""Platforms whose wheels run there too; pip takes none that is not named."""
 
 
 def commands(folder, python):
     """The calls of pip, one for each wheel."""
     fixed = ["--no-deps", "--only-binary=:all:", "--dest", folder]
     fixed += ["--python-version", python, "--platform", PLATFORM, "--platform", "any"]
+    fixed += [word for name in OLDER for word in ("--platform", name)]
     head = [sys.executable, "-m", "pip", "download", "-q", *fixed]
     return [[*head, f"{name}{versions}"] for name, versions in TAKEN.items()]
 
