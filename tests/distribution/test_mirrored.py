@@ -155,3 +155,36 @@ def test_what_does_not_go():
         tk.distribute.MirroredStrategy("/cpu:0")
     with pytest.raises(tk.errors.DeviceError):
         tk.distribute.OneDeviceStrategy("/gpu:99")
+
+
+def test_values_are_made_for_each_replica():
+    strategy = tk.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"])
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: tk.constant(context.replica_id_in_sync_group + 1.0)
+    )
+    total = strategy.reduce("SUM", strategy.run(lambda x: x * 10.0, (values,)))
+    assert float(total) == 30.0
+    assert tk.distribute.Strategy().experimental_distribute_values_from_function(
+        lambda context: tuple(context)
+    ) == (0, 1)
+
+
+def test_devices_may_be_those_of_a_list_or_none():
+    assert tk.distribute.MirroredStrategy([]).num_replicas_in_sync >= 1
+    cpus = tk.config.list_logical_devices("CPU")
+    assert tk.distribute.MirroredStrategy(cpus).num_replicas_in_sync == len(cpus)
+    with pytest.raises(ValueError, match="a list of names"):
+        tk.distribute.MirroredStrategy("/cpu:0")
+
+
+def test_earlier_names():
+    experimental = tk.distribute.experimental
+    options = experimental.CommunicationOptions(
+        implementation=experimental.CommunicationImplementation.AUTO
+    )
+    strategy = experimental.MultiWorkerMirroredStrategy(communication_options=options)
+    assert strategy.cluster_resolver == ("worker", 0)
+    with pytest.raises(AttributeError, match="MirroredStrategy keeps a copy"):
+        _ = experimental.CentralStorageStrategy
+    with pytest.raises(AttributeError, match="leave cross_device_ops out"):
+        _ = tk.distribute.HierarchicalCopyAllReduce

@@ -17,7 +17,7 @@ MODULES = {
     "dense": 2,
     "dropout": 2,
     "embedding": 2,
-    "experimental": 3,
+    "experimental": 4,
     "functional": 2,
     "masks": 2,
     "normalization": 2,

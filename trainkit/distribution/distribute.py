@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.distribution import experimental as experimental
 from trainkit.distribution.communication_options import (
     CommunicationOptions as CommunicationOptions,
 )
@@ -25,12 +26,16 @@ from trainkit.distribution.strategy import has_strategy as has_strategy
 from trainkit.distribution.strategy import in_cross_replica_context as in_cross_replica_context
 
 _MANY = "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, trains with many processes"
+_ON_DEVICES = "sums are made on the devices; leave cross_device_ops out"
 _LEFT_OUT = {
     "TPUStrategy": _MANY,
     "ParameterServerStrategy": _MANY,
     "cluster_resolver": "the launcher says which processes there are",
     "coordinator": _MANY,
-    "experimental": "the names outside of it are here",
+    "HierarchicalCopyAllReduce": _ON_DEVICES,
+    "NcclAllReduce": _ON_DEVICES,
+    "ReductionToOneDevice": _ON_DEVICES,
+    "CrossDeviceOps": _ON_DEVICES,
 }
 
 

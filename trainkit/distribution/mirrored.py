@@ -24,7 +24,7 @@ from trainkit.distribution.mirrored_variables import (
 )
 from trainkit.distribution.per_replica import PerReplica, in_one, of_replica
 from trainkit.distribution.replica_context import ReduceOp
-from trainkit.distribution.strategy import Strategy
+from trainkit.distribution.strategy import Strategy, ValueContext
 
 
 class OneDeviceStrategy(Strategy):
@@ -92,8 +92,8 @@ class MirroredStrategy(Strategy):
     made in the scope or in a step.
 
     Args:
-        devices: names of devices; by default all GPUs, or the CPU. The CPU may be named more than
-            once, to try something out.
+        devices: names of devices; by default, and for an empty list, all GPUs, or the CPU. The CPU
+            may be named more than once, to try something out.
         cross_device_ops: only `None`.
 
     Raises:
@@ -266,6 +266,17 @@ class MirroredStrategy(Strategy):
 
         return nest.map_structure(gathered, value)
 
+    def experimental_distribute_values_from_function(
+        self, value_fn: Callable[[ValueContext], Any]
+    ) -> Any:
+        """A value for each replica, to be given to `run`.
+
+        Args:
+            value_fn: function of a `ValueContext` that gives the value of that replica.
+        """
+        count = self.num_replicas_in_sync
+        return in_one([value_fn(ValueContext(rank, count)) for rank in range(count)])
+
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """What `run` gave in the replicas of this process, as a tuple."""
         return value.values if isinstance(value, PerReplica) else (value,)
@@ -322,9 +333,9 @@ class CutBatches:
 
 
 def _chosen(names: Sequence[str] | None) -> list[devices.Device]:
-    if names is None:
+    if isinstance(names, str):
+        raise ValueError(f"MirroredStrategy: devices must be a list of names, got {names!r}")
+    if not names:
         gpus = [device for device in devices.all_devices() if device is not devices.CPU]
         return gpus or [devices.CPU]
-    if isinstance(names, str) or not names:
-        raise ValueError(f"MirroredStrategy: devices must be a list of names, got {names!r}")
-    return [devices.parse(str(name)) for name in names]
+    return [devices.parse(str(getattr(name, "name", name))) for name in names]

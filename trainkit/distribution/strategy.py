@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,30 @@ from trainkit.distribution import distributed_dataset
 from trainkit.distribution.communication_options import communication_of
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
 from trainkit.ops.collective.all_reduce import all_reduce
+
+
+class ValueContext(NamedTuple):
+    """For which replica a value is to be made.
+
+    Attributes:
+        replica_id_in_sync_group: its number, from 0.
+        num_replicas_in_sync: how many there are.
+    """
+
+    replica_id_in_sync_group: int
+    num_replicas_in_sync: int
+
+
+class WorkerTask(NamedTuple):
+    """Which of the processes this is, as `strategy.cluster_resolver` of TensorFlow says it.
+
+    Attributes:
+        task_type: `"worker"`; the one with `task_id` 0 writes files.
+        task_id: the number of this process, from 0.
+    """
+
+    task_type: str
+    task_id: int
 
 
 class _StrategyStack(threading.local):
@@ -207,6 +231,16 @@ class Strategy:
         _refuse_options("distribute_datasets_from_function", options)
         return distributed_dataset.from_function(self._group, dataset_fn)
 
+    def experimental_distribute_values_from_function(
+        self, value_fn: Callable[[ValueContext], Any]
+    ) -> Any:
+        """A value for each replica of this process, to be given to `run`.
+
+        Args:
+            value_fn: function of a `ValueContext` that gives the value of that replica.
+        """
+        return value_fn(ValueContext(self.rank, self.num_replicas_in_sync))
+
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """What `run` gave in the replicas of this process, as a tuple: one value."""
         return (value,)
@@ -258,6 +292,11 @@ class MultiWorkerMirroredStrategy(Strategy):
         settings = settings._replace(in_order=bool(deterministic))
         super().__init__(world().with_communication(settings), shard_optimizer_state)
         _share_seed(self._group)
+
+    @property
+    def cluster_resolver(self) -> WorkerTask:
+        """Which of the processes this is: `task_type`, always `"worker"`, and `task_id`."""
+        return WorkerTask("worker", self.rank)
 
 
 def _refuse_options(method: str, options: Any) -> None:
