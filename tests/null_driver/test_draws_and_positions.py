@@ -82,6 +82,14 @@ def test_a_call_launches_few_and_neither_copies_nor_waits(name):
     assert counts.launches <= most, dict(counts.names)
 
 
+@pytest.mark.parametrize("weights", [None, ONES], ids=["counts", "sums"])
+def test_counts_of_any_length_wait_once(weights):
+    tk.ops.bincount(ROWS, weights)
+    with counted() as counts:
+        tk.ops.bincount(ROWS, weights)
+    assert (counts.to_device, counts.to_host, counts.waits) == (0, 1, 1)
+
+
 def test_many_rows_in_order_are_sorted_first():
     call = table_gradient(MANY)
     pools.determine()

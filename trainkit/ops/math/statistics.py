@@ -453,11 +453,7 @@ def _limits_of(xp: ArrayModule, x: Array) -> tuple[int, int]:
     """The least and the greatest number, with one wait for both."""
     if not x.size:
         return 0, -1
-    limits = xp.empty((2, 1), x.dtype)
-    flat = x.reshape(1, -1)
-    flat.min(axis=1, out=limits[0])
-    flat.max(axis=1, out=limits[1])
-    least, greatest = limits.ravel().tolist()
+    least, greatest = xp.stack([x.min(), x.max()]).tolist()
     return least, greatest
 
 
