@@ -20,7 +20,7 @@ from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
 Array = Any
 
 EACH = 8
-"""Elements that a thread takes at a time."""
+"""Elements that a thread takes at a time; of float64, for which registers would lack, half."""
 LARGEST_GROUP = 64
 """Groups of more columns are left to the reference."""
 _THREADS = 512
@@ -30,7 +30,7 @@ _BLOCKS = 264
 _MOST_PARTS = 128
 
 _COMMON = f"""
-#define EACH {EACH}
+#define EACH (sizeof(A) == 8 ? {EACH // 2} : {EACH})
 #define THREADS {_THREADS}
 struct Sizes {{
   long long rows, rows_each;   // of an outer part; of a stretch, or of a block
@@ -194,8 +194,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) column_products(
         some.level += h[k];
         some.n += is_row;
       }
-      some.mean /= some.n;
-      some.level /= some.n;
+      const A each = 1 / some.n;
+      some.mean *= each;
+      some.level *= each;
 #pragma unroll
       for (int k = 0; k < EACH; ++k) {
         const A d = row + k * at.slots < end ? v[k] - some.mean : (A)0;
@@ -243,18 +244,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
   if (is_column)
     for (int k = at.slot; k < s.group * s.parts; k += at.slots) {
       const int c = at.column / s.group * s.group + k % s.group;
-      Moments some = loaded(found, s, part_rows, at.outer, k / s.group, c);
-      if (s.group > 1 && scale) {  // columns of a group differ in their scales
-        some.level *= scale[c];
-        some.both *= scale[c];
-      }
-      mine.add(some);
+      mine.add(loaded(found, s, part_rows, at.outer, k / s.group, c));
     }
   mine = joined(mine, at, s.lanes);
   if (!is_column) return;
   const A factor = 1 / SQRT(mine.spread / mine.n + epsilon);
-  const A weight = scale ? scale[at.column] : (A)1, later = s.group > 1 ? (A)1 : weight;
-  A level = later * mine.level, grad = later * mine.both * factor / mine.n;
+  const A weight = scale ? scale[at.column] : (A)1;
+  A level = weight * mine.level, grad = weight * mine.both * factor / mine.n;
   if (by_mean) level -= by_mean[at.column] / (factor * mine.n);
   if (by_variance) grad -= 2 * by_variance[at.column] / (factor * factor * mine.n);
   if (by_scale && at.piece == 0 && at.slot == 0) {
@@ -267,48 +263,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
     const long long i = (at.outer * s.rows + row) * s.columns + at.column;
     const A n = (wide(x[i]) - mine.mean) * factor;
     by_x[i] = narrow((wide(g[i]) * weight - level - n * grad) * factor);
-  }
-}
-""",
-)  # fmt: skip
-
-PARAMETERS = TypedKernel(
-    "group_parameters",
-    _COMMON + _PAIRS + _TREE + _LOADED + """
-// Gradients by scale and offset where moments are those of several outer parts or columns.
-extern "C" __global__ void __launch_bounds__(THREADS) group_parameters(
-    const A* __restrict__ found, A* __restrict__ by_scale, A* __restrict__ by_offset,
-    const Sizes s, long long part_rows, A epsilon) {
-  const Place at(s);
-  const bool is_column = at.column < s.columns;
-  A along = 0, sum = 0;
-  if (is_column)
-    for (int outer = at.slot; outer < s.outer; outer += at.slots) {
-      Moments all = {0, 0, 0, 0, 0}, own = all;
-      for (int k = 0; k < s.group * s.parts; ++k) {
-        const int c = at.column / s.group * s.group + k % s.group;
-        const Moments some = loaded(found, s, part_rows, outer, k / s.group, c);
-        all.add(some);
-        if (c == at.column) own.add(some);
-      }
-      along += (own.both + own.n * own.level * (own.mean - all.mean)) /
-               SQRT(all.spread / all.n + epsilon);
-      sum += own.n * own.level;
-    }
-  __shared__ A one[THREADS], two[THREADS];
-  one[threadIdx.x] = along;
-  two[threadIdx.x] = sum;
-  __syncthreads();
-  for (int half = at.slots / 2; half; half /= 2) {
-    if (at.slot < half) {
-      one[threadIdx.x] += one[threadIdx.x + half * s.lanes];
-      two[threadIdx.x] += two[threadIdx.x + half * s.lanes];
-    }
-    __syncthreads();
-  }
-  if (is_column && at.slot == 0) {
-    by_scale[at.column] = one[at.lane];
-    by_offset[at.column] = two[at.lane];
   }
 }
 """,
@@ -415,17 +369,17 @@ def normalized_gradient(
     dims: tuple[int, int, int],
     epsilon: float,
     group: int = 1,
-    parameters: bool = True,
 ) -> tuple[Array, Array | None, Array | None] | None:
-    """Gradients by x, and if `parameters` scale and offset, or `None`; see `normalized`.
+    """Gradients by x, scale and offset, or `None`; see `normalized`.
 
-    `by_mean` and `by_variance` are those by the moments, where they are given.
+    Those by scale and offset are given where each column has moments of its own and there is one
+    outer part; elsewhere there is no scale. `by_mean` and `by_variance` are those by the moments,
+    where they are given.
     """
     outer, _, columns = dims
     alone = outer == group == 1
-    names = (PRODUCTS, BACK) if alone or not parameters else (PRODUCTS, BACK, PARAMETERS)
     fits = _fits(x, group) and g.dtype == x.dtype
-    kernels = ready(xp, x.dtype, *names) if fits else None
+    kernels = ready(xp, x.dtype, PRODUCTS, BACK) if fits else None
     if kernels is None:
         return None
     plan = _plan(*dims, group)
@@ -434,17 +388,12 @@ def normalized_gradient(
     scale, by_mean, by_variance = (_vector(xp, a, wide) for a in (scale, by_mean, by_variance))
     found = xp.empty((4, outer, plan.parts, columns), wide)
     by_x = xp.empty(x.shape, x.dtype)
-    by_scale, by_offset = (xp.empty(columns, wide) if parameters else None for _ in range(2))
+    by_scale, by_offset = (xp.empty(columns, wide) if alone else None for _ in range(2))
     blocks, sizes = plan.first
     kernels[0](blocks, (g, x, found, sizes), _THREADS)
     blocks, sizes = plan.second
-    vectors = (by_scale, by_offset) if alone else (None, None)
-    tail = (sizes, plan.part_rows, wide(epsilon))
-    given = (g, x, scale, by_mean, by_variance, by_x, *vectors, found, *tail)
-    kernels[1](blocks, given, _THREADS)
-    if parameters and not alone:
-        tiles = -(-columns // int(sizes["lanes"]))
-        kernels[2](tiles, (found, by_scale, by_offset, *tail), _THREADS)
+    given = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, found)
+    kernels[1](blocks, (*given, sizes, plan.part_rows, wide(epsilon)), _THREADS)
     return by_x, _vector(xp, by_scale, wanted), _vector(xp, by_offset, wanted)
 
 

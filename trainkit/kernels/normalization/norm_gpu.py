@@ -109,7 +109,5 @@ def standardized_gradient(
     if grouped is None:
         return None
     dims, size = grouped
-    found = norm_columns_cuda.normalized_gradient(
-        xp, g, x, None, None, None, dims, epsilon, size, parameters=False
-    )
+    found = norm_columns_cuda.normalized_gradient(xp, g, x, None, None, None, dims, epsilon, size)
     return found and found[0]

@@ -77,6 +77,8 @@ BACK = TypedKernel(
     "normalized_rows_back",
     f"""{ROW_SUMS}
 #define EACH {EACH_BACK}
+// Elements of float64 come from a cache each time, as there are no registers for them.
+#define KEEPS (sizeof(A) < 8)
 extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_back(
     const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ scale,
     T* __restrict__ by_x, A* __restrict__ parts, long long rows, int width, int lanes,
@@ -90,16 +92,17 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
   for (long long first = (long long)blockIdx.x * slots; first < rows;
        first += (long long)gridDim.x * slots) {{
     const bool is_row = first + slot < rows;
-    const long long start = (first + slot) * width;
+    const long long start = (first + slot) * width + lane;
     A v[EACH], h[EACH], sum = 0, level = 0, spread = 0, grad = 0;
 #pragma unroll
     for (int k = 0; k < EACH; ++k) {{
       const int i = lane + k * lanes;
       const bool is_here = is_row && i < width;
-      v[k] = is_here ? wide(x[start + i]) : (A)0;
-      h[k] = is_here ? wide(g[start + i]) : (A)0;
-      sum += v[k];
-      level += is_here && scale ? h[k] * wide(scale[i]) : h[k];
+      const A near = is_here ? wide(x[start + k * lanes]) : (A)0;
+      const A slope = is_here ? wide(g[start + k * lanes]) : (A)0;
+      if (KEEPS) v[k] = near, h[k] = slope;
+      sum += near;
+      level += is_here && scale ? slope * wide(scale[i]) : slope;
     }}
     row_sums(room, lanes, sum, level);
     const A mean = centred ? sum / width : (A)0;
@@ -108,9 +111,11 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
     for (int k = 0; k < EACH; ++k) {{
       const int i = lane + k * lanes;
       const bool is_here = is_row && i < width;
-      v[k] = is_here ? v[k] - mean : (A)0;
-      spread += v[k] * v[k];
-      grad += is_here && scale ? h[k] * wide(scale[i]) * v[k] : h[k] * v[k];
+      const A near = is_here ? (KEEPS ? v[k] : wide(x[start + k * lanes])) - mean : (A)0;
+      if (KEEPS) v[k] = near;
+      spread += near * near;
+      const A slope = KEEPS ? h[k] : is_here ? wide(g[start + k * lanes]) : (A)0;
+      grad += is_here && scale ? slope * wide(scale[i]) * near : slope * near;
     }}
     row_sums(room, lanes, spread, grad);
     const A factor = 1 / SQRT(spread / width + epsilon);
@@ -119,11 +124,12 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
     for (int k = 0; k < EACH; ++k) {{
       const int i = lane + k * lanes;
       if (is_row && i < width) {{
-        const A n = v[k] * factor;
-        by_scale[k] += h[k] * n;
-        by_offset[k] += h[k];
-        const A along = scale ? h[k] * wide(scale[i]) : h[k];
-        by_x[start + i] = narrow((along - level - n * grad) * factor);
+        const A near = KEEPS ? v[k] : wide(x[start + k * lanes]) - mean, n = near * factor;
+        const A slope = KEEPS ? h[k] : wide(g[start + k * lanes]);
+        by_scale[k] += slope * n;
+        by_offset[k] += slope;
+        const A along = scale ? slope * wide(scale[i]) : slope;
+        by_x[start + k * lanes] = narrow((along - level - n * grad) * factor);
       }}
     }}
   }}
