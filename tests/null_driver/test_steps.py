@@ -2,7 +2,9 @@
 
 import pytest
 
+import trainkit as tk
 from tests.null_driver import ceilings, steps
+from tests.null_driver.counting import counted
 
 # What is not so yet, with the number of the finding; a row that holds has to go from here.
 NOT_CAPTURED = {}
@@ -59,3 +61,18 @@ def test_a_compiled_step_becomes_one_graph(name, policy):
 def test_an_eager_step_launches_no_more_than_is_aimed_at(name):
     counts, _, _ = steps.measured(name, "float32", False)
     assert counts.launches <= GOALS[name]
+
+
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_a_replay_copies_all_arguments_at_once_and_all_results(count):
+    @tk.function
+    def doubled(*xs):
+        return [x * 2.0 for x in xs]
+
+    xs = [tk.ones((32, k + 1)) for k in range(count)]
+    for _ in range(5):
+        doubled(*xs)
+    with counted() as counts:
+        doubled(*xs)
+    assert counts.graphs == 1
+    assert counts.launches + counts.on_device == 2, dict(counts.names)

@@ -24,6 +24,7 @@ from trainkit.graph.gpu.donation import writing_in_place
 from trainkit.graph.gpu.host_numbers import HostNumbers
 from trainkit.graph.gpu.placement import node_text
 from trainkit.graph.runtime.program import Program
+from trainkit.kernels.concat.copies_cuda import Copies
 from trainkit.kernels.cudnn import deferred
 from trainkit.kernels.matmul import matmul_gpu
 
@@ -167,6 +168,7 @@ class Capture:
             self._graph, self._results = self._captured(
                 program, variables, [*read, *self._numbers.arrays], assigned, results
             )
+        self._copy_in, self._copy_out = Copies(xp, self._inputs), Copies(xp, self._results)
 
     def _check_device(self, arrays: list[Any]) -> None:
         here = int(self._xp.cuda.Device().id)
@@ -237,11 +239,12 @@ class Capture:
             raise Away("another stream is the current one")
         for home in self._homes.values():
             home.check()
-        for buffer, array in zip(self._inputs, arrays, strict=True):
-            buffer[...] = array
+        self._copy_in(arrays, self._inputs)
         self._numbers.send(numbers)
         self._graph.launch()
-        return [y.copy() for y in self._results]
+        handed = [self._xp.empty(y.shape, y.dtype) for y in self._results]
+        self._copy_out(self._results, handed)
+        return handed
 
 
 def _reason(program: Program, error: Exception) -> str:
