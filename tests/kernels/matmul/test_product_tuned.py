@@ -20,29 +20,32 @@ SIZES = [
 ]
 
 
-def of_layout(rng, rows, columns, layout):
+def of_layout(rng, rows, columns, layout, dtype="float32"):
     """A matrix that lies by rows, by columns, or is a part of another."""
     if layout == "part":
-        return rng.normal(size=(rows + 3, columns + 5)).astype("float32")[2:-1, 4:-1]
+        return rng.normal(size=(rows + 3, columns + 5)).astype(dtype)[2:-1, 4:-1]
     made = rng.normal(size=(rows, columns) if layout == "rows" else (columns, rows))
-    return made.astype("float32") if layout == "rows" else made.astype("float32").T
+    return made.astype(dtype) if layout == "rows" else made.astype(dtype).T
 
 
 def assert_is_product(found, x, w):
     """Within what the order of additions may change."""
     exact = x.astype("float64") @ w.astype("float64")
     bound = np.abs(x).astype("float64") @ np.abs(w).astype("float64")
-    assert found.dtype == np.float32
+    assert found.dtype == x.dtype
     assert found.shape == exact.shape
-    assert (np.abs(found - exact) <= bound * x.shape[1] * 2.0**-24).all()
+    half = 2.0**-24 if x.dtype == np.float32 else 2.0**-52  # `exact` has errors of its own
+    assert (np.abs(found - exact) <= bound * x.shape[1] * half).all()
 
 
 @pytest.mark.parametrize("second", ["rows", "columns", "part"])
 @pytest.mark.parametrize("first", ["rows", "columns", "part"])
 @pytest.mark.parametrize("size", SIZES)
-def test_products_of_all_layouts(eager, rng, size, first, second):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_all_layouts(eager, rng, dtype, size, first, second):
     rows, depth, columns = size
-    x, w = of_layout(rng, rows, depth, first), of_layout(rng, depth, columns, second)
+    x = of_layout(rng, rows, depth, first, dtype)
+    w = of_layout(rng, depth, columns, second, dtype)
     found = product_tuned.product(x, w)
     assert_is_product(found, x, w)
     np.testing.assert_array_equal(tk.matmul(x, w), found)
@@ -163,17 +166,19 @@ STACKS = [
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("first", "second"), STACKS, ids=str)
-def test_stacks_of_products(eager, rng, first, second, turned):
-    x = rng.normal(size=first).astype("float32")
-    w = rng.normal(size=second).astype("float32")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_stacks_of_products(eager, rng, dtype, first, second, turned):
+    x = rng.normal(size=first).astype(dtype)
+    w = rng.normal(size=second).astype(dtype)
     if turned:
         w = np.ascontiguousarray(w.swapaxes(-1, -2)).swapaxes(-1, -2)
     found = product_tuned.product_of(x, w)
     assert found.flags.c_contiguous
     exact = np.matmul(x.astype("float64"), w.astype("float64"))
     bound = np.matmul(np.abs(x).astype("float64"), np.abs(w).astype("float64"))
-    assert (found.dtype, found.shape) == (np.float32, exact.shape)
-    assert (np.abs(found - exact) <= bound * x.shape[-1] * 2.0**-24).all()
+    assert (found.dtype, found.shape) == (dtype, exact.shape)
+    half = 2.0**-24 if dtype == "float32" else 2.0**-52
+    assert (np.abs(found - exact) <= bound * x.shape[-1] * half).all()
     np.testing.assert_array_equal(tk.matmul(x, w), found)
 
 
@@ -209,7 +214,9 @@ def test_stacks_that_are_left_to_numpy(eager, x, w):
 
 def test_stacks_of_other_dtypes_are_left_to_numpy(eager):
     x = np.ones((4, 100, 100), "float64")
-    assert product_tuned.product_of(x, x) is None
+    for dtype in ("float32", "float16", "int64", ">f8"):
+        assert product_tuned.product_of(x.astype(dtype), x) is None
+        assert product_tuned.product_of(x, x.astype(dtype)) is None
 
 
 def test_gradients_of_stacks(kernels, rng):

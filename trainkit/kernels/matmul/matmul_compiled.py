@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
@@ -9,14 +12,38 @@ from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import Loop, Tile, literal
 
+_F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES
 """Columns of a tile."""
 
 
+class _DoubleTile(Tile):
+    """A tile of float64."""
+
+    def __init__(self, builder: Any, rows: int, vectors: int, lanes: int) -> None:
+        super().__init__(builder, rows, vectors, lanes)
+        self.vector, self.width = ir.VectorType(_F64, lanes), 8 * lanes
+
+    def number(self, at: Any) -> Any:
+        """The float at `at` in all lanes."""
+        return self.spread(self.builder.load(self.builder.inttoptr(at, _F64.as_pointer())))
+
+    def intrinsic(self, name: str, result: Any, kinds: list[Any], suffix: str = "") -> Any:
+        """One of LLVM's functions for vectors."""
+        full = f"{name}.v{self.lanes}f64{suffix}"
+        module = self.builder.module
+        return module.globals.get(full) or ir.Function(module, ir.FunctionType(result, kinds), full)
+
+
+_TILES: dict[int, type[Tile]] = {4: Tile, 8: _DoubleTile}
+"""By the bytes of a number."""
+
+
 @intrinsic(prefer_literal=True)
 def product_tile(
     typing,
+    size,
     rows,
     vectors,
     lanes,
@@ -39,6 +66,7 @@ def product_tile(
 
     Args:
         typing: Numba's.
+        size: bytes of a number, 4 or 8; a literal.
         rows: a literal; those after `last` are copies of it.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
@@ -55,13 +83,13 @@ def product_tile(
         y_step: bytes from one row of results to the next.
         count: how many numbers of a row there are in w, start and y.
     """
-    literals = rows, vectors, lanes
+    literals = size, rows, vectors, lanes
     sizes = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def codegen(context, builder, signature, arguments):
-        tile = Tile(builder, *sizes)
-        _write_tile(tile, arguments[3:], tile.masks(arguments[-1]))
+        tile = _TILES[sizes[0]](builder, *sizes[1:])
+        _write_tile(tile, arguments[4:], tile.masks(arguments[-1]))
         return context.get_dummy_value()
 
     return signature, codegen
@@ -70,6 +98,7 @@ def product_tile(
 @intrinsic(prefer_literal=True)
 def whole_product_tile(
     typing,
+    size,
     rows,
     vectors,
     lanes,
@@ -86,12 +115,12 @@ def whole_product_tile(
     y_step,
 ):
     """As `product_tile`, where all columns of the tile are there: no masks take up registers."""
-    literals = rows, vectors, lanes
+    literals = size, rows, vectors, lanes
     sizes = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 11)
 
     def codegen(context, builder, signature, arguments):
-        _write_tile(Tile(builder, *sizes), arguments[3:], None)
+        _write_tile(_TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -138,6 +167,7 @@ def add_product(x, x_step, x_next, w, w_step, depth, start, start_step, rows, y,
     for f in range(0, width, WIDE):
         for q in range(0, rows, _ROWS):
             product_tile(
+                4,
                 _ROWS,
                 _VECTORS,
                 _LANES,

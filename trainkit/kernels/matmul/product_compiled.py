@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import types
 
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, turn_square
-from trainkit.kernels.jit.builders import MATRIX, by_parts
+from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.matmul_compiled import product_tile, whole_product_tile
 from trainkit.kernels.threads.parallel_for import chunk_range
 
-_GIVEN = types.Array(types.float32, 2, "A", readonly=True)
-_STACK = types.Array(types.float32, 4, "A", readonly=True)
-_ROWS, _VECTORS, _LANES = tiling(4)
-_WIDTH = _VECTORS * _LANES
-"""Columns of a tile."""
+_ROWS, _VECTORS, _FLOATS = tiling(4)
 _HALF, _NARROW = max(1, _VECTORS // 2), max(1, _VECTORS // 4)
 """Vectors of the last tile of a row, where it has fewer columns."""
 _DEPTH = 512
@@ -29,126 +27,137 @@ _FAR = 512
 numbers would take each other's place in the first cache."""
 
 
-@compiled(parallel=False)
-def _copy(w, w_step, depth, count, packed):
-    """`count` columns of weights, at an address, with rows side by side."""
-    for k in range(depth):
-        copy_floats(packed + 4 * _WIDTH * k, w + k * w_step, count)
+def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
+    """The builders of `product` and `stacked_product` for a type of NumPy's and of Numba's."""
+    size = np.dtype(number).itemsize
+    each = size // 4
+    lanes = _FLOATS // each
+    width_of_tile = _VECTORS * lanes
+    given = types.Array(kind, 2, "A", readonly=True)
+    stack = types.Array(kind, 4, "A", readonly=True)
 
-
-@compiled(parallel=False)
-def _turn(w, w_step, depth, count, packed):
-    """The same of weights that lie by columns, `w_step` bytes apart."""
-    whole = depth // _LANES * _LANES if count == _WIDTH else 0
-    for f in range(0, _WIDTH, _LANES):
-        for k in range(0, whole, _LANES):
-            to = packed + 4 * (_WIDTH * k + f)
-            turn_square(_LANES, w + f * w_step + 4 * k, w_step, to, 4 * _WIDTH)
-    for k in range(whole, depth):
-        for f in range(count):
-            copy_floats(packed + 4 * (_WIDTH * k + f), w + f * w_step + 4 * k, 1)
-
-
-@compiled(parallel=False)
-def _gather(x, x_next, depth, rows, packed):
-    """Rows that lie by columns, at an address: those of a tile side by side, then the next."""
-    for q in range(0, rows, _ROWS):
+    @compiled(parallel=False)
+    def copy(w, w_step, depth, count, packed):
+        """`count` columns of weights, at an address, with rows side by side."""
         for k in range(depth):
-            to, at = packed + 4 * (q * depth + k * _ROWS), x + 4 * q + k * x_next
-            copy_floats(to, at, _ROWS if rows - q >= _ROWS else rows - q)
+            copy_floats(packed + size * width_of_tile * k, w + k * w_step, count * each)
 
+    @compiled(parallel=False)
+    def turn(w, w_step, depth, count, packed):
+        """The same of weights that lie by columns, `w_step` bytes apart."""
+        whole = depth // lanes * lanes if count == width_of_tile and each == 1 else 0
+        for f in range(0, width_of_tile, lanes):
+            for k in range(0, whole, lanes):
+                to = packed + 4 * (width_of_tile * k + f)
+                turn_square(lanes, w + f * w_step + 4 * k, w_step, to, 4 * width_of_tile)
+        for k in range(whole, depth):
+            for f in range(count):
+                to, at = packed + size * (width_of_tile * k + f), w + f * w_step + size * k
+                copy_floats(to, at, each)
 
-@compiled(parallel=False)
-def _block(x, x_step, x_next, w, w_step, w_next, y, y_step, depth, rows, columns):
-    """A block of a product, all given by addresses and the bytes from row to row.
+    @compiled(parallel=False)
+    def gather(x, x_next, depth, rows, packed):
+        """Rows that lie by columns, at an address: those of a tile side by side, then the next."""
+        for q in range(0, rows, _ROWS):
+            for k in range(depth):
+                to, at = packed + size * (q * depth + k * _ROWS), x + size * q + k * x_next
+                copy_floats(to, at, each * (_ROWS if rows - q >= _ROWS else rows - q))
 
-    `x_next` and `w_next` are the bytes from one number of a row to the next; of w, one of the two
-    is that of neighbours.
-    """
-    by_columns = w_next != 4
-    packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
-    gathers = x_step == 4 and x_next >= _FAR and columns > 2 * _WIDTH
-    tall = (rows + _ROWS - 1) // _ROWS * _ROWS
-    gathered = np.empty(tall * min(depth, _DEPTH) if gathers else 1, np.float32)
-    packed = np.empty(_WIDTH * min(depth, _DEPTH) if packs else 1, np.float32)
-    zeros = np.zeros(_WIDTH, np.float32)
-    for k in range(0, depth, _DEPTH):
-        deep = min(_DEPTH, depth - k)
-        first, row_step, next_step = x + k * x_next, x_step, x_next
-        if gathers:
-            _gather(first, x_next, deep, rows, gathered.ctypes.data)
-            first, row_step, next_step = gathered.ctypes.data, 4 * deep, 4 * _ROWS
-        beside = 4 if gathers else x_step
-        for f in range(0, columns, _WIDTH):
-            count = min(_WIDTH, columns - f)
-            source, step = w + k * w_step + f * w_next, w_step
-            if packs:
-                if by_columns:
-                    _turn(source, w_next, deep, count, packed.ctypes.data)
-                else:
-                    _copy(source, step, deep, count, packed.ctypes.data)
-                source, step = packed.ctypes.data, 4 * _WIDTH
-            for q in range(0, rows, _ROWS):
-                seen = first + q * row_step
-                to = y + q * y_step + 4 * f
-                start, start_step = (to, y_step) if k else (zeros.ctypes.data, 0)
-                last = rows - 1 - q
-                if count == _WIDTH:
-                    whole_product_tile(
-                        _ROWS, _VECTORS, _LANES, seen, beside, next_step, source, step, deep,
-                        start, start_step, last, to, y_step,
-                    )  # fmt: skip
-                elif count <= _NARROW * _LANES:
-                    product_tile(
-                        _ROWS, _NARROW, _LANES, seen, beside, next_step, source, step, deep,
-                        start, start_step, last, to, y_step, count,
-                    )  # fmt: skip
-                elif count <= _HALF * _LANES:
-                    product_tile(
-                        _ROWS, _HALF, _LANES, seen, beside, next_step, source, step, deep,
-                        start, start_step, last, to, y_step, count,
-                    )  # fmt: skip
-                else:
-                    product_tile(
-                        _ROWS, _VECTORS, _LANES, seen, beside, next_step, source, step, deep,
-                        start, start_step, last, to, y_step, count,
-                    )  # fmt: skip
+    @compiled(parallel=False)
+    def block_of(x, x_step, x_next, w, w_step, w_next, y, y_step, depth, rows, columns):
+        """A block of a product, all given by addresses and the bytes from row to row.
 
+        `x_next` and `w_next` are the bytes from one number of a row to the next; of w, one of the
+        two is that of neighbours.
+        """
+        by_columns = w_next != size
+        packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
+        gathers = x_step == size and x_next >= _FAR and columns > 2 * width_of_tile
+        tall = (rows + _ROWS - 1) // _ROWS * _ROWS
+        gathered = np.empty(tall * min(depth, _DEPTH) if gathers else 1, number)
+        packed = np.empty(width_of_tile * min(depth, _DEPTH) if packs else 1, number)
+        zeros = np.zeros(width_of_tile, number)
+        for k in range(0, depth, _DEPTH):
+            deep = min(_DEPTH, depth - k)
+            first, row_step, next_step = x + k * x_next, x_step, x_next
+            if gathers:
+                gather(first, x_next, deep, rows, gathered.ctypes.data)
+                first, row_step, next_step = gathered.ctypes.data, size * deep, size * _ROWS
+            beside = size if gathers else x_step
+            for f in range(0, columns, width_of_tile):
+                count = min(width_of_tile, columns - f)
+                source, step = w + k * w_step + f * w_next, w_step
+                if packs:
+                    if by_columns:
+                        turn(source, w_next, deep, count, packed.ctypes.data)
+                    else:
+                        copy(source, step, deep, count, packed.ctypes.data)
+                    source, step = packed.ctypes.data, size * width_of_tile
+                for q in range(0, rows, _ROWS):
+                    seen = first + q * row_step
+                    to = y + q * y_step + size * f
+                    start, start_step = (to, y_step) if k else (zeros.ctypes.data, 0)
+                    last = rows - 1 - q
+                    if count == width_of_tile:
+                        whole_product_tile(
+                            size, _ROWS, _VECTORS, lanes, seen, beside, next_step, source, step,
+                            deep, start, start_step, last, to, y_step,
+                        )  # fmt: skip
+                    elif count <= _NARROW * lanes:
+                        product_tile(
+                            size, _ROWS, _NARROW, lanes, seen, beside, next_step, source, step,
+                            deep, start, start_step, last, to, y_step, count,
+                        )  # fmt: skip
+                    elif count <= _HALF * lanes:
+                        product_tile(
+                            size, _ROWS, _HALF, lanes, seen, beside, next_step, source, step,
+                            deep, start, start_step, last, to, y_step, count,
+                        )  # fmt: skip
+                    else:
+                        product_tile(
+                            size, _ROWS, _VECTORS, lanes, seen, beside, next_step, source, step,
+                            deep, start, start_step, last, to, y_step, count,
+                        )  # fmt: skip
 
-@by_parts(_GIVEN, _GIVEN, MATRIX, types.intp, types.intp)
-def product(part, parts, x, w, y, height, width):
-    """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
+    @by_parts(given, given, types.Array(kind, 2, "C"), types.intp, types.intp)
+    def product(part, parts, x, w, y, height, width):
+        """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
 
-    Numbers of w lie side by side in its rows or in its columns. Each sum is added up in order, so
-    how blocks are cut changes no bits.
-    """
-    across = (y.shape[1] + width - 1) // width
-    top, left = part // across * height, part % across * width
-    _block(
-        x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
-        w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-        y.ctypes.data + top * y.strides[0] + 4 * left, y.strides[0],
-        x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
-    )  # fmt: skip
-
-
-@by_parts(_STACK, _STACK, types.float32[:, :, :, ::1], types.intp, types.intp)
-def stacked_product(part, parts, x, w, y, height, width):
-    """The same for stacks of matrices: each part takes blocks of some of them, one by one."""
-    rows, columns = y.shape[2], y.shape[3]
-    across = (columns + width - 1) // width
-    each = (rows + height - 1) // height * across
-    first, last = chunk_range(part, parts, y.shape[0] * y.shape[1] * each, 1)
-    for number in range(first, last):
-        item, block = np.int64(number) // each, np.int64(number) % each
-        i, j = item // y.shape[1], item % y.shape[1]
-        top, left = block // across * height, block % across * width
-        a = x.ctypes.data + i * x.strides[0] + j * x.strides[1]
-        b = w.ctypes.data + i * w.strides[0] + j * w.strides[1]
-        to = y.ctypes.data + i * y.strides[0] + j * y.strides[1]
-        _block(
-            a + top * x.strides[2], x.strides[2], x.strides[3],
-            b + left * w.strides[3], w.strides[2], w.strides[3],
-            to + top * y.strides[2] + 4 * left, y.strides[2],
-            x.shape[3], min(height, rows - top), min(width, columns - left),
+        Numbers of w lie side by side in its rows or in its columns. Each sum is added up in order,
+        so how blocks are cut changes no bits.
+        """
+        across = (y.shape[1] + width - 1) // width
+        top, left = part // across * height, part % across * width
+        block_of(
+            x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
+            w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
+            y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
+            x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
         )  # fmt: skip
+
+    @by_parts(stack, stack, types.Array(kind, 4, "C"), types.intp, types.intp)
+    def stacked_product(part, parts, x, w, y, height, width):
+        """The same for stacks of matrices: each part takes blocks of some of them, one by one."""
+        rows, columns = y.shape[2], y.shape[3]
+        across = (columns + width - 1) // width
+        each = (rows + height - 1) // height * across
+        first, last = chunk_range(part, parts, y.shape[0] * y.shape[1] * each, 1)
+        for task in range(first, last):
+            item, block = np.int64(task) // each, np.int64(task) % each
+            i, j = item // y.shape[1], item % y.shape[1]
+            top, left = block // across * height, block % across * width
+            a = x.ctypes.data + i * x.strides[0] + j * x.strides[1]
+            b = w.ctypes.data + i * w.strides[0] + j * w.strides[1]
+            to = y.ctypes.data + i * y.strides[0] + j * y.strides[1]
+            block_of(
+                a + top * x.strides[2], x.strides[2], x.strides[3],
+                b + left * w.strides[3], w.strides[2], w.strides[3],
+                to + top * y.strides[2] + size * left, y.strides[2],
+                x.shape[3], min(height, rows - top), min(width, columns - left),
+            )  # fmt: skip
+
+    return product, stacked_product
+
+
+product, stacked_product = _kernels(np.float32, types.float32)
+product_double, stacked_product_double = _kernels(np.float64, types.float64)

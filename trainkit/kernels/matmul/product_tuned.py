@@ -1,4 +1,4 @@
-"""Products of matrices of float32 on the thread pool, in blocks.
+"""Products of matrices of float32 and float64 on the thread pool, in blocks.
 
 OpenBLAS gives each of its threads a fixed share, and these wait for one another in a busy loop: on
 a machine that others use too, all stand still until the last one has got a core again, so a product
@@ -23,6 +23,9 @@ Array = Any
 
 PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
 STACK = Family("stacked_product", "matmul.product_compiled", "stacked_product", alone=True)
+_DOUBLE = "matmul.product_compiled", "product_double"
+PRODUCT_DOUBLE = Family("product_double", *_DOUBLE, alone=True)
+STACK_DOUBLE = Family("stacked_product_double", _DOUBLE[0], "stacked_product_double", alone=True)
 
 FEWEST = 2048
 """Elements of the first matrix from which on the kernel is asked."""
@@ -42,30 +45,32 @@ _NARROWEST = 8
 _SECONDS = 1e-11
 """What OpenBLAS takes for a multiplication."""
 
-_F32 = np.dtype(np.float32)
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def product(x: Array, w: Array) -> Array | None:
     """`np.matmul(x, w)` of two matrices, or `None` where that is to do it."""
-    if x.dtype is not _F32 or w.dtype is not _F32 or x.ndim != 2 or w.ndim != 2:
+    dtype = x.dtype
+    if w.dtype is not dtype or x.ndim != 2 or w.ndim != 2 or dtype not in (_F32, _F64):
         return None
     rows, depth = x.shape
     columns = w.shape[1]
     work = rows * depth * columns
     if work <= _LEAST_WORK or columns < _NARROWEST or depth != w.shape[0]:
         return None
-    across = w.strides[1] == 4
-    if not across and w.strides[0] != 4:
+    size = dtype.itemsize
+    across = w.strides[1] == size
+    if not across and w.strides[0] != size:
         return None
-    run = PRODUCT.find((), _SECONDS * work)
+    run = (PRODUCT if size == 4 else PRODUCT_DOUBLE).find((), _SECONDS * work)
     if run is None:
         return None
-    height, width, blocks = _blocks(rows, depth, columns, across)
+    height, width, blocks = _blocks(rows, depth, columns, across, size)
     pool = 0
     if blocks > 1:
         helpers = thread_pool()
         pool = helpers.run_address if helpers else 0
-    result = np.empty((rows, columns), np.float32)
+    result = np.empty((rows, columns), dtype)
     run(pool, blocks, x, w, result, height, width)
     return result
 
@@ -91,14 +96,16 @@ def product_of(x: Array, w: Array) -> Array | None:
 
 def stacked_product(x: Array, w: Array) -> Array | None:
     """The same where each matrix of a stack has its own product."""
-    if x.dtype is not _F32 or w.dtype is not _F32 or not x.size:
+    dtype = x.dtype
+    if w.dtype is not dtype or dtype not in (_F32, _F64) or not x.size:
         return None
     rows, depth = x.shape[-2:]
     columns = w.shape[-1]
     if columns < _NARROWEST or depth != w.shape[-2]:
         return None
-    across = w.strides[-1] == 4
-    if not across and w.strides[-2] != 4:
+    size = dtype.itemsize
+    across = w.strides[-1] == size
+    if not across and w.strides[-2] != size:
         return None
     outside: tuple[int, ...] = x.shape[:-2]
     if outside != w.shape[:-2]:
@@ -111,18 +118,18 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     work = count * each
     if work <= _LEAST_WORK or each < _LEAST_EACH:
         return None
-    run = STACK.find((), _SECONDS * work)
+    run = (STACK if size == 4 else STACK_DOUBLE).find((), _SECONDS * work)
     if run is None:
         return None
     one, two = _by_four(x, outside), _by_four(w, outside)
     if one is None or two is None:
         return None
-    height, width, blocks = _blocks(rows, depth, columns, across)
+    height, width, blocks = _blocks(rows, depth, columns, across, size)
     parts, pool = min(count * blocks, max(1, min(_MOST_PARTS, work // _BLOCK))), 0
     if parts > 1:
         helpers = thread_pool()
         pool = helpers.run_address if helpers else 0
-    result = np.empty((*one.shape[:2], rows, columns), np.float32)
+    result = np.empty((*one.shape[:2], rows, columns), dtype)
     run(pool, parts, one, two, result, height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
 
@@ -143,16 +150,18 @@ def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
 
 
 @lru_cache(maxsize=4096)
-def _blocks(rows: int, depth: int, columns: int, across: bool) -> tuple[int, int, int]:
+def _blocks(
+    rows: int, depth: int, columns: int, across: bool, size: int = 4
+) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
     It depends on the sizes alone, so any machine divides the work in the same way.
     """
     tall, vectors, lanes = tiling(4)
-    tile = vectors * lanes
+    tile = vectors * lanes * 4 // size
     tiles = -(-columns // tile)
     wanted = max(1, min(_MOST_BLOCKS, rows * depth * columns // _BLOCK))
-    least = _LOW if across and depth * columns <= _CACHED else _HIGH
+    least = _LOW if across and depth * columns * size <= 4 * _CACHED else _HIGH
     down = min(wanted, max(1, rows // least))
     beside = min(tiles, -(-wanted // down))
     down = max(down, min(-(-wanted // beside), max(1, rows // 16)))
