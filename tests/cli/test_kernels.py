@@ -9,7 +9,15 @@ import pytest
 
 import trainkit as tk
 from trainkit.cli import kernels, main
-from trainkit.kernels.jit import kernel_family, kernel_library, library_builder, target
+from trainkit.kernels.elementwise import parallel_ufuncs
+from trainkit.kernels.jit import (
+    kernel_family,
+    kernel_library,
+    library_builder,
+    object_code,
+    target,
+)
+from trainkit.kernels.threads import pool_code
 
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))) or not target.level(),
@@ -78,6 +86,49 @@ def test_a_library_of_other_text_is_left_alone(tmp_path):
     other = POINT + "from trainkit.kernels.jit import kernel_code\nkernel_code.FORMAT = 'other'\n"
     said = outcome("-c", other + USE, tmp_path, **cache, mode="eager")
     assert said.startswith("['llvmlite', 'numba'] ")
+
+
+CROSS = """
+import ctypes, pathlib, sys
+from trainkit.kernels.jit.library_builder import build_library
+some = [("softmax.softmax_compiled", "softmax", ()), ("matmul.product_compiled", "product", ())]
+print(build_library("aarch64", some, pathlib.Path(sys.argv[1]), lambda text: None))
+"""
+ARM_OF_ELF = 183
+
+
+@pytest.mark.slow
+def test_a_library_for_arm_is_for_arm_wherever_it_is_built(tmp_path):
+    """What x86 alone has is not in it, as the count of references that LLVM writes for that."""
+    try:
+        command = library_builder.linker_command("aarch64")
+    except library_builder.NoLinker:
+        pytest.skip("no C compiler for ARM")
+    as_arm = library_builder.environment("aarch64")
+    made = outcome("-c", CROSS, tmp_path, **{**as_arm, "TRAINKIT_CACHE": str(tmp_path / "cache")})
+    with open(made, "rb") as file:
+        head = file.read(20)
+    assert int.from_bytes(head[18:20], "little") == ARM_OF_ELF, command
+
+
+def test_the_pool_of_a_library_is_that_of_its_processor():
+    assert "aarch64.hint" in pool_code.library_text("aarch64")
+    assert "x86.sse2.pause" in pool_code.library_text("x86_64")
+    of_arm = pool_code.library_prefix(pool_code.pool_text("aarch64"))
+    assert f"@{of_arm}run" in parallel_ufuncs.library_ufuncs("aarch64")
+    assert f"@{of_arm}run" in pool_code.library_text("aarch64")
+
+
+def test_another_machine_s_kernels_are_refused_where_they_can_not_be_built(monkeypatch, capsys):
+    monkeypatch.setattr(library_builder.platform, "machine", lambda: "aarch64")
+    assert main.main(["kernels", "--levels", "x86-64-v3"]) == 1
+    assert "can be built for aarch64, not for x86-64-v3" in capsys.readouterr().err
+
+
+def test_what_is_for_x86_alone_is_named():
+    text = "declare i8 @llvm.x86.sse2.other(ptr)"
+    with pytest.raises(NotImplementedError, match=r"llvm\.x86\.sse2\.other is for x86 alone"):
+        object_code._for_another(text)
 
 
 def test_a_file_that_is_no_library_is_left_alone(tmp_path, monkeypatch):

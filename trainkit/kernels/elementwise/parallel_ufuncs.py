@@ -210,10 +210,14 @@ def _library_name(text: str) -> str:
     return f"wide_{digest_of(text)[:24]}"
 
 
-def library_ufuncs() -> str:
-    """The module as a part of a library, by names that belong to one text."""
+def library_ufuncs(machine: str = "") -> str:
+    """The module as a part of a library, by names that belong to one text.
+
+    Args:
+        machine: as for `pool_text`.
+    """
     text = _text()
-    pool = f"@{library_prefix(pool_text())}run"
+    pool = f"@{library_prefix(pool_text(machine))}run"
     return text.replace("@pool_run", pool).replace("@wide", f"@{_library_name(text)}")
 
 

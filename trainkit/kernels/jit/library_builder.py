@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -47,16 +48,33 @@ def environment(level: str) -> dict[str, str]:
     return {**os.environ, **said, "TRAINKIT_KERNELS": "0"}
 
 
-def linker_command() -> list[str]:
-    """The C compiler, which calls the linker.
+def machine_of(level: str) -> str:
+    """The processor that an instruction set belongs to, as the system calls it."""
+    return "aarch64" if level == "aarch64" else "x86_64"
+
+
+def can_build(level: str) -> bool:
+    """Whether kernels for an instruction set can be compiled here: for ARM everywhere."""
+    return machine_of(level) in ("aarch64", platform.machine())
+
+
+def _triple(level: str) -> str:
+    """LLVM's name of the machine of an instruction set, empty where it is this one."""
+    machine = machine_of(level)
+    return "" if machine == platform.machine() else f"{machine}-linux-gnu"
+
+
+def linker_command(level: str) -> list[str]:
+    """The C compiler that calls the linker: `CC`, or the usual ones for this or another machine.
 
     Raises:
         NoLinker: there is none.
     """
     named = os.environ.get("CC", "").split()
-    found = named or [path for path in map(shutil.which, ("cc", "gcc", "clang")) if path][:1]
+    usual = [f"{_triple(level)}-gcc"] if _triple(level) else ["cc", "gcc", "clang"]
+    found = named or [path for path in map(shutil.which, usual) if path][:1]
     if not found:
-        raise NoLinker("no C compiler was found")
+        raise NoLinker(f"no C compiler was found ({', '.join(usual)})")
     return found
 
 
@@ -75,13 +93,13 @@ def build_library(
         NoLinker: there is no C compiler.
         CalledProcessError: it has failed.
     """
-    command = linker_command()
+    command = linker_command(level)
     place = Path(library_path(level))
     place = place if folder is None else folder / place.name
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         objects = []
-        for i, code in enumerate(_codes(kernels, say)):
+        for i, code in enumerate(_codes(level, kernels, say)):
             objects.append(str(Path(temporary) / f"{i}.o"))
             Path(objects[-1]).write_bytes(code)
         made = place.with_name(f"{os.getpid()}-{place.name}")  # ends in .so, which git ignores
@@ -111,36 +129,40 @@ def write_objects(
     place.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
         name = function_name(*kernel)
-        (place / f"{name}.o").write_bytes(_code_of(kernel, say, for_library=False))
+        (place / f"{name}.o").write_bytes(_code_of(level, kernel, say, for_library=False))
     return place
 
 
-def _codes(kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
+def _codes(level: str, kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
     cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
-    texts = [cells, library_text(), library_ufuncs()]
-    for text in texts:
-        yield _code_of_text(text)
+    machine = machine_of(level)
+    for text in (cells, library_text(machine), library_ufuncs(machine)):
+        yield _code_of_text(level, text)
     for kernel in kernels:
-        yield _code_of(kernel, say)
+        yield _code_of(level, kernel, say)
 
 
-def _code_of_text(text: str) -> bytes:
+def _code_of_text(level: str, text: str) -> bytes:
     import llvmlite.binding as llvm
 
-    code: bytes = target_machine(for_library=True).emit_object(llvm.parse_assembly(text))
+    target = target_machine(for_library=True, triple=_triple(level))
+    code: bytes = target.emit_object(llvm.parse_assembly(text))
     return code
 
 
-def _code_of(kernel: Kernel, say: Callable[[str], None], for_library: bool = True) -> bytes:
+def _code_of(
+    level: str, kernel: Kernel, say: Callable[[str], None], for_library: bool = True
+) -> bytes:
     module, builder, key = kernel
     name = function_name(module, builder, key)
     assert name is not None
-    digest = digest_of("library" if for_library else "object", name, *processor())[:40]
+    kind = "library" if for_library else "object"
+    digest = digest_of(kind, name, _triple(level), *processor())[:40]
     code = read_code(digest)
     if code is None:
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
         made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        code = object_code(made, name, for_library)
+        code = object_code(made, name, for_library, _triple(level))
         write_code(digest, code)
     return code
 

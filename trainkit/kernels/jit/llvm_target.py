@@ -16,18 +16,24 @@ def processor() -> tuple[str, str]:
     return name, llvm.get_host_cpu_features().flatten() if said is None else said
 
 
-@lru_cache(maxsize=2)
-def target_machine(for_library: bool = False) -> Any:
+@lru_cache(maxsize=4)
+def target_machine(for_library: bool = False, triple: str = "") -> Any:
     """What writes code.
 
     Args:
         for_library: the code becomes part of a shared library, not of this process.
+        triple: LLVM's name of the machine that the code is for; by default it is this one.
     """
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     name, features = processor()
     kinds = {"reloc": "pic", "codemodel": "default"} if for_library else {}
-    target = llvm.Target.from_default_triple()
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        target = llvm.Target.from_triple(triple)
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=3, **kinds)

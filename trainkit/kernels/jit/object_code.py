@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,17 +19,20 @@ def can_be_kept(kernel: Any) -> bool:
     return isinstance(kernel, Dispatcher) and available() and not WITHOUT_POOL
 
 
-def object_code(kernel: Any, name: str, for_library: bool = False) -> bytes:
+def object_code(kernel: Any, name: str, for_library: bool = False, triple: str = "") -> bytes:
     """The code of a compiled kernel, behind a built-in function of Python.
 
     Args:
         kernel: Numba's dispatcher, compiled for one signature whose result is none.
         name: of the function; all else in the code is its own.
         for_library: it becomes part of a shared library.
+        triple: LLVM's name of the machine that it is for, with words of 64 bits, the low byte
+            first; by default it is this one.
     """
     (made,) = kernel.overloads.values()
-    machine = target_machine(for_library)
-    module = llvm.parse_assembly(made.library.get_llvm_str())
+    machine = target_machine(for_library, triple)
+    text = made.library.get_llvm_str()
+    module = llvm.parse_assembly(_for_another(text) if triple else text)
     native = made.fndesc.llvm_func_name
     parameters = [str(argument.type) for argument in module.get_function(native).arguments]
     entry = EntryText(name, native, parameters[2:], made.signature.args)
@@ -40,9 +44,37 @@ def object_code(kernel: Any, name: str, for_library: bool = False) -> bytes:
     for function in (native, *MEMORY):
         module.get_function(function).linkage = "internal"
     _drop_unused(module, machine)
+    if triple:
+        module.triple, module.data_layout = triple, str(machine.target_data)
     module.verify()
     code: bytes = machine.emit_object(module)
     return code
+
+
+_COUNTED_DOWN = "llvm.x86.atomic.sub.cc.i64"
+_COUNT_DOWN = """
+define internal i8 @trainkit_count_down(ptr %at, i64 %n, i32 %condition) {
+  %before = atomicrmw sub ptr %at, i64 %n seq_cst
+  %none = icmp eq i64 %before, %n
+  %result = zext i1 %none to i8
+  ret i8 %result
+}
+"""
+
+
+def _for_another(text: str) -> str:
+    """Numba's text without what LLVM has put into it for x86: counts of references.
+
+    Raises:
+        NotImplementedError: it holds more of that kind.
+    """
+    if _COUNTED_DOWN in text:
+        text = re.sub(rf"^declare .*@{re.escape(_COUNTED_DOWN)}\(.*$", "", text, flags=re.MULTILINE)
+        text = text.replace(f"@{_COUNTED_DOWN}", "@trainkit_count_down") + _COUNT_DOWN
+    found = re.search(r"@(llvm\.x86\.[\w.]+)", text)
+    if found:
+        raise NotImplementedError(f"{found[1]} is for x86 alone")
+    return text
 
 
 def _drop_unused(module: Any, machine: Any) -> None:

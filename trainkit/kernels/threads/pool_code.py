@@ -215,9 +215,13 @@ again:
 """
 
 
-def pool_text() -> str:
-    """The module: functions, and the memory that threads share."""
-    declared, pause = PAUSES[platform.machine()]
+def pool_text(machine: str = "") -> str:
+    """The module: functions, and the memory that threads share.
+
+    Args:
+        machine: the processor that it is for, of `PAUSES`; by default it is this one.
+    """
+    declared, pause = PAUSES[machine or platform.machine()]
     memory = [_FIELD.format(name=name) for name in (*FIELDS, *SEMAPHORES)]
     return _TEXT.format(outside="\n".join([*memory, declared]), pause=pause, spins=SPINS)
 
@@ -227,7 +231,7 @@ def library_prefix(text: str) -> str:
     return f"p{digest_of(text)[:24]}_"
 
 
-def library_text() -> str:
+def library_text(machine: str = "") -> str:
     """`pool_text` as a part of a library, by other names."""
-    text = pool_text()
+    text = pool_text(machine)
     return text.replace("@pool_", f"@{library_prefix(text)}")
