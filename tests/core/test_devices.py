@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 from trainkit.core import devices
 from trainkit.core.errors import DeviceError
+from trainkit.ops.sampling import random
 
 NAMES = ["/cpu:0", "CPU:0", "cpu", "/device:CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"]
 
@@ -67,3 +69,114 @@ def test_results_stay_where_their_inputs_are(device):
         x = tk.constant([1.0, 2.0])
     assert (x + 1).device == x.device
     assert (x + 1).cpu().numpy().tolist() == [2.0, 3.0]
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(random._Global, "generator", None)  # others made it on the CPU
+    with stand_in.in_place(gpus=2):
+        yield
+
+
+def _of_variables():
+    x = tk.Variable(tk.random.normal((4, 4)))
+    with tk.GradientTape() as tape:
+        y = tk.reduce_sum(tk.matmul(x, tk.ones((4, 2))) ** 2)
+    return x, y, tape.gradient(y, x)
+
+
+def _of_a_function():
+    x, w = tk.ones((2, 4)), tk.Variable(tk.eye(4))
+
+    @tk.function
+    def f(x):
+        for _ in tk.range(2):
+            x = tk.nn.relu(tk.matmul(x, w) + tk.constant([1.0, 2.0, 3.0, 4.0]))
+        return x
+
+    return [f(x) for _ in range(6)]
+
+
+def _of_a_model():
+    layers = tk.keras.layers
+    model = tk.keras.Sequential(
+        [
+            layers.Conv2D(4, 3),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+            layers.Dropout(0.3),
+            layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse", metrics=["mae"])
+    x, y = np.ones((20, 6, 6, 2), "float32"), np.ones((20, 1), "float32")
+    model.fit(x, y, batch_size=8, epochs=3, verbose=0)
+    slots = [v for v in model.optimizer.variables if v.shape.rank]
+    return [*model.weights, *slots, model(x)]
+
+
+def _of_a_recurrent_model():
+    layers = tk.keras.layers
+    model = tk.keras.Sequential(
+        [layers.Embedding(10, 4, mask_zero=True), layers.LSTM(4, dropout=0.1), layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    x, y = np.ones((20, 6), "int32"), np.ones((20, 1), "float32")
+    model.fit(x, y, batch_size=8, epochs=3, verbose=0)
+    return [*model.weights, model(x)]
+
+
+def _of_data():
+    rows = np.ones((8, 2), "float32")
+    dataset = tk.data.Dataset.from_tensor_slices(rows).map(lambda x: x + 1).batch(4).prefetch(1)
+    return list(dataset)
+
+
+MADE = {
+    "constants": lambda: [tk.constant([1.0]), tk.ones(2), tk.range(3), tk.eye(2), tk.zeros(3)],
+    "draws": lambda: [
+        tk.random.normal((3,)),
+        tk.random.uniform((2,)),
+        tk.random.shuffle(tk.range(5)),
+        tk.random.Generator.from_seed(1).normal((3,)),
+    ],
+    "gradients": _of_variables,
+    "function": _of_a_function,
+    "model": _of_a_model,
+    "recurrent model": _of_a_recurrent_model,
+    "data": _of_data,
+}
+
+
+@pytest.mark.parametrize("what", MADE)
+def test_all_that_is_made_for_a_gpu_lies_there(two_gpus, what):
+    for name in ("/gpu:1", "/gpu:0"):
+        with tk.device(name):
+            made = MADE[what]()
+        assert {x.device for x in made} == {f"/device:GPU:{name[-1]}"}
+    assert tk.ones(2).device == "/device:GPU:0"  # outside all is as before
+
+
+def test_contexts_of_gpus_nest(two_gpus):
+    with tk.device("/gpu:1"):
+        with tk.device("/cpu:0"):
+            assert tk.ones(2).device == "/device:CPU:0"
+        with tk.device("/gpu:0"):
+            assert tk.ones(2).device == "/device:GPU:0"
+        assert tk.ones(2).device == "/device:GPU:1"
+
+
+def test_tensors_of_two_gpus_are_refused_by_name(two_gpus):
+    x, y = tk.ones(2).gpu(0), tk.ones(2).gpu(1)
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"GPU:0 and /device:GPU:1; bring"):
+        x + y
+    v = tk.Variable(x)
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"GPU:0 and /device:GPU:1; bring"):
+        v.assign_add(y)
+    assert v.assign(y + 1).device == "/device:GPU:0"
+    assert v.numpy().tolist() == [2.0, 2.0]
+
+
+def test_an_operation_runs_on_the_gpu_of_its_inputs(two_gpus):
+    x = tk.constant([1.0, 2.0]).gpu(1)
+    assert (x * 2 + tk.square(x)).device == "/device:GPU:1"

@@ -188,3 +188,25 @@ def test_earlier_names():
         _ = experimental.CentralStorageStrategy
     with pytest.raises(AttributeError, match="leave cross_device_ops out"):
         _ = tk.distribute.HierarchicalCopyAllReduce
+
+
+@pytest.mark.parametrize(
+    "name", ["TPUStrategy", "ParameterServerStrategy", "CentralStorageStrategy", "coordinator"]
+)
+def test_strategies_that_are_not_here_name_those_that_are(name):
+    with pytest.raises(AttributeError, match=r"MirroredStrategy trains on all GPUs .* mpiexec"):
+        getattr(tk.distribute, name)
+
+
+def test_one_device_strategies_work_on_their_gpu(two_gpus):
+    for strategy in (
+        tk.distribute.OneDeviceStrategy("/gpu:1"),
+        tk.distribute.MirroredStrategy(["/gpu:1"]),
+    ):
+        model, optimizer = made(strategy)
+        model.compile(optimizer, "mse")
+        model.fit(X, Y, batch_size=8, epochs=2, verbose=0)
+        model.train_on_batch(X, Y)
+        slots = {v.device for v in optimizer.variables if v.shape.rank}
+        assert {w.device for w in model.weights} == slots == {"/device:GPU:1"}
+        assert model.predict(X, verbose=0).shape == (24, 1)

@@ -43,6 +43,11 @@ def wrapped(host, base=None):
 def host_of(x, what="argument"):
     """What is behind an array of the device; scalars as they are, arrays of the host refused."""
     if isinstance(x, ndarray):
+        if x._number != CURRENT.number:  # as between GPUs that can't read each other's memory
+            raise ValueError(
+                "Array device must be same as the current device: array device = "
+                f"{x._number} while current = {CURRENT.number}"
+            )
         return x._host
     if isinstance(x, np.ndarray):
         raise TypeError(f"Unsupported type {type(x)} ({what})")

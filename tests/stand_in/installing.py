@@ -15,6 +15,7 @@ from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel, RawModule
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
+from trainkit.kernels.cuda import raw_kernel
 from trainkit.kernels.cudnn import frontend, plans
 from trainkit.kernels.matmul import matmul_gpu
 
@@ -107,7 +108,8 @@ def in_place(gpus=1):
 
 def _forget():
     """Make trainkit look again for what devices there are."""
-    for found in (devices._cupy, devices._default, devices.parse):
+    several = raw_kernel._several_gpus
+    for found in (devices._cupy, devices._default, devices.parse, several):
         found.cache_clear()
     matmul_gpu._THREAD.handles.clear()
     frontend._THREAD.by_device.clear()

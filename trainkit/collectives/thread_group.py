@@ -27,19 +27,42 @@ class ThreadGroup(ProcessGroup):
     def __init__(self, turns: Turns, rank: int) -> None:
         self._turns = self.identity = turns
         self.rank, self.size = rank, turns.size
+        self._begun: list[tuple[Any, str, str]] = []
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
-        check_reduction(reduction)
-
-        def join(arrays: list[Any]) -> None:
-            _reduce(arrays, reduction)
-
-        self._turns.meet(self.rank, array, sized(array, what or "all_reduce"), join)
-        return array
+        return self.start_all_reduce(array, reduction, what).wait()
 
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
-        found = self.all_reduce(array, reduction, what)
-        return Work(lambda: found)
+        """See `ProcessGroup`. All sums that were begun are made when the first is waited for.
+
+        So a turn does not end in the middle of a backward pass.
+        """
+        check_reduction(reduction)
+        begun = (array, reduction, sized(array, what or "all_reduce"))
+        self._begun.append(begun)
+
+        def finish() -> Any:
+            if any(one is begun for one in self._begun):
+                self._finish()
+            return array
+
+        return Work(finish)
+
+    def _finish(self) -> None:
+        """Make all sums that were begun."""
+        begun, self._begun = self._begun, []
+        reductions = [reduction for _, reduction, _ in begun]
+
+        def join(given: list[Any]) -> None:
+            for arrays, reduction in zip(zip(*given, strict=True), reductions, strict=True):
+                _reduce(list(arrays), reduction)
+
+        arrays = [array for array, _, _ in begun]
+        self._turns.meet(self.rank, arrays, ", ".join(what for _, _, what in begun), join)
+
+    def forget(self) -> None:
+        """Leave out sums that were begun by a step that has failed."""
+        self._begun.clear()
 
     def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
         def join(arrays: list[Any]) -> None:

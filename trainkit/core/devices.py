@@ -158,6 +158,7 @@ def parse(name: str) -> Device:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.chosen: list[Device] = []
+        self.kernels: list[AbstractContextManager[Any] | None] = []
 
 
 _STACK = _Stack()
@@ -205,7 +206,9 @@ def get_soft_device_placement() -> bool:
 class device:
     """Context in which new tensors are made on the named device.
 
-    Operations run where their inputs are.
+    Operations run where their inputs are; tensors of several devices are refused, but for numbers.
+    What is done on another GPU than the first belongs into a context of that one: CUDA launches
+    work on the GPU of the context, and what another one holds it may not be able to read.
 
     Args:
         device_name: `"/cpu:0"`, `"CPU:0"`, `"/gpu:1"`, `"/device:GPU:0"`, or a `Device`.
@@ -232,11 +235,19 @@ class device:
             self._device = current()
 
     def __enter__(self) -> device:
-        _STACK.chosen.append(self._device)
+        where = self._device
+        kernels = None if where is CPU else kernels_on(where)
+        if kernels is not None:
+            kernels.__enter__()
+        _STACK.kernels.append(kernels)
+        _STACK.chosen.append(where)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc: Any) -> None:
         _STACK.chosen.pop()
+        kernels = _STACK.kernels.pop()
+        if kernels is not None:
+            kernels.__exit__(*exc)
 
 
 def kernels_on(where: Device) -> AbstractContextManager[Any]:
@@ -252,6 +263,19 @@ def device_of(array: Array) -> Device:
     if XP_OF[type(array)] is np:
         return CPU
     return _gpu(int(array.device.id))
+
+
+def other_gpu(arrays: Sequence[Any]) -> Device | None:
+    """The GPU on which all arrays of GPUs lie, if kernels are launched on another one.
+
+    Args:
+        arrays: of the CPU and of GPUs; numbers and `None` are passed over.
+    """
+    gpus = {_gpu(int(a.device.id)) for a in arrays if XP_OF[type(a)] is not np}
+    if len(gpus) != 1:
+        return None
+    found = gpus.pop()
+    return None if int(found.xp.cuda.Device().id) == found.index else found
 
 
 def to_device(array: Array, where: Device) -> Array:

@@ -351,7 +351,10 @@ class Variable(RowUpdates, Trackable, Operators):
             return False
         if mine.base is not None or mine.dtype.kind not in "fi":
             return False
-        PRIMITIVES[op].kernel(mine, delta, out=mine)
+        try:
+            PRIMITIVES[op].kernel(mine, delta, out=mine)
+        except ValueError:  # they lie on two GPUs; nothing is written
+            return False
         return True
 
     def _assign_result(self, op: str, delta: Any) -> Variable:

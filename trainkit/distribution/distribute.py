@@ -25,11 +25,15 @@ from trainkit.distribution.strategy import get_strategy as get_strategy
 from trainkit.distribution.strategy import has_strategy as has_strategy
 from trainkit.distribution.strategy import in_cross_replica_context as in_cross_replica_context
 
-_MANY = "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, trains with many processes"
 _ON_DEVICES = "sums are made on the devices; leave cross_device_ops out"
+_MANY = (
+    "tk.distribute.MirroredStrategy trains on all GPUs of a process, "
+    "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, with many processes"
+)
 _LEFT_OUT = {
-    "TPUStrategy": _MANY,
-    "ParameterServerStrategy": _MANY,
+    "TPUStrategy": f"there are no TPUs here; {_MANY}",
+    "ParameterServerStrategy": f"weights are copied to each replica, not served; {_MANY}",
+    "CentralStorageStrategy": f"MirroredStrategy keeps a copy on each device; {_MANY}",
     "cluster_resolver": "the launcher says which processes there are",
     "coordinator": _MANY,
     "HierarchicalCopyAllReduce": _ON_DEVICES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -13,6 +13,7 @@ from trainkit.collectives.thread_group import ThreadGroup
 from trainkit.collectives.turns import Turns
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dtypes import string
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
@@ -51,10 +52,31 @@ class OneDeviceStrategy(Strategy):
         with super().scope(), devices.device(self._device):
             yield self
 
+    def placement(self) -> AbstractContextManager[Any]:
+        return devices.device(self._device)
+
+    def run(
+        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
+    ) -> Any:
+        args, kwargs = _moved((tuple(args), dict(kwargs or {})), self._device)
+        return super().run(fn, args, kwargs, options)
+
     def replica(
         self, rows: replicas.GlobalRows | None = None, averages: bool = False
     ) -> replicas.Replica:
         return _OnDevice(self._device, self._group, rows, averages)
+
+
+def _moved(args: Any, where: devices.Device) -> Any:
+    """A nest with its tensors of numbers on a device."""
+    return nest.map_structure(
+        lambda x: (
+            wrap(devices.to_device(x._array, where))
+            if type(x) is Tensor and x.dtype is not string
+            else x
+        ),
+        args,
+    )
 
 
 class _OnDevice(replicas.Replica):
@@ -140,6 +162,9 @@ class MirroredStrategy(Strategy):
         finally:
             trace_state.THREAD.made = before
 
+    def placement(self) -> AbstractContextManager[Any]:
+        return devices.device(self.devices[0])
+
     def _note(self, variable: Variable) -> None:
         self._made[id(variable)] = ref(variable)
 
@@ -177,6 +202,7 @@ class MirroredStrategy(Strategy):
             FailedPreconditionError: it is called while a function is traced, or in a replica.
         """
         if len(self.devices) == 1:
+            args, kwargs = _moved((tuple(args), dict(kwargs or {})), self.devices[0])
             return super().run(fn, args, kwargs, options)
         if options is not None:
             raise ValueError("Strategy.run: options are not supported; leave them out")
@@ -195,13 +221,24 @@ class MirroredStrategy(Strategy):
                 return fn(*own, **by_name)
 
         try:
-            results = self.turns.run(work)
+            results = self.in_turns(work)
         except BaseException:
             for copies in self._copies:
                 copies.forget()
             raise
         write_back(self._copies, main)
         return in_one(results)
+
+    def in_turns(self, work: Callable[[int], Any], switches: Any = None) -> list[Any]:
+        """What `work` gives for each replica, in the thread of each.
+
+        Args:
+            work: function of the replica's number.
+            switches: see `Turns.run`.
+        """
+        for group in self.groups:
+            group.forget()
+        return self.turns.run(work, switches)
 
     @contextmanager
     def on_replica(self, rank: int) -> Iterator[None]:
@@ -210,8 +247,7 @@ class MirroredStrategy(Strategy):
         Args:
             rank: the replica's number.
         """
-        where = self.devices[rank]
-        with super().scope(), devices.device(where), devices.kernels_on(where):
+        with super().scope(), devices.device(self.devices[rank]):
             yield
 
     def made_in_scope(self) -> list[Variable]:

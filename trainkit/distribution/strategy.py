@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +116,10 @@ class Strategy:
             yield self
         finally:
             _THREAD.strategies.pop()
+
+    def placement(self) -> AbstractContextManager[Any]:
+        """Context in which `fit` and its like make tensors where the strategy says."""
+        return nullcontext()
 
     def replica(self, rows: replicas.GlobalRows | None = None, averages: bool = False) -> Any:
         """The replica of this process, a context to make a step in.

@@ -302,15 +302,20 @@ class Primitive:
         return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")
 
     def again(self, error: Exception, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """The result with single numbers of the CPU beside arrays of a GPU; else raises `error`.
+        """The result where numbers of the CPU stand beside arrays of a GPU, or on another GPU.
 
-        Such inputs come here, and not to `run` at once, so that the usual call need not ask.
+        Else it raises `error`. Such inputs come here, and not to `run` at once, so that the usual
+        call need not ask.
         """
         arrays = [x._array if type(x) is Tensor else x for x in inputs]
         moved = devices.on_one_device(arrays)
-        if all(a is b for a, b in zip(moved, arrays, strict=True)):
+        where = devices.other_gpu(moved)
+        if where is None and all(a is b for a, b in zip(moved, arrays, strict=True)):
             raise self.explained(error, inputs, settings) from error
         try:
+            if where is not None:
+                with devices.kernels_on(where):
+                    return self.run(devices.on_one_device(arrays), settings)
             return self.run(moved, settings)
         except KERNEL_ERRORS as still:
             raise self.explained(still, inputs, settings) from still

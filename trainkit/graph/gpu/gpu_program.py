@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from trainkit.core import devices
 from trainkit.core.devices import XP_OF
 from trainkit.graph.gpu.cuda_graph import Away, Capture, NotCaptured
 from trainkit.graph.gpu.fused_on_gpu import CUDA
@@ -55,7 +56,16 @@ class GpuProgram:
         self._is_open = _has_open_shapes(graph)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """Run on arrays; assigned variables are stored."""
+        """Run on arrays, on the GPU where they lie; assigned variables are stored."""
+        held = [variable._value._array for variable in self._variables]
+        where = devices.other_gpu([*arrays, *held])
+        del held  # a variable that is held by others would be moved
+        if where is None:
+            return self._run(arrays)
+        with devices.kernels_on(where):
+            return self._run(arrays)
+
+    def _run(self, arrays: list[Any]) -> list[Any]:
         if not self._captures:
             return self._as_a_whole(arrays)
         key = self._key(arrays)

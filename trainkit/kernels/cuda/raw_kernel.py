@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
+
+from trainkit.core.devices import gpu_count
 
 THREADS = 256
 """Threads of a block, where nothing asks for another number."""
@@ -36,6 +39,26 @@ def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) 
 def blocks_for(count: int, threads: int = THREADS, most: int = MOST_BLOCKS) -> int:
     """Blocks for `count` elements, one a thread, where threads go on if there are more."""
     return max(1, min(-(-count // threads), most))
+
+
+@cache
+def _several_gpus() -> bool:
+    return gpu_count() > 1
+
+
+def _check_places(xp: Any, args: Sequence[Any]) -> None:
+    """Refuse arrays of another GPU, as CuPy's own kernels do: a raw one would read anything.
+
+    Raises:
+        ValueError: in CuPy's words.
+    """
+    here = int(xp.cuda.Device().id)
+    for x in args:
+        if isinstance(x, xp.ndarray) and int(x.device.id) != here:
+            raise ValueError(
+                "Array device must be same as the current device: array device = "
+                f"{int(x.device.id)} while current = {here}"
+            )
 
 
 class RawKernel:
@@ -91,6 +114,8 @@ class RawKernel:
             threads: of a block, likewise.
             shared_mem: bytes of a block's memory beside what the text declares.
         """
+        if _several_gpus():
+            _check_places(self._xp, args)
         grid = blocks if isinstance(blocks, tuple) else (blocks,)
         block = threads if isinstance(threads, tuple) else (threads,)
         self._launch(grid, block, tuple(args), shared_mem=shared_mem)

@@ -215,8 +215,9 @@ class Looped(Trained):
         return replica_feeds.divided(feed, strategy)
 
     def _speaking(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which only the first of several processes says something."""
-        return said_by_others() if self.distribute_strategy.rank else contextlib.nullcontext()
+        """A context on the device of the strategy, in which only the first process speaks."""
+        strategy = self.distribute_strategy
+        return said_by_others() if strategy.rank else strategy.placement()
 
     def _callback_list(self, given: Any, history: Any, bar: Any, params: Any) -> CallbackList:
         if isinstance(given, CallbackList):
@@ -260,7 +261,7 @@ class Looped(Trained):
             sample_weight = data_adapters.weights_of_classes(
                 data_adapters.as_arrays(y), sample_weight, class_weight
             )
-        logs = training_loop.on_batch(self, "train", fit_arguments.as_batch(x, y, sample_weight))
+        logs = self._on_batch("train", x, y, sample_weight)
         return self._results(logs, return_dict)
 
     def test_on_batch(
@@ -269,13 +270,18 @@ class Looped(Trained):
         """Evaluate one batch; the arguments and the result are those of `train_on_batch`."""
         self._require_compiled("test_on_batch")
         self._clear_metrics()
-        logs = training_loop.on_batch(self, "test", fit_arguments.as_batch(x, y, sample_weight))
+        logs = self._on_batch("test", x, y, sample_weight)
         return self._results(logs, return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch, as NumPy arrays."""
-        outputs = training_loop.on_batch(self, "predict", fit_arguments.as_batch(x, None, None))
+        outputs = self._on_batch("predict", x)
         return nest.map_structure(np.array, outputs)
+
+    def _on_batch(self, mode: str, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        with self.distribute_strategy.placement():
+            batch = fit_arguments.as_batch(x, y, sample_weight)
+            return training_loop.on_batch(self, mode, batch)
 
     def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
         values = numbers(logs)

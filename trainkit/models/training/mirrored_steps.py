@@ -96,7 +96,7 @@ class MirroredSteps:
         agreed = False
         self._values.begin([*self._variables, *self.strategy.made_in_scope()])
         try:
-            results = self.strategy.turns.run(work, switches)
+            results = self.strategy.in_turns(work, switches)
             agreed = True
         finally:
             switches.begin_turn(0)
@@ -169,8 +169,6 @@ class _CutOnce:
 
     def _placed(self, x: Any, rank: int) -> Any:
         if type(x) is not Tensor or x.dtype is string:
-            return x
-        if devices.device_of(x._array) is not self._places[0]:
             return x
         return wrap(devices.to_device(x._array, self._places[rank]))
 

@@ -169,18 +169,19 @@ class Trained(Layer):
         found = None if optimizer is None else optimizers.get(optimizer)
         names = None if self._graph is None else self._graph.output_operations
         held = tracked([])  # all metrics made by this call, for checkpoints
-        compiled_loss = (
-            None if loss is None else CompiledLoss(loss, loss_weights, names, held.append)
-        )
-        compiled_metrics = None
-        if metrics is not None or weighted_metrics is not None:
-            compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
-        if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and found is not None:
-            if not isinstance(found, optimizers.LossScaleOptimizer):
-                found = optimizers.LossScaleOptimizer(found)
-        self.optimizer = found
-        self._loss_tracker = Mean(name="loss")
-        held.append(self._loss_tracker)
+        with self.distribute_strategy.placement():
+            compiled_loss = (
+                None if loss is None else CompiledLoss(loss, loss_weights, names, held.append)
+            )
+            compiled_metrics = None
+            if metrics is not None or weighted_metrics is not None:
+                compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
+            if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and found is not None:
+                if not isinstance(found, optimizers.LossScaleOptimizer):
+                    found = optimizers.LossScaleOptimizer(found)
+            self.optimizer = found
+            self._loss_tracker = Mean(name="loss")
+            held.append(self._loss_tracker)
         self._compiled_metrics = held
         self.__dict__.update(
             loss=loss,
