@@ -141,7 +141,8 @@ class SharedState:
         if self.group.rank:
             for variable in self.counted:
                 if variable.aggregation != "mean":
-                    variable.assign(np.zeros_like(array_of(variable)))
+                    held = variable._value._array
+                    variable.assign(np.zeros(held.shape, held.dtype))
 
     def begin_without_rows(self) -> None:
         """Before a batch of which this rank has no rows, and which must not be counted here."""
@@ -219,7 +220,7 @@ class SharedState:
         before = self._before.get(id(variable))
         if before is not None:
             joined = np.asarray(devices.to_numpy(before._array), np.float64) + joined
-        variable.assign(joined.astype(array_of(variable).dtype))
+        variable.assign(joined.astype(variable._value._array.dtype))
 
 
 def _own_metrics(model: Any) -> list[Any]:
