@@ -15,7 +15,6 @@ from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel, RawModule
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
-from trainkit.kernels.cuda import raw_kernel
 from trainkit.kernels.cudnn import frontend, plans
 from trainkit.kernels.matmul import matmul_gpu
 
@@ -108,8 +107,7 @@ def in_place(gpus=1):
 
 def _forget():
     """Make trainkit look again for what devices there are."""
-    several = raw_kernel._several_gpus
-    for found in (devices._cupy, devices._default, devices.parse, several):
+    for found in (devices._cupy, devices._default, devices.parse, devices.several_gpus):
         found.cache_clear()
     matmul_gpu._THREAD.handles.clear()
     frontend._THREAD.by_device.clear()

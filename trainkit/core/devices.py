@@ -118,6 +118,12 @@ def gpu_count() -> int:
 
 
 @cache
+def several_gpus() -> bool:
+    """Whether there is more than one GPU, so that arrays may lie on another than the current."""
+    return gpu_count() > 1
+
+
+@cache
 def _gpu(index: int) -> Device:
     return Device("GPU", index)
 

@@ -57,6 +57,8 @@ class GpuProgram:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays, on the GPU where they lie; assigned variables are stored."""
+        if not devices.several_gpus():
+            return self._run(arrays)
         held = [variable._value._array for variable in self._variables]
         where = devices.other_gpu([*arrays, *held])
         del held  # a variable that is held by others would be moved

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-from trainkit.core.devices import gpu_count
+from trainkit.core.devices import several_gpus
 
 THREADS = 256
 """Threads of a block, where nothing asks for another number."""
@@ -39,11 +38,6 @@ def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) 
 def blocks_for(count: int, threads: int = THREADS, most: int = MOST_BLOCKS) -> int:
     """Blocks for `count` elements, one a thread, where threads go on if there are more."""
     return max(1, min(-(-count // threads), most))
-
-
-@cache
-def _several_gpus() -> bool:
-    return gpu_count() > 1
 
 
 def _check_places(xp: Any, args: Sequence[Any]) -> None:
@@ -114,7 +108,7 @@ class RawKernel:
             threads: of a block, likewise.
             shared_mem: bytes of a block's memory beside what the text declares.
         """
-        if _several_gpus():
+        if several_gpus():
             _check_places(self._xp, args)
         grid = blocks if isinstance(blocks, tuple) else (blocks,)
         block = threads if isinstance(threads, tuple) else (threads,)
