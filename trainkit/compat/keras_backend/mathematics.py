@@ -66,7 +66,7 @@ def dot(x: Any, y: Any) -> Tensor:
 
     Example:
         >>> tk.keras.backend.dot(tk.ones((2, 3)), tk.ones((4, 3, 5))).shape
-        (2, 4, 5)
+        TensorShape([2, 4, 5])
     """
     return ops.dot(x, y)
 
@@ -89,7 +89,7 @@ def batch_dot(x: Any, y: Any, axes: Any = None) -> Tensor:
 
     Example:
         >>> tk.keras.backend.batch_dot(tk.ones((8, 1, 20)), tk.ones((8, 30, 20)), axes=2).shape
-        (8, 1, 30)
+        TensorShape([8, 1, 30])
     """
     x, y = convert_to_tensor(x), convert_to_tensor(y)
     n, m = len(x.shape), len(y.shape)

@@ -73,7 +73,7 @@ def batch_flatten(x: Any) -> Tensor:
 
     Example:
         >>> tk.keras.backend.batch_flatten(tk.ones((2, 3, 4))).shape
-        (2, 12)
+        TensorShape([2, 12])
     """
     return arrays.reshape(x, (-1, math.prod(x.shape[1:])))
 

@@ -59,7 +59,7 @@ def conv2d(
 
     Example:
         >>> tk.keras.backend.conv2d(tk.ones((1, 5, 5, 3)), tk.ones((3, 3, 3, 8))).shape
-        (1, 3, 3, 8)
+        TensorShape([1, 3, 3, 8])
     """
     return ops.conv(x, kernel, strides, padding, _layout(data_format), dilation_rate)
 
@@ -220,7 +220,7 @@ def resize_images(
     Example:
         >>> images = tk.ones((1, 2, 2, 3))
         >>> tk.keras.backend.resize_images(images, 2, 3, "channels_last").shape
-        (1, 4, 6, 3)
+        TensorShape([1, 4, 6, 3])
     """
     first = _layout(data_format) == "channels_first"
     images = ops.transpose(x, (0, 2, 3, 1)) if first else x
