@@ -122,6 +122,13 @@ def test_memory_of_attention_does_not_grow_with_the_product_of_lengths(cupy):
     assert pool.total_bytes() - before < 1 << 30
 
 
+@pytest.mark.parametrize("flash", [True, None])
+def test_a_mask_beside_a_causal_one_is_not_sent_from_the_host(flash):
+    x, mask = tk.ones((2, 8, 4, 16)), tk.ones((2, 1, 8, 8), "bool")
+    settings = {"mask": mask, "is_causal": True, "flash_attention": flash}
+    launches(lambda: tk.ops.dot_product_attention(x, x, x, **settings))
+
+
 @pytest.mark.parametrize(
     ("shape", "axis", "centred", "count"),
     [

@@ -22,6 +22,7 @@ from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.cudnn.deferred import Deferred, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.creation import tri
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.arrays.tile_and_repeat import repeat
 from trainkit.ops.core.double_backward import replayed_second_gradient
@@ -265,7 +266,7 @@ def by_head(x: Tensor) -> Tensor:
     return transpose(x, (0, 2, 1, 3))
 
 
-def causal_mask(scores: Tensor) -> Any:
+def causal_mask(scores: Tensor) -> Tensor:
     """True where a query may look: at its own position and at earlier ones.
 
     Raises:
@@ -277,7 +278,7 @@ def causal_mask(scores: Tensor) -> Any:
             f"dot_product_attention: is_causal needs known lengths, the scores have shape "
             f"{tuple(scores.shape)}"
         )
-    return np.tril(np.ones((1, 1, rows, columns), bool))
+    return tri(rows, columns, dtype="bool")
 
 
 def attended_by_steps(
@@ -289,7 +290,7 @@ def attended_by_steps(
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
     scores = matmul(multiply(by_head(q), scale), transpose(k, (0, 2, 3, 1)))
     if causal:
-        seen = as_tensor(causal_mask(scores))
+        seen = causal_mask(scores)
         mask = seen if mask is None else logical_and(mask, seen)
     if mask is None:
         return by_head(matmul(softmax(scores), by_head(v)))
@@ -362,8 +363,7 @@ def attend_or_mean(
         return y
     seen = mask
     if causal:
-        lower = np.tril(np.ones((1, 1, query.shape[1], key.shape[1]), bool))
-        seen = logical_and(mask, as_tensor(lower))
+        seen = logical_and(mask, tri(query.shape[1], key.shape[1], dtype="bool"))
     none_seen = logical_not(any(seen, axis=-1, keepdims=True))  # (batch, heads, targets, 1)
     every = mean(value, axis=1, keepdims=True)
     group = query.shape[2] // key.shape[2]
