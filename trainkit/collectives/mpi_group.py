@@ -18,7 +18,13 @@ from mpi4py import MPI
 from trainkit.collectives.agreement import Agreement
 from trainkit.collectives.endings import Endings
 from trainkit.collectives.nccl import NcclSums, why_not
-from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction, sized
+from trainkit.collectives.process_group import (
+    ProcessGroup,
+    Work,
+    check_reduction,
+    sized,
+    sum_by_tree,
+)
 from trainkit.core.errors import InvalidArgumentError
 
 _REDUCTIONS = {"SUM": MPI.SUM, "MAX": MPI.MAX, "MIN": MPI.MIN}
@@ -81,6 +87,9 @@ class MPIGroup(ProcessGroup):
     def exchange(self, value: Any, what: str = "") -> list[Any]:
         return list(self._now(what or "exchange", self._comm.allgather, value))
 
+    def sum_pieces(self, pieces: Any, what: str = "") -> Any:
+        return self._now(sized(pieces, what or "sum_pieces"), self._sum_by_shares, pieces)
+
     def barrier(self, what: str = "") -> None:
         self._now(what or "barrier", _nothing)
 
@@ -128,21 +137,29 @@ class MPIGroup(ProcessGroup):
 
         As many bytes travel as in a ring. Short floats are added up in float32 and rounded once.
         """
-        flat, item = array.reshape(-1), array.dtype.itemsize
-        share = -(-flat.size // self.size)
-        counts = [max(0, min(share, flat.size - rank * share)) for rank in range(self.size)]
-        own, lengths = counts[self.rank], [count * item for count in counts]
-        parts = np.empty((self.size, own), array.dtype)
-        self._comm.Alltoallv(
-            [flat.view(np.uint8), lengths, MPI.BYTE],
-            [parts.reshape(-1).view(np.uint8), [own * item] * self.size, MPI.BYTE],
-        )
-        total = _sum_by_tree(parts.astype(np.float32) if is_short else parts)
-        mine = np.ascontiguousarray(total.astype(array.dtype, copy=False))
-        self._comm.Allgatherv(
-            [mine.view(np.uint8), MPI.BYTE], [flat.view(np.uint8), lengths, MPI.BYTE]
-        )
+        flat = array.reshape(-1)
+        self._sum_by_shares(flat[np.newaxis], into=flat, is_short=is_short)
         return array
+
+    def _sum_by_shares(self, pieces: Any, into: Any = None, is_short: bool = False) -> Any:
+        """The sum of the rows of all ranks, each of which adds up a share of the columns."""
+        (count, size), item = pieces.shape, pieces.dtype.itemsize
+        share = -(-size // self.size)
+        counts = [max(0, min(share, size - rank * share)) for rank in range(self.size)]
+        own, lengths = counts[self.rank], [n * item for n in counts]
+        parts = np.empty((self.size, count, own), pieces.dtype)
+        self._comm.Alltoallv(
+            [_by_share(pieces, counts).view(np.uint8), [n * count for n in lengths], MPI.BYTE],
+            [parts.reshape(-1).view(np.uint8), [own * count * item] * self.size, MPI.BYTE],
+        )
+        parts = parts.reshape(self.size * count, own)
+        total = sum_by_tree(parts.astype(np.float32) if is_short else parts)
+        mine = np.ascontiguousarray(total.astype(pieces.dtype, copy=False))
+        into = np.empty(size, pieces.dtype) if into is None else into
+        self._comm.Allgatherv(
+            [mine.view(np.uint8), MPI.BYTE], [into.view(np.uint8), lengths, MPI.BYTE]
+        )
+        return into
 
     def _short(self, dtype: Any, reduction: str) -> Any:
         """The maximum or minimum of float16 or bfloat16, which MPI does not know, by their bits."""
@@ -182,13 +199,13 @@ class MPIGroup(ProcessGroup):
         ]
 
 
-def _sum_by_tree(parts: Any) -> Any:
-    """The sum of rows: of neighbours first, then of these sums."""
-    while len(parts) > 1:
-        sums = parts[0::2].copy()
-        sums[: len(parts) // 2] += parts[1::2]
-        parts = sums
-    return parts[0]
+def _by_share(pieces: Any, counts: list[int]) -> Any:
+    """The columns of each rank's share, of all rows, one share after the other."""
+    if len(pieces) == 1:
+        return pieces.reshape(-1)
+    ends = np.cumsum(counts)
+    shares = np.split(pieces, ends[:-1], axis=1)
+    return np.concatenate([part.reshape(-1) for part in shares])
 
 
 def _nothing() -> None:

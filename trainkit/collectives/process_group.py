@@ -115,6 +115,20 @@ class ProcessGroup:
         """
         return [array]
 
+    def sum_pieces(self, pieces: Any, what: str = "") -> Any:
+        """The sum of the rows of all processes, in order of their ranks, by one binary tree.
+
+        Neighbours are added first, then these sums, so that the bits depend on the rows alone.
+
+        Args:
+            pieces: shape (rows, n), the same in each process.
+            what: see `all_reduce`.
+
+        Returns:
+            An array of shape (n,).
+        """
+        return sum_by_tree(np.concatenate(self.all_gather(pieces, what or "sum_pieces")))
+
     def exchange(self, value: Any, what: str = "") -> list[Any]:
         """Small values of all processes, in the order of their ranks.
 
@@ -133,6 +147,19 @@ class ProcessGroup:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, rank {self.rank} of {self.size}>"
+
+
+def sum_by_tree(parts: Any) -> Any:
+    """The sum of rows: of neighbours first, then of these sums.
+
+    Args:
+        parts: shape (rows, n).
+    """
+    while len(parts) > 1:
+        sums = parts[0::2].copy()
+        sums[: len(parts) // 2] += parts[1::2]
+        parts = sums
+    return parts[0]
 
 
 def check_reduction(reduction: str) -> None:

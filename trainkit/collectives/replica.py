@@ -41,7 +41,13 @@ class Replica:
     Attributes:
         rank: its number, from 0.
         count: how many there are.
+        joins: whether there are others, with which it joins what it computes.
+        meets: whether all run at the same time, and can do something together within a step.
+        gradients_are_joined: whether optimizers are given what was added up over all already.
     """
+
+    gradients_are_joined = False
+    meets = True
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Replica:
         self.group, self.rows, self.averages = group, rows, averages
         self.shards_state = shards_state
         self.rank, self.count = group.rank, group.size
+        self.joins = group.size > 1
 
     @property
     def weight(self) -> float:
@@ -65,6 +72,21 @@ class Replica:
     def whose(self) -> tuple[object, ...]:
         """The part of `key` that is the same on all batches."""
         return ("replica", self.rank, self.count)
+
+    @property
+    def drawn_rows(self) -> Any:
+        """`rows` as a graph holds them for its random operations."""
+        return None if self.rows is None else tuple(self.rows)
+
+    def check_meets(self, what: str) -> None:
+        """Refuse what all replicas have to do at the same time, if they don't run so.
+
+        Args:
+            what: what it is, for the message.
+
+        Raises:
+            UnimplementedError: they run one after the other.
+        """
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -80,18 +102,18 @@ class Replica:
 
     def __enter__(self) -> Replica:
         _THREAD.stack.append(self)
-        if self.count > 1:
+        if self.joins:
             REPLICAS.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         _THREAD.stack.remove(self)
-        if self.count > 1:
+        if self.joins:
             REPLICAS.remove(self)
 
 
 REPLICAS: list[Replica] = []
-"""The replicas of groups of more than one that any thread is in: empty almost always."""
+"""The replicas with others to join with that any thread is in: empty almost always."""
 
 
 class _ReplicaStack(threading.local):
@@ -113,7 +135,7 @@ def among_others() -> Replica | None:
     if not REPLICAS:
         return None
     found = current()
-    return found if found is not None and found.count > 1 else None
+    return found if found is not None and found.joins else None
 
 
 def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:

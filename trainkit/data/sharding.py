@@ -38,26 +38,33 @@ class Sharded(NamedTuple):
     placed: bool
 
 
-def sharded(dataset: Dataset, replicas: int, index: int) -> Sharded:
+def sharded(dataset: Dataset, replicas: int, index: int, by_rows: bool = False) -> Sharded:
     """The part of a data set of whole batches that a replica reads.
 
     Args:
         dataset: its options name the policy.
         replicas: how many there are.
         index: which one this is.
+        by_rows: each batch has to be divided by its rows, whatever can be done besides.
 
     Raises:
         InvalidArgumentError: the pipeline can't be divided as the policy wants.
     """
     given: Any = dataset.options().experimental_distribute
     policy, node = given.auto_shard_policy, dataset.node
+    by_rows = by_rows or policy is AutoShardPolicy.DATA
+    if by_rows and policy not in (None, AutoShardPolicy.AUTO, AutoShardPolicy.DATA):
+        raise InvalidArgumentError(
+            f"{policy} gives each process batches of its own, and virtual_replicas are to have the "
+            "same rows whatever the number of processes: use AutoShardPolicy.DATA"
+        )
     if policy is AutoShardPolicy.OFF:
         return _by_pieces(dataset, node, replicas)
     if policy is AutoShardPolicy.HINT:
         return _by_pieces(dataset, _by_hint(node, replicas, index), replicas)
     if policy is AutoShardPolicy.FILE:
         return _by_pieces(dataset, _by_file(node, replicas, index), replicas)
-    if policy in (None, AutoShardPolicy.AUTO):
+    if not by_rows:
         try:
             by_file = _by_file(node, replicas, index)
         except InvalidArgumentError:

@@ -181,15 +181,17 @@ def _size(batch: Any) -> int:
     return int(first.shape[0])
 
 
-def distributed(group: ProcessGroup, dataset: Any) -> DistributedDataset:
+def distributed(group: ProcessGroup, dataset: Any, by_rows: bool = False) -> DistributedDataset:
     """A data set of whole batches, divided among the replicas of a group.
 
     Args:
         group: the processes.
         dataset: its options name the policy.
+        by_rows: each batch has to be divided by its rows.
 
     Raises:
         TypeError: it is no `Dataset`.
+        InvalidArgumentError: its policy divides it otherwise.
     """
     if isinstance(dataset, DistributedDataset):
         return dataset
@@ -198,7 +200,7 @@ def distributed(group: ProcessGroup, dataset: Any) -> DistributedDataset:
             f"a strategy distributes a tk.data.Dataset, got {type(dataset).__name__}; make one by "
             "Dataset.from_generator or Dataset.from_tensor_slices"
         )
-    return DistributedDataset(group, sharded(dataset, group.size, group.rank))
+    return DistributedDataset(group, sharded(dataset, group.size, group.rank, by_rows))
 
 
 def from_function(group: ProcessGroup, dataset_fn: Callable[..., Any]) -> DistributedDataset:

@@ -12,13 +12,15 @@ import numpy as np
 from trainkit import ops
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.virtual_replica import VirtualReplica
 from trainkit.collectives.world import world
 from trainkit.core import nest, rng
-from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.errors import FailedPreconditionError, UnimplementedError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.distribution import distributed_dataset
 from trainkit.distribution.communication_options import communication_of
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
+from trainkit.distribution.virtual_replicas import virtual_replicas_of
 from trainkit.ops.collective.all_reduce import all_reduce
 
 
@@ -87,6 +89,11 @@ class Strategy:
     def num_replicas_in_sync(self) -> int:
         """How many replicas make a step together."""
         return self._group.size
+
+    @property
+    def turns(self) -> VirtualReplica | None:
+        """The virtual replicas of this process, where it has several by turns."""
+        return None
 
     @property
     def group(self) -> ProcessGroup:
@@ -214,7 +221,7 @@ class Strategy:
             InvalidArgumentError: it can't be divided so.
         """
         _refuse_options("experimental_distribute_dataset", options)
-        return distributed_dataset.distributed(self._group, dataset)
+        return distributed_dataset.distributed(self._group, dataset, self.turns is not None)
 
     def distribute_datasets_from_function(
         self, dataset_fn: Callable[..., Any], options: Any = None
@@ -268,8 +275,16 @@ class MultiWorkerMirroredStrategy(Strategy):
             processes gives other last digits.
         shard_optimizer_state: see `Strategy`: with Adam the state of a process shrinks from two
             numbers a weight to two numbers for each of its share.
+        virtual_replicas: cut each global batch for so many replicas, a multiple of the number of
+            processes, each of which runs its share of them one after the other. Any number of
+            processes that divides it comes to the same bits then, with the same batches, one alone
+            included. It implies `deterministic`, and `enable_op_determinism` for the whole
+            process: products of matrices take one thread. For `fit`, `evaluate`, `predict` and
+            `train_on_batch`. `num_replicas_in_sync` is this number.
 
     Raises:
+        ValueError: `virtual_replicas` is no multiple of the number of processes, or comes with a
+            `gradient_dtype`.
         UnavailableError: mpi4py is missing, or belongs to another MPI than the launcher.
 
     Example:
@@ -286,6 +301,7 @@ class MultiWorkerMirroredStrategy(Strategy):
         communication_options: Any = None,
         shard_optimizer_state: bool = False,
         deterministic: bool = False,
+        virtual_replicas: int | None = None,
     ) -> None:
         if cluster_resolver is not None:
             raise ValueError(
@@ -293,14 +309,50 @@ class MultiWorkerMirroredStrategy(Strategy):
                 "srun) says which processes there are"
             )
         settings = communication_of(communication_options)
-        settings = settings._replace(in_order=bool(deterministic))
+        in_order = bool(deterministic) or virtual_replicas is not None
+        settings = settings._replace(in_order=in_order)
         super().__init__(world().with_communication(settings), shard_optimizer_state)
+        self._turns: VirtualReplica | None = None
+        if virtual_replicas is not None:
+            self._turns = virtual_replicas_of(self._group, virtual_replicas)
         _share_seed(self._group)
 
     @property
     def cluster_resolver(self) -> WorkerTask:
         """Which of the processes this is: `task_type`, always `"worker"`, and `task_id`."""
         return WorkerTask("worker", self.rank)
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        return self._group.size if self._turns is None else self._turns.count
+
+    @property
+    def turns(self) -> VirtualReplica | None:
+        return self._turns
+
+    def replica(self, rows: replicas.GlobalRows | None = None, averages: bool = False) -> Any:
+        self._refuse_turns("replica")
+        return super().replica(rows, averages)
+
+    def run(
+        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
+    ) -> Any:
+        self._refuse_turns("run")
+        return super().run(fn, args, kwargs, options)
+
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[..., Any], options: Any = None
+    ) -> Any:
+        self._refuse_turns("distribute_datasets_from_function")
+        return super().distribute_datasets_from_function(dataset_fn, options)
+
+    def _refuse_turns(self, method: str) -> None:
+        if self._turns is not None:
+            raise UnimplementedError(
+                f"Strategy.{method} with virtual_replicas={self._turns.count}: batches are cut and "
+                "gradients joined by fit, evaluate, predict and train_on_batch alone; write the "
+                "step as train_step of a Model, or leave virtual_replicas out"
+            )
 
 
 def _refuse_options(method: str, options: Any) -> None:

@@ -70,7 +70,7 @@ def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any)
         y_pred: outputs.
         sample_weight: weights, or `None`.
     """
-    if trace_state.THREAD.traces:
+    if trace_state.THREAD.traces and not _have_values(x, y, y_pred):
         return  # shapes alone; the step before was run with values
     model.__dict__["_unseen"] = False
     if not _FirstBatchSwitch.enabled or not _have_values(x, y, y_pred):

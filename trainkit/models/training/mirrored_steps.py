@@ -22,6 +22,7 @@ from trainkit.layers.base.layer import Layer
 from trainkit.models.training import replica_feeds
 from trainkit.models.training.replica_state import all_variables
 from trainkit.models.training.replica_steps import ReplicaSteps
+from trainkit.models.training.virtual_steps import VirtualSteps
 
 
 class MirroredSteps:
@@ -212,6 +213,8 @@ def steps_of(model: Any, mode: str) -> ReplicaSteps | MirroredSteps | None:
         mode: see `ReplicaSteps`.
     """
     strategy = model.distribute_strategy
+    if strategy.turns is not None:
+        return VirtualSteps(model, strategy, mode)
     if strategy.num_replicas_in_sync == 1:
         return None
     kind = MirroredSteps if strategy.is_of_one_process else ReplicaSteps

@@ -140,7 +140,7 @@ class SharedState:
         self._before = {id(v): v.value() for v in self.statistics}
         if self.group.rank:
             for variable in self.counted:
-                if variable.aggregation != "mean":
+                if not is_mean(variable):
                     held = variable._value._array
                     variable.assign(np.zeros(held.shape, held.dtype))
 
@@ -199,9 +199,9 @@ class SharedState:
         value = array_of(variable)
         if self._without_rows is not None:
             value = self._without_rows.get(id(variable), np.zeros_like(value))
-        if variable.aggregation == "mean":
+        if is_mean(variable):
             return value / self.group.size
-        if self.group.rank and variable.aggregation == _OF_FIRST:
+        if self.group.rank and counts_in_first(variable):
             return np.zeros_like(value)
         if self.group.rank and not known:  # made in this execution: its first value counts once
             first = _first_value(self.model, variable)
@@ -221,6 +221,16 @@ class SharedState:
         if before is not None:
             joined = np.asarray(devices.to_numpy(before._array), np.float64) + joined
         variable.assign(joined.astype(variable._value._array.dtype))
+
+
+def is_mean(variable: Variable) -> bool:
+    """Whether all replicas hold the mean of what each of them has come to."""
+    return bool(variable.aggregation == "mean")
+
+
+def counts_in_first(variable: Variable) -> bool:
+    """Whether all replicas hold what the first of them has come to."""
+    return bool(variable.aggregation == _OF_FIRST)
 
 
 def _own_metrics(model: Any) -> list[Any]:

@@ -139,7 +139,7 @@ class ReplicaSteps:
             logs = dict(logs)
             for i, name in enumerate(names):
                 of_metric = sums[2 * i] == self.group.size and name in result
-                logs = _replaced(logs, name, result[name] if of_metric else float(sums[2 * i + 1]))
+                logs = replaced(logs, name, result[name] if of_metric else float(sums[2 * i + 1]))
         return logs
 
     def _gathered(self, outputs: Any) -> Any:
@@ -189,12 +189,12 @@ def _plain(model: Any, step: str) -> Any:
     return vars(kinds[-1])[step]
 
 
-def _replaced(logs: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+def replaced(logs: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """The logs with another value for a name, which may stand in a dict inside."""
     if name in logs:
         return {**logs, name: value}
     return {
-        key: _replaced(inner, name, value) if isinstance(inner, dict) and name in inner else inner
+        key: replaced(inner, name, value) if isinstance(inner, dict) and name in inner else inner
         for key, inner in logs.items()
     }
 

@@ -88,6 +88,7 @@ def all_reduce(
     """
     found = [convert_to_tensor(x) for x in tensors]
     replica = replicas.among_others() if replica is None else replica
-    if replica is None or replica.count == 1 or not found:
+    if replica is None or not replica.joins or not found:
         return found if weight == 1.0 else [x * weight for x in found]
+    replica.check_meets("all_reduce")
     return list(_all_reduce(*found, replica=replica, reduction=reduction, weight=weight))

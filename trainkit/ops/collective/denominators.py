@@ -18,10 +18,11 @@ def of_all_replicas(denominator: Tensor) -> Tensor:
         denominator: `d_r` of this replica; all have to ask for theirs.
 
     Returns:
-        `c_r * sum(d)`; `d_r` itself elsewhere.
+        `c_r * sum(d)`; `d_r` itself elsewhere, also where replicas run one after the other: a mean
+        is that of each replica's rows then.
     """
     replica = replicas.among_others()
-    if replica is None or not replica.averages:
+    if replica is None or not replica.averages or not replica.meets:
         return denominator
     own = replica.weight
     # a replica without rows computes on rows of others, which count there

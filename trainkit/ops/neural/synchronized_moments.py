@@ -47,7 +47,11 @@ def synchronized_moments(
         keepdims: keep the reduced axes with size 1.
         replica: the one that this thread is in.
         weights: how much each element counts, in a shape that broadcasts with `x`; by default 1.
+
+    Raises:
+        UnimplementedError: the replicas run one after the other.
     """
+    replica.check_meets("BatchNormalization(synchronized=True)")
     count = _count(x, axes, weights)
     some = maximum(cast(count, x.dtype), _LEAST)
     centre = divide(_weighted_sum(x, weights, axes), some)

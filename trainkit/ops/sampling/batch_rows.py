@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from trainkit.collectives import replica as replicas
-from trainkit.collectives.replica import REPLICAS, GlobalRows
+from trainkit.collectives.replica import REPLICAS
 from trainkit.ops.sampling.philox import BY_ROWS
 
 
@@ -15,10 +15,10 @@ class AlongBatch:
 
     Args:
         seed: whatever stands for a seed.
-        rows: those of the global batch that are drawn.
+        rows: those of the global batch that are drawn, as `Replica.drawn_rows` gives them.
     """
 
-    def __init__(self, seed: Any, rows: GlobalRows) -> None:
+    def __init__(self, seed: Any, rows: Any) -> None:
         self.seed, self.rows = seed, rows
 
     def draws_of(self, source: Any) -> RowDraws:
@@ -33,16 +33,16 @@ class RowDraws:
 
     Args:
         source: what draws all rows.
-        rows: which of them are wanted.
+        rows: which of them are wanted, the same.
     """
 
-    def __init__(self, source: Any, rows: GlobalRows) -> None:
+    def __init__(self, source: Any, rows: Any) -> None:
         self._source, self._rows = source, rows
 
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Any:
         """The rows of what a primitive of `ops.sampling.philox` gives for the global batch."""
         if primitive in BY_ROWS:
-            primitive = functools.partial(primitive, rows=tuple(self._rows))
+            primitive = functools.partial(primitive, rows=self._rows)
         return self._source.draw(primitive, shape, **settings)
 
 
@@ -61,7 +61,7 @@ def along_batch(seed: Any) -> Any:
     replica = replicas.among_others()
     if replica is None or replica.rows is None or isinstance(seed, AlongBatch):
         return seed
-    return AlongBatch(seed, replica.rows)
+    return AlongBatch(seed, replica.drawn_rows)
 
 
 def at_once(seed: Any) -> Any:

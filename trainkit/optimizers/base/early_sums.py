@@ -37,10 +37,10 @@ def early_joined(
 
     Returns:
         A tensor or `None` for each; `None` in place of them where nothing would be gained: without
-        other replicas, in a graph, which does it by itself, or with a single bucket.
+        other replicas at work, in a graph, which does it by itself, or with a single bucket.
     """
     replica = replicas.among_others()
-    if replica is None or trace_state.current_trace() is not None:
+    if replica is None or not replica.meets or trace_state.current_trace() is not None:
         return None
     if optimizer.gradient_accumulation_steps is not None or not _are_plain(weights):
         return None

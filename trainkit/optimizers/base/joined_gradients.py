@@ -42,7 +42,7 @@ def joined_gradients(
         A tensor or `None` for each; those given where this thread is in no replica.
     """
     replica = replicas.among_others()
-    if replica is None:
+    if replica is None or replica.gradients_are_joined:
         return list(grads)
     with trace_state.silence():
         if OVERWRITTEN and any(map(is_overwritten, weights)):

@@ -46,6 +46,7 @@ from trainkit.optimizers.base.step import (
 )
 from trainkit.optimizers.base.step_plan import Programs
 from trainkit.optimizers.base.update_step import assigns
+from trainkit.optimizers.base.virtual_gradients import is_kept
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
 
 _THREAD = trace_state.THREAD
@@ -381,6 +382,8 @@ class Optimizer(OutsideState):
         """
         grads, weights = split_pairs(self.name, grads_and_vars)
         if REPLICAS:
+            if is_kept(self, grads, weights):
+                return self._iterations
             grads = gradients_for_step(self, grads, weights)
         self._step(grads, weights)
         return self._iterations
@@ -416,6 +419,8 @@ class Optimizer(OutsideState):
         if not self._states.chosen:
             self.build(weights)
         if REPLICAS:
+            if is_kept(self, grads, weights):
+                return
             grads = gradients_for_step(self, grads, weights)
         self._step(grads, weights)
 
