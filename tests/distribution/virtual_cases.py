@@ -35,7 +35,10 @@ def case(function):
 
 def strategy(**settings):
     tk.random.set_seed(3)
-    return tk.distribute.MultiWorkerMirroredStrategy(virtual_replicas=COUNT, **settings)
+    options = tk.distribute.CommunicationOptions(bytes_per_pack=256)  # several buckets
+    return tk.distribute.MultiWorkerMirroredStrategy(
+        communication_options=options, virtual_replicas=COUNT, **settings
+    )
 
 
 def bits(model, *further):
