@@ -73,7 +73,7 @@ def made(strategy, *layers, **settings):
 
 def test_replicas_count_and_say_so(strategy):
     assert strategy.num_replicas_in_sync == 4
-    assert list(strategy.turns.own) == [0, 1, 2, 3]
+    assert list(strategy.virtual.own) == [0, 1, 2, 3]
     assert strategy.group.communication.in_order
     assert pools.determined()
 

@@ -91,7 +91,7 @@ class Strategy:
         return self._group.size
 
     @property
-    def turns(self) -> VirtualReplica | None:
+    def virtual(self) -> VirtualReplica | None:
         """The virtual replicas of this process, where it has several by turns."""
         return None
 
@@ -221,7 +221,7 @@ class Strategy:
             InvalidArgumentError: it can't be divided so.
         """
         _refuse_options("experimental_distribute_dataset", options)
-        return distributed_dataset.distributed(self._group, dataset, self.turns is not None)
+        return distributed_dataset.distributed(self._group, dataset, self.virtual is not None)
 
     def distribute_datasets_from_function(
         self, dataset_fn: Callable[..., Any], options: Any = None
@@ -312,9 +312,9 @@ class MultiWorkerMirroredStrategy(Strategy):
         in_order = bool(deterministic) or virtual_replicas is not None
         settings = settings._replace(in_order=in_order)
         super().__init__(world().with_communication(settings), shard_optimizer_state)
-        self._turns: VirtualReplica | None = None
+        self._virtual: VirtualReplica | None = None
         if virtual_replicas is not None:
-            self._turns = virtual_replicas_of(self._group, virtual_replicas)
+            self._virtual = virtual_replicas_of(self._group, virtual_replicas)
         _share_seed(self._group)
 
     @property
@@ -324,34 +324,34 @@ class MultiWorkerMirroredStrategy(Strategy):
 
     @property
     def num_replicas_in_sync(self) -> int:
-        return self._group.size if self._turns is None else self._turns.count
+        return self._group.size if self._virtual is None else self._virtual.count
 
     @property
-    def turns(self) -> VirtualReplica | None:
-        return self._turns
+    def virtual(self) -> VirtualReplica | None:
+        return self._virtual
 
     def replica(self, rows: replicas.GlobalRows | None = None, averages: bool = False) -> Any:
-        self._refuse_turns("replica")
+        self._refuse_virtual("replica")
         return super().replica(rows, averages)
 
     def run(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
     ) -> Any:
-        self._refuse_turns("run")
+        self._refuse_virtual("run")
         return super().run(fn, args, kwargs, options)
 
     def distribute_datasets_from_function(
         self, dataset_fn: Callable[..., Any], options: Any = None
     ) -> Any:
-        self._refuse_turns("distribute_datasets_from_function")
+        self._refuse_virtual("distribute_datasets_from_function")
         return super().distribute_datasets_from_function(dataset_fn, options)
 
-    def _refuse_turns(self, method: str) -> None:
-        if self._turns is not None:
+    def _refuse_virtual(self, method: str) -> None:
+        if self._virtual is not None:
             raise UnimplementedError(
-                f"Strategy.{method} with virtual_replicas={self._turns.count}: batches are cut and "
-                "gradients joined by fit, evaluate, predict and train_on_batch alone; write the "
-                "step as train_step of a Model, or leave virtual_replicas out"
+                f"Strategy.{method} with virtual_replicas={self._virtual.count}: batches are "
+                "cut and gradients joined by fit, evaluate, predict and train_on_batch alone; write "
+                "the step as train_step of a Model, or leave virtual_replicas out"
             )
 
 

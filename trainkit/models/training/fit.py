@@ -210,7 +210,7 @@ class Looped(Trained):
     def _divided(self, feed: Any) -> Any:
         """The batches of this process, where several train the model."""
         strategy = self.distribute_strategy
-        if feed is None or (strategy.num_replicas_in_sync == 1 and strategy.turns is None):
+        if feed is None or (strategy.num_replicas_in_sync == 1 and strategy.virtual is None):
             return feed
         return replica_feeds.divided(feed, strategy)
 

@@ -213,7 +213,7 @@ def steps_of(model: Any, mode: str) -> ReplicaSteps | MirroredSteps | None:
         mode: see `ReplicaSteps`.
     """
     strategy = model.distribute_strategy
-    if strategy.turns is not None:
+    if strategy.virtual is not None:
         return VirtualSteps(model, strategy, mode)
     if strategy.num_replicas_in_sync == 1:
         return None

@@ -148,15 +148,15 @@ def divided(feed: Feed, strategy: Strategy) -> Any:
     group = strategy.group
     if isinstance(feed, DatasetFeed):
         if not (strategy.divides_data_sets or isinstance(feed, ArrayFeed)):
-            _check_turns(strategy)
+            _check_virtual(strategy)
             own = DistributedDataset(group, Sharded(feed.dataset, placed=False))
             return DistributedFeed(own, feed)
-        found = distributed(group, feed.dataset, strategy.turns is not None)
+        found = distributed(group, feed.dataset, strategy.virtual is not None)
         return DistributedFeed(found, feed)
     assert isinstance(feed, IterableFeed)
     if isinstance(feed.source, DistributedDataset):
         if not feed.source.part.placed:
-            _check_turns(strategy)
+            _check_virtual(strategy)
         return DistributedFeed(feed.source, feed)
     return DividedFeed(group, feed)
 
@@ -172,11 +172,11 @@ def _whole(feed: Feed) -> Feed:
     return IterableFeed(source.dataset, steps, class_weight=feed.class_weight)
 
 
-def _check_turns(strategy: Strategy) -> None:
+def _check_virtual(strategy: Strategy) -> None:
     """Refuse data that each process has of its own, where virtual replicas are to have it."""
-    if strategy.turns is not None:
+    if strategy.virtual is not None:
         raise InvalidArgumentError(
-            f"virtual_replicas={strategy.turns.count}: each batch has to be cut by rows for all "
+            f"virtual_replicas={strategy.virtual.count}: each batch has to be cut by rows for all "
             "replicas, and these data sets hold batches of one process: give fit a data set of "
             "whole batches, which it divides"
         )

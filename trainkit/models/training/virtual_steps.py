@@ -48,8 +48,8 @@ class VirtualState(SharedState):
 
     def __init__(self, model: Any, strategy: Strategy, trains: bool) -> None:
         super().__init__(model, strategy.group, trains)
-        assert strategy.turns is not None
-        self._count = strategy.turns.count
+        assert strategy.virtual is not None
+        self._count = strategy.virtual.count
         self._kept: list[tuple[Variable, Any]] = []
         self._sums: TreeSum | None = None
         self._is_first_here = True
@@ -132,8 +132,8 @@ class VirtualSteps(ReplicaSteps):
 
     def __init__(self, model: Any, strategy: Strategy, mode: str) -> None:
         super().__init__(model, strategy, mode)
-        assert strategy.turns is not None
-        self._turns = strategy.turns
+        assert strategy.virtual is not None
+        self._turns = strategy.virtual
         if self._turns.gradients is None:
             self._turns.gradients = VirtualGradients(self._turns)
         self._virtual = VirtualState(model, strategy, mode == "train")
