@@ -350,8 +350,8 @@ class MultiWorkerMirroredStrategy(Strategy):
         if self._virtual is not None:
             raise UnimplementedError(
                 f"Strategy.{method} with virtual_replicas={self._virtual.count}: batches are "
-                "cut and gradients joined by fit, evaluate, predict and train_on_batch alone; write "
-                "the step as train_step of a Model, or leave virtual_replicas out"
+                "cut and gradients joined by fit, evaluate, predict and train_on_batch alone; "
+                "write the step as train_step of a Model, or leave virtual_replicas out"
             )
 
 
