@@ -82,7 +82,9 @@ def gradients_for_step(
         A tensor or `None` for each.
     """
     replica = replicas.among_others()
-    if replica is None or optimizer.gradient_accumulation_steps is None:
+    if replica is None or replica.gradients_are_joined:
+        return joined_gradients(optimizer, grads, weights)
+    if optimizer.gradient_accumulation_steps is None:
         return joined_gradients(optimizer, grads, weights)
     if not optimizer.sums_gradients_up:
         return joined_gradients(optimizer, grads, weights)
