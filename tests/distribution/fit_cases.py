@@ -420,6 +420,37 @@ def convolutions():
     )
 
 
+class Mixes(keras.Model):
+    """Mixes images and labels of the global batch before each step."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.dense = layer, keras.layers.Dense(5)
+
+    def call(self, x):
+        return self.dense(tk.reshape(x, (-1, 12)))
+
+    def train_step(self, data):
+        mixed = self.layer({"images": data[0], "labels": data[1]}, training=True)
+        return super().train_step((mixed["images"], mixed["labels"]))
+
+
+@case
+def images_mixed_with_each_other():
+    """Also where ranks have other numbers of rows, and one has none."""
+    images = np.random.default_rng(4).normal(size=(16, 2, 2, 3)).astype("float32")
+    labels, found = np.eye(5, dtype="float32")[np.arange(16) % 5], []
+    for kind in (keras.layers.MixUp, keras.layers.CutMix):
+        for eagerly in (False, True):
+            tk.random.set_seed(3)
+            with STRATEGY.scope():
+                model = Mixes(kind(seed=1))
+                model.compile("sgd", "mse", run_eagerly=eagerly)
+            found += [model.fit(images, labels, 5, 3, 0).history, weights(model)]
+            found.append(model.layer.seed_generator.state.numpy().tolist())
+    return found
+
+
 @case
 def recurrent_layers():
     layers = keras.layers

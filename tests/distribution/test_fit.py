@@ -15,6 +15,7 @@ PROGRAM = pathlib.Path(fit_cases.__file__)
 SOME = [
     "arrays",
     "convolutions",
+    "images_mixed_with_each_other",
     "recurrent_layers",
     "weights_of_unequal_sums",
     "weights_of_unequal_sums_eagerly",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
+from trainkit.ops.collective.global_rows import global_batch, rows_of_others
+from trainkit.ops.sampling.batch_rows import AlongBatch, at_once
 
 
 class _WindowLayer(RandomImageLayer):
@@ -148,7 +151,7 @@ class CutMix(_WindowLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         dtype = self.compute_dtype
         alpha = self._uniform((), *self.factor, seed, dtype) + 1e-6
-        share = self.backend.random.beta((frame.batch,), alpha, alpha, dtype=dtype, seed=seed)
+        share = _shares(self, frame, alpha, seed, dtype=dtype)
         side = ops.sqrt(1.0 - share)
         x = self._edges(frame.width, side, frame, seed)
         y = self._edges(frame.height, side, frame, seed)
@@ -165,7 +168,7 @@ class CutMix(_WindowLayer):
 
     def _pasted(self, images: Any, transformation: Any) -> Any:
         """Images or masks with rectangles of others, in their dtype."""
-        others = ops.take(images, transformation["permutation_order"], axis=0)
+        others = _others(self, images, transformation)
         return ops.where(transformation["batch_masks"], others, images)
 
     def transform_labels(
@@ -218,7 +221,7 @@ class MixUp(RandomImageLayer):
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         order = _shuffled(self, frame, seed)
-        weight = self.backend.random.beta((frame.batch,), self.alpha, self.alpha, seed=seed)
+        weight = _shares(self, frame, self.alpha, seed)
         return {"mix_weight": weight, "permutation_order": order}
 
     def _changed(self, images: Any, transformation: Any) -> Any:
@@ -234,12 +237,12 @@ class MixUp(RandomImageLayer):
     ) -> Any:
         if not training or transformation is None:
             return bounding_boxes
-        order = transformation["permutation_order"]
         result = dict(bounding_boxes)
         for key in ("boxes", "labels"):
             own = ops.convert_to_tensor(bounding_boxes[key])
             axis = min(1, len(own.shape) - 1)
-            result[key] = ops.concatenate([own, ops.take(own, order, axis=0)], axis=axis)
+            others = _others(self, own, transformation)
+            result[key] = ops.concatenate([own, others], axis=axis)
         return result
 
     def transform_segmentation_masks(
@@ -250,8 +253,38 @@ class MixUp(RandomImageLayer):
 
 
 def _shuffled(layer: RandomImageLayer, frame: ImageFrame, seed: Any) -> Any:
-    """The numbers of the images in another order."""
-    return layer.backend.random.shuffle(ops.arange(frame.batch, dtype="int32"), seed=seed)
+    """The numbers of the images in another order; in a replica, of those of all replicas."""
+
+    def draw(count: Any, seed: Any) -> Any:
+        return layer.backend.random.shuffle(ops.arange(count, dtype="int32"), seed=seed)
+
+    return _own(draw, frame, seed)
+
+
+def _shares(
+    layer: RandomImageLayer, frame: ImageFrame, alpha: Any, seed: Any, **settings: Any
+) -> Any:
+    """A number for each image, from a Beta distribution with both parameters `alpha`."""
+
+    def draw(count: Any, seed: Any) -> Any:
+        return layer.backend.random.beta((count,), alpha, alpha, seed=seed, **settings)
+
+    return _own(draw, frame, seed)
+
+
+def _own(draw: Callable[[Any, Any], Any], frame: ImageFrame, seed: Any) -> Any:
+    """What is drawn for the images; in a replica its rows of what is drawn for all replicas."""
+    rows = rows_of_others() if isinstance(seed, AlongBatch) else None
+    if rows is None:
+        return draw(frame.batch, at_once(seed))
+    return draw(rows.total, at_once(seed))[rows.start : rows.start + max(rows.size, 1)]
+
+
+def _others(layer: RandomImageLayer, values: Any, transformation: Any) -> Any:
+    """What belongs to the images that are mixed with these, which other replicas may have."""
+    if len(transformation.get("input_shape", ())) == 4:
+        values = global_batch(values, type(layer).__name__)
+    return ops.take(values, transformation["permutation_order"], axis=0)
 
 
 def _mixed(
@@ -264,5 +297,5 @@ def _mixed(
     values = ops.cast(ops.convert_to_tensor(values), layer.compute_dtype)
     weight = ops.cast(ops.convert_to_tensor(transformation["mix_weight"]), values.dtype)
     weight = ops.reshape(weight, (-1, *(1,) * ((rank or len(values.shape)) - 1)))
-    others = ops.take(values, transformation["permutation_order"], axis=0)
+    others = _others(layer, values, transformation)
     return weight * values + (1.0 - weight) * others
