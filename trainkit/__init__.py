@@ -99,6 +99,7 @@ _FAMILIES = {
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
     "saved_graph": "trainkit.saved_graph",
+    "saved_model": "trainkit.saved_graph.saved_model",
     "saving": "trainkit.keras.saving",
     "signal": "trainkit.tf.signal",
     "strings": "trainkit.tf.strings",

@@ -22,14 +22,14 @@ def parts_of(path):
         return document, {name: arrays[name][()] for name in arrays}
 
 
-def write_parts(path, document, arrays):
-    """A saved graph of these parts, sealed as `save` does it."""
+def write_parts(path, document, arrays, kind="trainkit-graph"):
+    """A saved graph, or what `kind` is, of these parts, sealed as `save` does it."""
     text = np.frombuffer(json.dumps(document).encode(), np.uint8)
     entries = [Values("graph", lambda: text)]
     if arrays:
         entries.append(Group("values", {}))
         entries += [Values(f"values/{name}", lambda a=a: a) for name, a in arrays.items()]
-    write_file(path, entries, {"format": "trainkit-graph", "version": "1", "manifest": "{}"})
+    write_file(path, entries, {"format": kind, "version": "1", "manifest": "{}"})
 
 
 def places_in(value, place=()):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.checkpoints.format.reader import SavedFile
@@ -63,45 +65,68 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
             not known;
             the error names it.
     """
+    with read_document(path, FORMAT, check_document, "saved graph") as (reader, document):
+        return reader.function(document)
+
+
+@contextlib.contextmanager
+def read_document(
+    path: str | os.PathLike[str], kind: str, check: Callable[[Any], None], what: str
+) -> Iterator[tuple[GraphReader, dict[str, Any]]]:
+    """What a file of graphs says, checked, and a reader that has its variables and graphs.
+
+    Args:
+        path: the file.
+        kind: the format that it must have.
+        check: refuses a document that `save` never writes.
+        what: the format in words.
+
+    Raises:
+        CheckpointError: it is damaged or hostile, or what is done with it here says so.
+    """
     file = SavedFile(path)
     try:
-        return _Reader(file).function()
+        reader = GraphReader(file, kind, what)
+        try:
+            document = reader.document(check)
+            reader.read_tables(document)
+            yield reader, document
+        except CheckpointError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OpError) as error:
+            raise reader.refuse(
+                f"its graph makes no sense: {type(error).__name__}: {error}"
+            ) from error
     finally:
         file.close()
 
 
-class _Reader:
-    """Builds the graphs of one file."""
+class GraphReader:
+    """Builds the graphs of one file.
 
-    def __init__(self, file: SavedFile) -> None:
+    Attributes:
+        variables: new ones, with the values in the file.
+    """
+
+    def __init__(self, file: SavedFile, kind: str, what: str) -> None:
         self._file = file
         attributes = file.root.attributes
-        if attributes.get("format") != FORMAT:
-            raise CheckpointError(f"{file.name} is no saved graph; checkpoints are for tk.train")
+        if attributes.get("format") != kind:
+            raise CheckpointError(f"{file.name} is no {what}; checkpoints are for tk.train")
         if attributes.get("version") != VERSION:
             raise CheckpointError(
                 f"{file.name} has version {attributes.get('version')!r}, this trainkit reads "
                 f"{VERSION!r}"
             )
         self._graphs: list[Graph] = []
-        self._variables: list[Variable] = []
+        self.variables: list[Variable] = []
 
     def refuse(self, why: str) -> CheckpointError:
         """The error about the content of the file."""
         return CheckpointError(f"{self._file.name} is refused: {why}")
 
-    def function(self) -> LoadedFunction:
-        """The function that the file holds."""
-        try:
-            return self._function(self._document())
-        except CheckpointError:
-            raise
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OpError) as error:
-            raise self.refuse(
-                f"its graph makes no sense: {type(error).__name__}: {error}"
-            ) from error
-
-    def _document(self) -> dict[str, Any]:
+    def document(self, check: Callable[[Any], None]) -> dict[str, Any]:
+        """What the file says besides the arrays."""
         node = self._file.root.children.get("graph")
         if not isinstance(node, ArrayNode) or node.stored.str != "|u1" or len(node.shape) != 1:
             raise self.refuse("it has no 'graph'")
@@ -112,12 +137,13 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise self.refuse(f"its graph is no JSON: {error}") from error
         try:
-            check_document(document)
+            check(document)
         except (GraphError, *FAILURES) as error:
             raise self.refuse(str(error)) from error
         return dict(document)
 
-    def _function(self, document: dict[str, Any]) -> LoadedFunction:
+    def read_tables(self, document: dict[str, Any]) -> None:
+        """Make the variables and graphs."""
         for entry in document["variables"]:
             spec = _spec_of(entry["spec"])
             made = Variable(
@@ -130,9 +156,12 @@ class _Reader:
                 raise self.refuse(
                     f"variable {made.name!r} is {made.dtype.name}, not {spec.dtype.name}"
                 )
-            self._variables.append(made)
+            self.variables.append(made)
         for entry in document["graphs"]:
             self._graphs.append(self._graph(entry))
+
+    def function(self, document: dict[str, Any]) -> LoadedFunction:
+        """The function that one entry of the file describes."""
         main = self._graphs[_number(document["main"])]
         if main.outer is not None:
             raise self.refuse("its main graph is part of another")
@@ -174,7 +203,7 @@ class _Reader:
             raise self.refuse(f"graph {graph.name!r} has an input that nothing is given to")
         graph.outputs = [_tensor_at(graph, place) for place in entry["outputs"]]
         for number, place in entry.get("assigned", []):
-            self._assign(graph, self._variables[_number(number)], _tensor_at(graph, place))
+            self._assign(graph, self.variables[_number(number)], _tensor_at(graph, place))
         return graph
 
     def _assign(self, graph: Graph, variable: Variable, value: GraphTensor) -> None:
@@ -199,7 +228,7 @@ class _Reader:
             self._compare(name, specs, (Spec(value.shape, value.dtype),))
             return Node(graph, "constant", name, specs, value=value)
         if kind == "variable":
-            variable = self._variables[_number(item["variable"])]
+            variable = self.variables[_number(item["variable"])]
             self._compare(name, specs, (Spec(variable.shape, variable.dtype),))
             node = Node(graph, "variable", name, specs, value=variable)
             graph.slots[id(variable)] = VariableSlot(variable, node.outputs[0])

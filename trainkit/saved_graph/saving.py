@@ -65,14 +65,33 @@ def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any)
         OSError: the file can't be written.
     """
     concrete = _concrete(function, args, kwargs)
-    writer = _Writer(concrete)
-    text = np.frombuffer(json.dumps(writer.document()).encode("utf-8"), np.uint8)
+    writer = GraphWriter()
+    document = {**writer.function(concrete), **writer.tables()}
+    write_document(path, FORMAT, concrete.name, document, writer.arrays)
+
+
+def write_document(
+    path: str | os.PathLike[str], kind: str, name: str, document: dict[str, Any], arrays: list[Any]
+) -> None:
+    """Write what a file of graphs says, and the arrays that it counts out, whole or not at all.
+
+    Args:
+        path: the file.
+        kind: the format that the file says it has.
+        name: what is in it.
+        document: plain values, for JSON.
+        arrays: the values of constants and variables, in the order of their numbers.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    text = np.frombuffer(json.dumps(document).encode("utf-8"), np.uint8)
     entries: list[Entry] = [Values("graph", lambda: text)]
-    if writer.arrays:
+    if arrays:
         entries.append(Group("values", {}))
-        entries += [Values(f"values/{i}", _reader(a)) for i, a in enumerate(writer.arrays)]
-    manifest = as_json({"name": concrete.name})
-    write_file(path, entries, {"format": FORMAT, "version": VERSION, "manifest": manifest})
+        entries += [Values(f"values/{i}", _reader(a)) for i, a in enumerate(arrays)]
+    manifest = as_json({"name": name})
+    write_file(path, entries, {"format": kind, "version": VERSION, "manifest": manifest})
 
 
 def _reader(array: Any) -> Callable[[], Any]:
@@ -113,26 +132,33 @@ class _Output:
         self.number = number
 
 
-class _Writer:
-    """Turns graphs into JSON; arrays are collected in `arrays`."""
+class GraphWriter:
+    """Turns graphs into JSON: `tables()` of what they share, and an entry for each `function`.
 
-    def __init__(self, concrete: ConcreteFunction) -> None:
+    Attributes:
+        arrays: the values of constants and variables.
+    """
+
+    def __init__(self) -> None:
+        self._graphs: list[dict[str, Any]] = []
+        self._known: dict[int, int] = {}
+        self._mains: dict[int, tuple[Graph, int]] = {}
+        self._kept: list[Any] = []  # what `_known` has by identity
+        self._variables: list[Any] = []
+        self.arrays: list[Any] = []
+
+    def tables(self) -> dict[str, Any]:
+        """The graphs and variables of all functions so far."""
+        return {"graphs": self._graphs, "variables": self._variables}
+
+    def function(self, concrete: ConcreteFunction) -> dict[str, Any]:
+        """All that a file says of one function besides the tables."""
         if concrete.closed:
             raise UnimplementedError(
                 f"saved_graph.save: {concrete.name!r} refers to tensors of a function around it; "
                 "save that one"
             )
-        self._concrete = concrete
-        self._graphs: list[dict[str, Any]] = []
-        self._known: dict[int, int] = {}
-        self._variables: list[Any] = []
-        self.arrays: list[Any] = []
-
-    def document(self) -> dict[str, Any]:
-        """All that the file says besides the arrays."""
-        concrete = self._concrete
-        graph = optimised(concrete.graph)
-        main = self._graph(graph)
+        graph, main = self._main(concrete.graph)
         inputs = {x: i for i, x in enumerate(concrete.graph.inputs)}
         outputs = iter(range(len(graph.outputs)))
         # numbered in the order of the graph's outputs, which is not that of the dicts' keys
@@ -156,10 +182,16 @@ class _Writer:
             "labels": list(concrete._labels),
             "arguments": arguments,
             "results": encoded(results, result, "the result"),
-            "graphs": self._graphs,
             "main": main,
-            "variables": self._variables,
         }
+
+    def _main(self, traced: Graph) -> tuple[Graph, int]:
+        """The graph that is stored for `traced`, and its number; one for all that call it."""
+        if id(traced) not in self._mains:
+            graph = optimised(traced)
+            self._kept.append(traced)
+            self._mains[id(traced)] = graph, self._graph(graph)
+        return self._mains[id(traced)]
 
     def _graph(self, graph: Graph) -> int:
         """The number of `graph` in the document; those of its branches and bodies are smaller."""
@@ -178,9 +210,10 @@ class _Writer:
         }
         if graph.outer is None:
             entry["assigned"] = [
-                [self._variable(slot.variable), _place(slot.now, places)] for slot in graph.assigned
+                [self.variable(slot.variable), _place(slot.now, places)] for slot in graph.assigned
             ]
         self._graphs.append(entry)
+        self._kept.append(graph)
         self._known[id(graph)] = len(self._graphs) - 1
         return self._known[id(graph)]
 
@@ -193,7 +226,7 @@ class _Writer:
         if node.kind == "constant":
             entry["value"] = self._array(node.value._array)
         elif node.kind == "variable":
-            entry["variable"] = self._variable(node.value)
+            entry["variable"] = self.variable(node.value)
         elif node.kind == "op":
             self._check(node)
             label = f"the operation {node.name!r} ({node.primitive.name})"
@@ -224,9 +257,11 @@ class _Writer:
         self.arrays.append(array)
         return len(self.arrays) - 1
 
-    def _variable(self, variable: Any) -> int:
+    def variable(self, variable: Any) -> int:
+        """The number of `variable` among the variables of the file."""
         if id(variable) not in self._known:
             self._known[id(variable)] = len(self._variables)
+            self._kept.append(variable)
             self._variables.append(
                 {
                     "name": variable._name,

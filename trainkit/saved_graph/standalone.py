@@ -4,7 +4,8 @@
     model = load("model.h5")
     probabilities = model(images)
 
-or, from a shell, `python standalone.py model.h5` lists what a file holds. The file is data:
+A folder that `tk.saved_model.save` wrote holds several functions: `load(folder, "serve")` is the
+one of that name. From a shell, `python standalone.py model.h5` lists what a file holds. It is data:
 operations are
 looked up by name in the table at the end, and an unknown one is refused by its name. Values are
 computed
@@ -25,6 +26,7 @@ from collections import namedtuple
 import numpy as np
 
 FORMAT, VERSION = "trainkit-graph", "1"
+MODEL_FORMAT, MODEL_FILE = "trainkit-saved-model", "saved_model.h5"
 MAX_GRAPH = 1 << 28  # bytes of JSON
 MAX_DEPTH = 50
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64
@@ -38,11 +40,14 @@ class GraphError(ValueError):
 # ---------------------------------------------------------------------- reading the file
 
 
-def load(path):
+def load(path, function=None, trace=0):
     """Read the graph in the file `path`.
 
     Args:
-        path: a file that `tk.saved_graph.save` wrote.
+        path: a file that `tk.saved_graph.save` wrote, or a folder that `tk.saved_model.save` wrote.
+        function: of a folder, the name of a signature or of a function of the outermost object; by
+            default `"serving_default"`, or the only one.
+        trace: which of its graphs, where it has several.
 
     Returns:
         A `SavedGraph`: call it with one array for each of its inputs.
@@ -52,13 +57,21 @@ def load(path):
             `OPERATIONS`. Calls raise it too, when the graph does not compute what it says.
         OSError: there is no such file, or it can't be opened.
     """
+    if os.path.isdir(path):
+        path = os.path.join(path, MODEL_FILE)
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise GraphError(f"{path} is no regular file")
     import h5py  # slow to import, and `check_document` needs none
 
     try:
         with h5py.File(path, "r") as file:
-            return _graph_in(_Content(file, h5py), path)
+            content = _Content(file, h5py)
+            document = _document_in(content, path)
+            if "functions" in document:
+                return _function_in(document, content, path, function, trace)
+            if function not in (None, document["name"]) or trace:
+                raise GraphError(f"{path} holds the one graph of {document['name']!r}")
+            return SavedGraph(document, content)
     except GraphError:
         raise
     except OSError as error:
@@ -81,15 +94,44 @@ FAILURES = (
 """What reading and running a file that makes no sense may end with."""
 
 
-def _graph_in(content, path):
-    if content.text("format") != FORMAT or content.text("version") != VERSION:
+def _document_in(content, path):
+    kind = content.text("format")
+    if kind not in (FORMAT, MODEL_FORMAT) or content.text("version") != VERSION:
         raise GraphError(f"{path} is no saved graph of version {VERSION}")
     raw = content.array("graph")
     if raw.dtype != np.uint8 or raw.ndim != 1 or raw.size > MAX_GRAPH:
         raise GraphError(f"{path}: 'graph' is no text, or longer than {MAX_GRAPH} bytes")
     document = json.loads(raw.tobytes().decode("utf-8"))
-    check_document(document)
-    return SavedGraph(document, content)
+    (check_document if kind == FORMAT else check_model)(document)
+    return document
+
+
+def _endpoints(document):
+    """The functions that a saved model is called by: numbers of graphs, and names of results."""
+    found = {e["name"]: (e["functions"], e["outputs"]) for e in document["signatures"]}
+    for name, what, number in document["objects"][0]["children"]:
+        if what == "callable":
+            found.setdefault(name, (document["traced"][number]["functions"], None))
+    return {name: found for name, found in found.items() if found[0]}
+
+
+def _function_in(document, content, path, function, trace):
+    """One function of a saved model."""
+    known = _endpoints(document)
+    if function is None:
+        function = next(iter(known)) if len(known) == 1 else "serving_default"
+    if function not in known:
+        raise GraphError(
+            f"{path} has no function {function!r}; it has {', '.join(known) or 'none'}"
+        )
+    numbers, names = known[function]
+    if not 0 <= trace < len(numbers):
+        raise GraphError(f"{path}: {function!r} has {len(numbers)} graphs, there is no {trace}")
+    entry = dict(document["functions"][numbers[trace]], name=function)
+    if names is not None:
+        entry["results"] = {"dict": [[name, {"tensor": place}] for name, place in names]}
+    tables = {name: document[name] for name in ("graphs", "variables")}
+    return SavedGraph({**tables, **entry}, content)
 
 
 class _Content:
@@ -188,10 +230,13 @@ def _decoded(value, special, depth=0):
 
 # ---------------------------------------------------------------------- checking the document
 
-_ROOT = {
-    "name": str, "labels": list, "arguments": object, "results": object, "graphs": list,
-    "main": int, "variables": list,
-}  # fmt: skip
+_TABLES = {"graphs": list, "variables": list}
+_FUNCTION = {"name": str, "labels": list, "arguments": object, "results": object, "main": int}
+_ROOT = _TABLES | _FUNCTION
+_MODEL = _TABLES | {"functions": list, "traced": list, "objects": list, "signatures": list}
+_CALLABLE = {"name": str, "parameters": object, "functions": list}
+_OBJECT = {"class": str, "kind": str, "children": list, "collections": dict}
+_SIGNATURE = {"name": str, "functions": list, "outputs": list}
 _VARIABLE = {"name": str, "trainable": bool, "value": int, "spec": list}
 _GRAPH = {"name": str, "nodes": list, "inputs": list, "outputs": list}
 _NODE = {"kind": str, "name": str, "specs": list}
@@ -214,24 +259,130 @@ def check_document(document):
             list that it points into.
     """
     _has(document, _ROOT, "the document")
+    _check_tables(document)
+    _check_function(document, document)
+
+
+def check_model(document):
+    """Refuse what `tk.saved_model.save` never writes; operations are looked at later.
+
+    Args:
+        document: what was read as JSON.
+
+    Raises:
+        GraphError: a part is missing, of another type or not known, or a number is no place in the
+            list that it points into.
+    """
+    _has(document, _MODEL, "the document")
+    _check_tables(document)
+    for entry in document["functions"]:
+        _has(entry, _FUNCTION, "a function")
+        _check_function(entry, document)
+    for entry in document["traced"]:
+        _has(entry, _CALLABLE, "a traced function")
+        _check_numbers(entry["functions"], document["functions"], "a function")
+        _check_parameters(entry["parameters"])
+    limits = {
+        "variable": len(document["variables"]),
+        "callable": len(document["traced"]),
+        "object": len(document["objects"]),
+    }
+    if not document["objects"]:
+        raise GraphError("there is no object")
+    for entry in document["objects"]:
+        _check_object(entry, limits)
+    for entry in document["signatures"]:
+        _check_signature(entry, document)
+    used = [number for entry in document["signatures"] for number in entry["functions"]]
+    if len(set(used)) != len(used):
+        raise GraphError("two signatures share a function")
+
+
+def _check_numbers(numbers, places, what):
+    if not isinstance(numbers, list):
+        raise GraphError(f"{str(numbers)[:40]!r} is no list of numbers")
+    for number in numbers:
+        _below(number, len(places), what)
+
+
+def _check_parameters(rows):
+    for name, kind, has_default, default in rows or ():
+        if not (isinstance(name, str) and kind in range(5) and isinstance(has_default, bool)):
+            raise GraphError(f"{str(name)[:40]!r} is no parameter")
+        _decoded(default, {"object": lambda _: None})
+
+
+def _check_object(entry, limits):
+    """Attributes are variables, functions and other objects, under names that Python keeps free."""
+    _has(entry, _OBJECT, "an object")
+    if entry["kind"] not in ("object", "list", "dict"):
+        raise GraphError(f"{entry['kind'][:40]!r} is no kind of object")
+    for name, what, number in entry["children"]:
+        if not isinstance(name, str) or what not in ("variable", "callable", "object", "none"):
+            raise GraphError(f"{str(name)[:40]!r} is no attribute")
+        reserved = name[:2] == "__" == name[-2:] or name in ("_kind", "signatures")
+        if entry["kind"] == "object" and reserved and (name, what) != ("__call__", "callable"):
+            raise GraphError(f"an attribute can't be called {name[:40]!r}")
+        if what == "none":
+            if entry["kind"] == "object":
+                raise GraphError(f"the attribute {name[:40]!r} is nothing")
+        else:
+            _below(number, limits[what], f"a {what}")
+    for name, numbers in entry["collections"].items():
+        if name not in ("variables", "trainable_variables", "non_trainable_variables"):
+            raise GraphError(f"{name[:40]!r} is no list of variables")
+        _check_numbers(numbers, range(limits["variable"]), "a variable")
+
+
+def _check_signature(entry, document):
+    """The graphs of a signature take tensors by name, and give a list of them."""
+    _has(entry, _SIGNATURE, "a signature")
+    _check_numbers(entry["functions"], document["functions"], "a function")
+    if not entry["functions"]:
+        raise GraphError(f"the signature {entry['name'][:40]!r} has no graph")
+    for number in entry["functions"]:
+        function = document["functions"][number]
+        main = document["graphs"][function["main"]]
+        given = [[label, {"tensor": i}] for i, label in enumerate(function["labels"])]
+        results = function["results"]
+        given_back = results.get("list") if isinstance(results, dict) else None
+        count = len(given_back) if isinstance(given_back, list) else -1
+        if (
+            function["arguments"] != {"tuple": [{"tuple": []}, {"dict": given}]}
+            or len(given) != len(main["inputs"])
+            or count != len(main["outputs"])
+            or given_back != [{"tensor": i} for i in range(count)]
+        ):
+            raise GraphError(f"the signature {entry['name'][:40]!r} is no function of tensors")
+        for label, place in entry["outputs"]:
+            if not isinstance(label, str):
+                raise GraphError(f"{str(label)[:40]!r} is no name of a result")
+            _below(place, count, "a result")
+
+
+def _check_tables(document):
+    """Refuse graphs and variables that do not fit together."""
     for entry in document["variables"]:
         _has(entry, _VARIABLE, "a variable")
         _check_spec(entry["spec"])
     for number, graph in enumerate(document["graphs"]):
         _check_graph(graph, number, document)
-    _below(document["main"], len(document["graphs"]), "a graph")
     used = [entry["value"] for entry in document["variables"]]
     used += [n["value"] for g in document["graphs"] for n in g["nodes"] if n["kind"] == "constant"]
     if len(set(used)) != len(used):
         raise GraphError("two places share a value")
-    main = document["graphs"][document["main"]]
-    _decoded(document["results"], {"tensor": _place_in(main["outputs"], "a result")})
-    inputs, labels = len(main["inputs"]), document["labels"]
+
+
+def _check_function(entry, document):
+    """Refuse a function that is none of the graphs."""
+    main = document["graphs"][_below(entry["main"], len(document["graphs"]), "a graph")]
+    _decoded(entry["results"], {"tensor": _place_in(main["outputs"], "a result")})
+    inputs, labels = len(main["inputs"]), entry["labels"]
     if not all(isinstance(label, str) for label in labels):
         raise GraphError("a label is no text")
-    if document["arguments"] is not None:
+    if entry["arguments"] is not None:
         given = {"tensor": _place_in(main["inputs"], "an input")}
-        args, kwargs = _decoded(document["arguments"], given)
+        args, kwargs = _decoded(entry["arguments"], given)
         if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
             raise GraphError("the arguments are no tuple and dict")
         inputs = len(args) + len(kwargs)
@@ -1038,13 +1189,31 @@ OPERATIONS.update(
 )
 
 
+def graphs_in(path):
+    """All functions of a file or folder.
+
+    Args:
+        path: as for `load`.
+
+    Returns:
+        A list of `SavedGraph`s, one for each graph of each function.
+    """
+    if not os.path.isdir(path):
+        return [load(path)]
+    import h5py
+
+    with h5py.File(os.path.join(path, MODEL_FILE), "r") as file:
+        known = _endpoints(_document_in(_Content(file, h5py), path))
+    return [load(path, name, i) for name, found in known.items() for i in range(len(found[0]))]
+
+
 def main(arguments):
     """List what each file holds."""
     for path in arguments:
-        graph = load(path)
-        print(graph)
-        for name, value in graph.variables.items():
-            print(f"  {name}  {value.dtype}{list(value.shape)}")
+        for graph in graphs_in(path):
+            print(graph)
+            for name, value in graph.variables.items():
+                print(f"  {name}  {value.dtype}{list(value.shape)}")
 
 
 if __name__ == "__main__":

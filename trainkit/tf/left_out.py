@@ -48,7 +48,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "raw_ops": "use tk.ops",
         "register_tensor_conversion_function": "give the class __array__ or __dlpack__",
         "rfftnd": "use tk.signal.rfft, rfft2d or rfft3d",
-        "saved_model": "use tk.saved_graph, or Model.save",
         "sets": "use numpy.intersect1d and its relatives",
         "sparse": _SPARSE,
         "timestamp": "use time.time()",

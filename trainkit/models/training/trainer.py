@@ -43,6 +43,8 @@ class Trained(Layer):
     """
 
     _untracked = Layer._untracked | _UNTRACKED
+    # parts that only training needs: what is saved to be served has none of them
+    _training_parts = frozenset({"optimizer", "compiled_metrics"})
     _graph: FunctionalGraph | None
     _compile_loss: CompiledLoss | None
     _compile_metrics: CompiledMetrics | None
