@@ -99,6 +99,7 @@ def test_every_keras_name_resolves():
         "SymbolicScope",
         "__version__",
         "backend",
+        "export",
         "legacy",
         "preprocessing",
         "remat",

@@ -171,6 +171,7 @@ class Graphs(Format):
 
     ending = ".h5"
     own = (tk.errors.OpError,)
+    kind = "trainkit-graph"
     reader = staticmethod(tk.saved_graph.load)
 
     def make(self, path):
@@ -199,12 +200,37 @@ class Graphs(Format):
         else:
             path.write_bytes(valid)
             document, arrays = parts_of(path)
-            write_parts(path, mutated_document(document, random_), arrays)
+            write_parts(path, mutated_document(document, random_), arrays, self.kind)
 
 
 class GraphsAlone(Graphs):
     own = (standalone.GraphError,)
     reader = staticmethod(standalone.load)
+
+
+class Models(Graphs):
+    """Objects with their functions and signatures."""
+
+    kind = "trainkit-saved-model"
+
+    def make(self, path):
+        model = make_model()
+        folder = path.with_suffix(".folder")
+        tk.saved_model.save(model, folder)
+        path.write_bytes((folder / "saved_model.h5").read_bytes())
+
+    def reader(self, path):
+        folder = path.with_suffix(".read")
+        folder.mkdir(exist_ok=True)
+        (folder / "saved_model.h5").write_bytes(path.read_bytes())
+        return tk.saved_model.load(folder).signatures.get("serving_default", lambda x: None)
+
+
+class ModelsAlone(Models):
+    own = (standalone.GraphError,)
+
+    def reader(self, path):
+        return standalone.load(path)
 
 
 class Idx(Format):
@@ -375,6 +401,8 @@ FORMATS = {
     "keras": Keras,
     "graph": Graphs,
     "graph-alone": GraphsAlone,
+    "saved-model": Models,
+    "saved-model-alone": ModelsAlone,
     "idx": Idx,
     "idx.gz": IdxPacked,
     "mnist.npz": KerasNpz,

@@ -9,7 +9,6 @@ NAMES = [
     (keras.layers.JaxLayer, "trainkit.ops"),
     (keras.layers.FlaxLayer, "set_weights"),
     (keras.layers.TorchModuleWrapper, "set_weights"),
-    (keras.layers.TFSMLayer, "load_model"),
     (keras.callbacks.OrbaxCheckpoint, "ModelCheckpoint"),
     (keras.distribution.LayoutMap, "RematScope"),
     (keras.distribution.ModelParallel, "RematScope"),

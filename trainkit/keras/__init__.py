@@ -57,8 +57,8 @@ _FAMILIES = {
     "wrappers": "trainkit.wrappers",
 }
 _OWN = frozenset(
-    "applications backend config dtype_policies legacy mixed_precision preprocessing saving tree "
-    "utils".split()
+    "applications backend config dtype_policies export legacy mixed_precision preprocessing saving "
+    "tree utils".split()
 )
 # name: the module that holds it
 _MEMBERS = {

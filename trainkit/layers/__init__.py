@@ -94,7 +94,6 @@ from trainkit.layers.embedding import Embedding as Embedding
 from trainkit.layers.embedding import ReversibleEmbedding as ReversibleEmbedding
 from trainkit.layers.foreign import FlaxLayer as FlaxLayer
 from trainkit.layers.foreign import JaxLayer as JaxLayer
-from trainkit.layers.foreign import TFSMLayer as TFSMLayer
 from trainkit.layers.foreign import TorchModuleWrapper as TorchModuleWrapper
 from trainkit.layers.merging import Add as Add
 from trainkit.layers.merging import Average as Average
@@ -186,5 +185,6 @@ from trainkit.layers.rnn.recurrent_layers import SimpleRNN as SimpleRNN
 from trainkit.layers.rnn.rnn import RNN as RNN
 from trainkit.layers.rnn.time_distributed import TimeDistributed as TimeDistributed
 from trainkit.layers.rnn.time_distributed import Wrapper as Wrapper
+from trainkit.layers.saved_model_layer import TFSMLayer as TFSMLayer
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
 from trainkit.layers.ternary_dense import TernaryDense as TernaryDense

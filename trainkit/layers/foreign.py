@@ -43,16 +43,3 @@ class TorchModuleWrapper(BoundElsewhere):
         "and give it the weights of its state_dict, transposed where PyTorch keeps them so, with "
         "set_weights."
     )
-
-
-class TFSMLayer(BoundElsewhere):
-    """Keras's layer around a SavedModel of TensorFlow.
-
-    Raises:
-        UnimplementedError: always; the text says what to use instead.
-    """
-
-    instead: ClassVar[str] = (
-        "needs TensorFlow, which runs SavedModels: save the model as a .keras file where it was "
-        "made, and read that with models.load_model."
-    )

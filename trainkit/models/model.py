@@ -20,6 +20,7 @@ from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
+from trainkit.models.exporting import Exportable
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
@@ -30,7 +31,7 @@ from trainkit.models.training.fit import Looped
 from trainkit.models.training.state_tree import set_state_tree
 
 
-class Model(Looped):
+class Model(Looped, Exportable):
     """A layer with a training loop.
 
     Made in three ways: from symbolic tensors, `Model(inputs, outputs)`; as a stack,

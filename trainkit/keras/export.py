@@ -1,0 +1,3 @@
+"""`keras.export`: models as functions in a folder."""
+
+from trainkit.models.exporting import ExportArchive as ExportArchive

@@ -1,0 +1,95 @@
+"""`TFSMLayer`: what was exported as a folder, as a layer of another model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from trainkit.layers.base.layer import Layer
+from trainkit.saved_graph.model_loading import load_model
+from trainkit.saved_graph.signatures import Signature
+
+
+class TFSMLayer(Layer):
+    """A layer that calls an endpoint of what `Model.export` or `tk.saved_model.save` wrote.
+
+    The variables behind the endpoint are its weights, which can be trained. The folder is in
+    trainkit's own format; SavedModels of TensorFlow, for which Keras named the layer, are not read.
+    A config that names a folder is harmless, as nothing in it is run as code, so it may be loaded
+    in safe mode too.
+
+    Args:
+        filepath: the folder.
+        call_endpoint: the name of a function of what is loaded, or of a signature.
+        call_training_endpoint: the same, with `training=True`; by default `call_endpoint`.
+        trainable: whether the weights are trained.
+        name: of the layer.
+        dtype: policy, to whose type floating inputs are cast; by default `"float32"`, whatever the
+            global policy is, as endpoints take the types that they were saved for.
+
+    Raises:
+        NotFoundError: there is no such folder.
+        ValueError: it has no such endpoint.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2)])
+        >>> model.export("exported", verbose=False)
+        >>> layer = tk.layers.TFSMLayer("exported")
+        >>> layer(tk.ones((4, 3))).shape
+        TensorShape([4, 2])
+    """
+
+    def __init__(
+        self,
+        filepath: str | os.PathLike[str],
+        call_endpoint: str = "serve",
+        call_training_endpoint: str | None = None,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(trainable=trainable, name=name, dtype=dtype or "float32")
+        self.filepath = os.fspath(filepath)
+        self.call_endpoint = call_endpoint
+        self.call_training_endpoint = call_training_endpoint
+        loaded = load_model(filepath)
+        self._endpoint = _endpoint(loaded, call_endpoint)
+        self._training_endpoint = (
+            self._endpoint
+            if call_training_endpoint is None
+            else _endpoint(loaded, call_training_endpoint)
+        )
+        found = {id(v): v for v in self._endpoint.variables + self._training_endpoint.variables}
+        self._loaded_variables = list(found.values())
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = False, **kwargs: Any) -> Any:
+        """The results of the endpoint.
+
+        Args:
+            inputs: what it takes, as it was nested there.
+            training: whether to call `call_training_endpoint`.
+            **kwargs: further arguments of the endpoint.
+        """
+        endpoint = self._training_endpoint if training else self._endpoint
+        if isinstance(endpoint, Signature) and isinstance(inputs, dict):
+            return endpoint(**inputs, **kwargs)
+        return endpoint(inputs, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "filepath": self.filepath,
+            "call_endpoint": self.call_endpoint,
+            "call_training_endpoint": self.call_training_endpoint,
+        }
+
+
+def _endpoint(loaded: Any, name: str) -> Any:
+    found = vars(loaded).get(name, loaded.signatures.get(name))
+    if not callable(found):
+        raise ValueError(
+            f"TFSMLayer: {name!r} is neither a function nor a signature of what was loaded; it has "
+            f"{', '.join(loaded.signatures) or 'no signatures'}"
+        )
+    return found
