@@ -31,7 +31,7 @@ kept() {
 case "$name" in
   starts)
     { nvidia-smi; "$PYTHON" -m pip list; } > "$OUT/machine.txt" 2>&1
-    kept 60 doctor "$PYTHON" -m trainkit doctor
+    kept 150 doctor "$PYTHON" -m trainkit doctor
     kept 300 starts "$PYTHON" -m tests.gpu_session.starts "${more[@]}" "$@" ;;
   needs-gpu)
     kept "$(left)" needs-gpu "$PYTHON" -m tests.gpu_session.suite needs-gpu "${more[@]}" "$@" ;;

@@ -1,6 +1,8 @@
 import pytest
 
+from tests import stand_in
 from trainkit.cli.checks import gpu
+from trainkit.kernels.cudnn import plans
 
 H200 = [{"name": "NVIDIA H200", "driver": "580.95.05"}]
 GOOD = {"cupy": "14.0.0", "count": 1, "runtime": 13000, "kernels": 6.0, "products": 8.0}
@@ -11,9 +13,10 @@ NO_CUPY = {"failure": "ModuleNotFoundError: No module named 'cupy'"}
 def machine(monkeypatch):
     """Says what is visible, and what the two probes find."""
 
-    def set_up(visible, cupy, cudnn=None):
+    def set_up(visible, cupy, cudnn=None, plans=None):
         monkeypatch.setattr(gpu, "visible_gpus", lambda: visible)
         answers = {gpu._CUPY: cupy, gpu._CUDNN: cudnn or {"frontend": "1.18", "backend": 91200}}
+        answers[gpu._PLANS] = plans or {"plans": 9, "refused": {}}
         monkeypatch.setattr(gpu, "probed", answers.__getitem__)
         return list(gpu.check())
 
@@ -44,9 +47,10 @@ def test_a_gpu_without_cupy(machine):
 
 def test_a_gpu_that_works(machine):
     found = machine(H200, GOOD)
-    assert [f.level for f in found] == ["ok", "ok"]
+    assert [f.level for f in found] == ["ok"] * 3
     assert found[0].text == "CuPy 14.0.0 with CUDA 13.0 uses NVIDIA H200"
     assert found[1].text == "cuDNN 91200 by its frontend 1.18"
+    assert found[2].text == "cuDNN has 9 plans for a convolution and attention, 0 refused"
 
 
 def test_a_gpu_without_cudnn(machine):
@@ -85,3 +89,25 @@ def test_the_drivers_tool_names_gpus(monkeypatch, tmp_path):
     tool.write_text("#!/bin/sh\necho 'no driver'\nexit 9\n")
     monkeypatch.setattr(gpu.glob, "glob", lambda pattern: ["/dev/nvidia0", "/dev/nvidiactl"])
     assert gpu.visible_gpus() == [{"name": "the GPU /dev/nvidia0", "driver": ""}]
+
+
+def test_plans_that_cudnn_refuses_are_listed(machine):
+    refused = {"conv.back (2, 8)": "no engine", "attention.forward ()": "head too wide"}
+    found = machine(H200, GOOD, plans={"plans": 7, "refused": refused})[2:]
+    assert [f.level for f in found] == ["ok", "note", "note"]
+    assert found[0].text == "cuDNN has 7 plans for a convolution and attention, 2 refused"
+    assert found[1].text.endswith("the plain bodies serve: conv.back (2, 8): no engine")
+    (failed,) = machine(H200, GOOD, plans={"failure": "ends the process with SIGSEGV"})[2:]
+    assert failed.level == "problem"
+    assert "SIGSEGV" in failed.text
+
+
+def test_the_probe_of_plans_runs(monkeypatch):
+    with stand_in.in_place():
+        plans.clear()
+        facts = {}
+        scope = {"facts": facts, "note": lambda name, find: facts.update({name: find()})}
+        exec(gpu._PLANS, scope)
+        plans.clear()
+    assert facts["plans"] > 0
+    assert isinstance(facts["refused"], dict)

@@ -29,6 +29,24 @@ facts["frontend"] = cudnn.__version__
 facts["backend"] = cudnn.backend_version()
 """
 
+_PLANS = """
+import trainkit as tk
+from trainkit.kernels.cudnn import plans
+
+def tried():
+    for dtype in ("float32", "float16", "bfloat16"):
+        x, kernel = tk.cast(tk.ones((2, 8, 8, 8)), dtype), tk.cast(tk.ones((3, 3, 8, 8)), dtype)
+        q = tk.cast(tk.ones((2, 16, 2, 64)), dtype)
+        with tk.GradientTape() as tape:
+            tape.watch([x, kernel, q])
+            y = tk.ops.conv(x, kernel, padding="same"), tk.ops.dot_product_attention(q, q, q)
+        tape.gradient(y, [x, kernel, q])
+    return plans.count()
+
+note("plans", tried)
+facts["refused"] = plans.refused()
+"""
+
 # What CuPy's CUDA needs of the driver.
 _EXTRAS = ((580, "cuda13"), (525, "cuda12"))
 
@@ -68,17 +86,33 @@ def _working(there: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Fin
         yield Finding("ok", text, facts={"gpus": there, **facts})
     for what, why in broken.items():
         yield Finding("problem", f"{text}, but {what} fail: {why}", _install(there))
-    yield _cudnn(there)
+    yield from _cudnn(there)
 
 
-def _cudnn(there: list[dict[str, str]]) -> Finding:
+def _cudnn(there: list[dict[str, str]]) -> Iterator[Finding]:
     facts = probed(_CUDNN)
     failure = failure_of(facts, "frontend")
     if failure:
         text = f"cuDNN can't be used, convolutions go by plain products: {failure}"
-        return Finding("note", text, _install(there))
+        yield Finding("note", text, _install(there))
+        return
     text = f"cuDNN {facts['backend']} by its frontend {facts['frontend']}"
-    return Finding("ok", text, facts=facts)
+    yield Finding("ok", text, facts=facts)
+    yield from _plans()
+
+
+def _plans() -> Iterator[Finding]:
+    """What cuDNN makes of a convolution and of attention, with their gradients."""
+    facts = probed(_PLANS)
+    failure = failure_of(facts, "plans")
+    if failure:
+        yield Finding("problem", f"cuDNN's plans can't be tried: {failure}")
+        return
+    refused = facts.get("refused", {})
+    text = f"cuDNN has {facts['plans']} plans for a convolution and attention"
+    yield Finding("ok", f"{text}, {len(refused)} refused", facts=facts)
+    for what, why in refused.items():
+        yield Finding("note", f"cuDNN has no plan, the plain bodies serve: {what}: {why}")
 
 
 def visible_gpus() -> list[dict[str, str]]:
