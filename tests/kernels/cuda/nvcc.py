@@ -20,6 +20,29 @@ class Made(NamedTuple):
 
 def machine_code_of(text, folder):
     """Fails with the compiler's words where it refuses the text."""
+    said = _words_of_compiler(text, folder)
+    registers = [int(n) for n in re.findall(r"Used (\d+) registers", said)]
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    return Made(max(registers), sum(int(n) for pair in spills for n in pair), len(registers))
+
+
+def assert_all_fit(kernels, folder):
+    """All kernels compile without a warning, and none needs a stack or has a spill.
+
+    Args:
+        kernels: of each the function that makes it, and what that takes.
+        folder: for files.
+    """
+    parts = [
+        f"namespace k{i} {{ {make(*given).text} }}".replace('extern "C"', "")
+        for i, (make, *given) in enumerate(kernels)
+    ]
+    said = _words_of_compiler("\n".join(parts), folder)
+    assert "warning" not in said
+    assert said.count(" 0 bytes stack frame, 0 bytes spill stores") >= len(kernels)
+
+
+def _words_of_compiler(text, folder):
     path = folder / "kernels.cu"
     path.write_text(text)
     command = ["nvcc", "-cubin", "-arch=sm_90", "--fmad=false", "-ftz=true", "-Xptxas", "-v"]
@@ -27,6 +50,4 @@ def machine_code_of(text, folder):
         [*command, "-o", str(folder / "out"), str(path)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[:4000]
-    registers = [int(n) for n in re.findall(r"Used (\d+) registers", done.stderr)]
-    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    return Made(max(registers), sum(int(n) for pair in spills for n in pair), len(registers))
+    return done.stderr

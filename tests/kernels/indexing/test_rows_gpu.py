@@ -1,8 +1,6 @@
 """Rows picked and added up by a GPU's kernels beside what NumPy does."""
 
 import itertools
-import shutil
-import subprocess
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from tests.kernels.cuda.nvcc import NEEDS_NVCC, assert_all_fit
 from tests.stand_in import cuda_on_cpu
 from tests.stand_in.kernels import RawKernel
 from trainkit.kernels.indexing import rows_cuda, rows_gpu
@@ -266,19 +265,6 @@ KERNELS = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
+@NEEDS_NVCC
 def test_the_cuda_compiler_takes_every_kernel(tmp_path):
-    path = tmp_path / "kernels.cu"
-    parts = [
-        f"namespace k{i} {{ {make(*given).text} }}".replace('extern "C"', "")
-        for i, (make, *given) in enumerate(KERNELS)
-    ]
-    path.write_text("\n".join(parts))
-    done = subprocess.run(
-        ["nvcc", "-arch=sm_90", "-cubin", "-Xptxas", "-v", str(path), "-o", str(tmp_path / "x")],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[:4000]
-    assert "warning" not in done.stderr
-    assert done.stderr.count(" 0 bytes stack frame, 0 bytes spill stores") >= len(KERNELS)
+    assert_all_fit(KERNELS, tmp_path)
