@@ -393,16 +393,20 @@ def test_pairs_of_a_dataset_and_the_training_step_inside():
     assert float(w) == pytest.approx(eager, rel=1e-6)
 
 
-def test_a_loop_over_a_dataset_that_does_nothing_is_refused():
-    data = tk.data.Dataset.range(3)
+def test_a_loop_over_a_dataset_that_only_looks_is_traced_once():
+    data = tk.data.Dataset.range(6).batch(2)
+    shapes = []
 
     @tk.function
-    def f():
-        for x in data:
+    def f(elements):
+        for x in elements:
+            shapes.append(tuple(x.shape))
             x + 1
+        return 3
 
-    with pytest.raises(tk.errors.InvalidArgumentError, match="it does nothing"):
-        f()
+    assert int(f(data)) == 3
+    assert int(f(data)) == 3
+    assert shapes == [(None,)]
 
 
 # ---------------------------------------------------------------------- lists, arrays of tensors

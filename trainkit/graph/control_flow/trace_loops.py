@@ -404,8 +404,8 @@ def traced_for_each(
 
     elements, checked = known or element_specs(source)
     fed = _Fed(outer, step, loop_vars, elements, names, "for")
-    if not fed.count:
-        raise_nothing_to_do(fed.graph)
+    if not fed.count and not fed.graph.has_effects:
+        return []  # it was traced, as for a look at shapes, and does nothing
     if fed.most is not None:
         source = _first_elements(source, fed.most)
     settings = {
@@ -432,16 +432,6 @@ def _first_elements(source: Any, most: int) -> Any:
             "dataset; loop over the dataset, or over dataset.take(n)"
         )
     return source.take(most)
-
-
-def raise_nothing_to_do(graph: Graph) -> None:
-    """Refuse a loop that changes nothing, unless it has effects."""
-    if graph.has_effects:
-        return
-    raise InvalidArgumentError(
-        "the loop over a dataset inside a function changes no variable and no tensor, so it does "
-        "nothing"
-    )
 
 
 ABOVE.while_loop, ABOVE.scan = traced_loop, traced_fold
