@@ -426,3 +426,13 @@ def test_names_that_are_left_out_say_why(name):
 def test_names_of_keys_are_tensorflows():
     assert tk.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY == "serving_default"
     assert tk.saved_model.SERVING == "serve"
+
+
+def test_text_in_a_graph_is_refused_when_it_is_saved(tmp_path):
+    module = Scale()
+    module.f = tk.function(lambda x: x, input_signature=[tk.TensorSpec([None], tk.string)])
+    with pytest.raises(NotImplementedError, match=r"Scale\.f.*text"):
+        tk.saved_model.save(module, tmp_path / "m")
+    with pytest.raises(NotImplementedError, match="text"):
+        tk.saved_graph.save(module.f, tmp_path / "f.h5")
+    assert not list(tmp_path.iterdir())

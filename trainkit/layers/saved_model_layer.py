@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
 from trainkit.layers.base.layer import Layer
-from trainkit.saved_graph.model_loading import load_model
-from trainkit.saved_graph.signatures import Signature
 
 
 class TFSMLayer(Layer):
@@ -52,7 +51,8 @@ class TFSMLayer(Layer):
         self.filepath = os.fspath(filepath)
         self.call_endpoint = call_endpoint
         self.call_training_endpoint = call_training_endpoint
-        loaded = load_model(filepath)
+        reading: Any = importlib.import_module("trainkit.saved_graph.model_loading")
+        loaded = reading.load_model(filepath)
         self._endpoint = _endpoint(loaded, call_endpoint)
         self._training_endpoint = (
             self._endpoint
@@ -72,7 +72,7 @@ class TFSMLayer(Layer):
             **kwargs: further arguments of the endpoint.
         """
         endpoint = self._training_endpoint if training else self._endpoint
-        if isinstance(endpoint, Signature) and isinstance(inputs, dict):
+        if hasattr(endpoint, "named_outputs") and isinstance(inputs, dict):  # a signature
             return endpoint(**inputs, **kwargs)
         return endpoint(inputs, **kwargs)
 

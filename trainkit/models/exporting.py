@@ -1,27 +1,22 @@
-"""`Model.export` and `ExportArchive`: models as functions in a folder."""
+"""`ExportArchive`: functions of models in a folder."""
 
 from __future__ import annotations
 
-import inspect
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.process.console import say
-from trainkit.core.tensor import is_tensor
-from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
-from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.models.served_inputs import tensor_spec
 from trainkit.saved_graph.model_saving import save_model
 from trainkit.saved_graph.saved_model_options import SaveOptions
 from trainkit.saved_graph.signatures import DEFAULT, is_traced
 
-FORMATS = ("tf_saved_model",)
 _COLLECTIONS = ("variables", "trainable_variables", "non_trainable_variables")
 
 
@@ -211,143 +206,5 @@ class Exported(Trackable):
             setattr(self, name, traced)
 
 
-class Exportable(Layer):
-    """What a model can be written as besides a file of Keras."""
-
-    def export(
-        self,
-        filepath: str | os.PathLike[str],
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Write the model, for inference, as a folder that needs none of its Python code.
-
-        `tk.saved_model.load(filepath).serve(x)` calls it; so does `TFSMLayer`, and, with NumPy and
-        h5py alone, `trainkit/saved_graph/standalone.py`. The size of the batch stays free. The
-        folder is in trainkit's own format: TensorFlow and its servers can't read it.
-
-        Args:
-            filepath: the folder, which is made if need be.
-            format: `"tf_saved_model"`, the name that Keras has for such folders.
-            verbose: whether the endpoints are printed; by default they are.
-            input_signature: as for `ExportArchive.add_endpoint`; by default what the model was
-                built for.
-            **kwargs: Keras's for other backends and formats; there are none here.
-
-        Raises:
-            ValueError: another format, or the model is not built.
-            UnimplementedError: a layer calls Python or a lookup table, as `StringLookup` does:
-                export the layers after it, and apply it to the data.
-
-        Example:
-            >>> model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2)])
-            >>> model.export("served", verbose=False)
-            >>> tk.saved_model.load("served").serve(tk.ones((4, 3))).shape
-            TensorShape([4, 2])
-        """
-        if format not in FORMATS:
-            raise ValueError(
-                f"export: the format {format!r} is not supported; 'tf_saved_model' is, for "
-                "tk.saved_model.load"
-            )
-        signature = self._served_inputs() if input_signature is None else input_signature
-        archive = ExportArchive()
-        archive.track_and_add_endpoint("serve", self, signature, **kwargs)
-        archive.write_out(filepath, verbose=verbose is not False)
-
-    def _served_inputs(self) -> list[Any]:
-        """For each argument of a call a spec, or a nest of them, of a batch of any size.
-
-        Raises:
-            ValueError: the model is not built, so nothing is known of its inputs.
-        """
-        shapes: dict[str, Any] = self.__dict__.get("_build_shapes") or {}
-        graph = self._graph
-        if not self.built or (graph is None and not shapes):
-            raise ValueError(
-                f"the model {self.name!r} has not been built, so its inputs are not known; call it "
-                "on data first"
-            )
-        if graph is not None:
-            symbols = self.input
-            return [nest.map_structure(lambda x: _any_batch(x.shape, x.dtype, x.name), symbols)]
-        needed = _needed_arguments(self.call)
-        if len(needed) > len(shapes):
-            raise ValueError(
-                f"the call of {self.name!r} takes {', '.join(needed)}, and it was built for "
-                f"{', '.join(shapes)}; give an input_signature with a spec for each"
-            )
-        ready = self.__dict__.get("_ready_dtype")
-        dtype = self.input_dtype if ready is None or len(shapes) > 1 else ready.name
-        return [
-            _specs(shape, dtype, name.removesuffix("_shape") if len(shapes) > 1 else None)
-            for name, shape in shapes.items()
-        ]
-
-    def _default_signatures(self) -> dict[str, Any]:
-        """What `tk.saved_model.save` serves the model by; nothing if its inputs are not known."""
-        try:
-            parts = self._served_inputs()
-        except ValueError as error:
-            warnings.warn(f"saved without a signature: {error}", stacklevel=5)
-            return {}
-        if len(parts) > 1:
-            return {DEFAULT: function(lambda *inputs: self(*inputs), input_signature=parts)}
-        # named as TensorFlow does: inputs, inputs_1 …, or by the keys of a dict
-        unnamed = nest.map_structure(lambda x: TensorSpec(x.shape, x.dtype), parts[0])
-        if isinstance(unnamed, dict):
-            unnamed = {k: TensorSpec(x.shape, x.dtype, k) if isinstance(x, TensorSpec) else x
-                       for k, x in unnamed.items()}  # fmt: skip
-        return {DEFAULT: function(lambda inputs: self(inputs), input_signature=[unnamed])}
-
-
-def tensor_spec(x: Any) -> TensorSpec:
-    """The `TensorSpec` of what describes an input.
-
-    Raises:
-        TypeError: it is no description of a tensor.
-        ValueError: its shape or dtype is not known.
-    """
-    if isinstance(x, TensorSpec):
-        return x
-    if isinstance(x, InputSpec):
-        if x.shape is None or x.dtype is None:
-            raise ValueError(f"{x!r} needs a shape and a dtype to be an input of an endpoint")
-        return TensorSpec(x.shape, x.dtype, x.name)
-    if is_tensor(x):
-        return _any_batch(x.shape, x.dtype, getattr(x, "name", None))
-    raise TypeError(
-        f"{x!r} is no description of an input; give an InputSpec, a TensorSpec or a tensor"
-    )
-
-
-def _any_batch(shape: Any, dtype: Any, name: str | None) -> TensorSpec:
-    sizes = tuple(shape)
-    return TensorSpec((None, *sizes[1:]) if sizes else (), dtype, _label(name))
-
-
-def _label(name: str | None) -> str | None:
-    """A name without what stands for an output's number."""
-    return None if name is None else name.partition(":")[0]
-
-
-def _needed_arguments(call: Callable[..., Any]) -> list[str]:
-    """The arguments that a call can't do without."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(call).parameters.values()
-    return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
-
-
 def _sequence(signature: Any) -> Iterable[Any]:
     return signature if isinstance(signature, list | tuple) else [signature]
-
-
-def _specs(shapes: Any, dtype: Any, name: str | None) -> Any:
-    """A spec for each shape in a nest of them."""
-    if isinstance(shapes, dict):
-        return {key: _specs(shape, dtype, str(key)) for key, shape in shapes.items()}
-    if all(n is None or isinstance(n, int) for n in shapes):
-        return _any_batch(shapes, dtype, name)
-    return [_specs(shape, dtype, name) for shape in shapes]

@@ -20,11 +20,11 @@ from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
-from trainkit.models.exporting import Exportable
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.saving import model_to_json, save_model, written_once
+from trainkit.models.served_inputs import Exportable
 from trainkit.models.summarizing import summary_text
 from trainkit.models.training import fit_arguments, state_tree
 from trainkit.models.training.fit import Looped

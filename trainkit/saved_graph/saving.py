@@ -16,7 +16,7 @@ from trainkit.checkpoints.format.writer import (
     as_json,
     write_file,
 )
-from trainkit.core import devices, nest
+from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch.primitive import Primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
@@ -274,6 +274,11 @@ class GraphWriter:
 
 
 def _spec(spec: Spec) -> list[Any]:
+    if spec.dtype is dtypes.string:
+        raise UnimplementedError(
+            "saved_graph.save: the graph takes or gives text, and files of graphs hold numbers "
+            "alone; turn text into numbers outside of the function"
+        )
     return [list(spec.shape), spec.dtype.name]
 
 
