@@ -285,3 +285,92 @@ def test_it_says_what_it_wrote(tmp_path, capsys):
         warnings.simplefilter("error")
         model.export(tmp_path / "m", verbose=False)
     assert not capsys.readouterr().out
+
+
+class Counting(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.counter = self.add_weight(
+            shape=(), initializer="zeros", dtype="int32", trainable=False
+        )
+
+    def call(self, x):
+        self.counter.assign_add(1)
+        return x, keras.ops.array(self.counter.value)
+
+
+class Noisy(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.seeds = keras.random.SeedGenerator()
+
+    def call(self, x):
+        return x + keras.random.uniform(keras.ops.shape(x), seed=self.seeds)
+
+
+@pytest.mark.parametrize("kind", ["stack", "subclass"])
+def test_state_goes_on_where_it_was(kind, tmp_path):
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = Counting()
+
+        def call(self, x):
+            return self.inner(x)
+
+    model = keras.Sequential([keras.Input((3,)), Counting()]) if kind == "stack" else Own()
+    model(rows(2, 3))
+    model.export(tmp_path / "m", verbose=False)
+    again = tk.saved_model.load(tmp_path / "m")
+    assert [int(again.serve(rows(5, 3))[1]) for _ in range(3)] == [2, 3, 4]
+    assert int(model(rows(2, 3))[1]) == 2
+
+
+def test_each_call_draws_other_numbers(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), Noisy()])
+    model.export(tmp_path / "m", verbose=False)
+    serve = tk.saved_model.load(tmp_path / "m").serve
+    assert np.abs(np.asarray(serve(rows(5, 3))) - np.asarray(serve(rows(5, 3)))).max() > 0.01
+
+
+@keras.saving.register_keras_serializable("test_exporting")
+class Pairs(keras.Model):
+    def call(self, inputs):
+        x, y = inputs.values() if isinstance(inputs, dict) else inputs
+        return x + y
+
+
+@pytest.mark.parametrize("nest", [tuple, list, lambda xs: dict(zip("xy", xs, strict=True))])
+def test_nested_inputs_of_a_model_that_was_loaded(nest, tmp_path):
+    model, data = Pairs(), nest([rows(3, 4), rows(3, 4)])
+    model(data)
+    model.save(tmp_path / "m.keras")
+    for kept in (model, keras.models.load_model(tmp_path / "m.keras")):
+        kept.export(tmp_path / "m", verbose=False)
+        same(tk.saved_model.load(tmp_path / "m").serve(data), model(data))
+
+
+def test_arguments_come_in_the_order_of_the_call(tmp_path):
+    class Two(keras.Model):
+        def build(self, y_shape, x_shape):
+            self.built = True
+
+        def call(self, x, y):
+            return keras.ops.concatenate([x, y], -1)
+
+    model = Two()
+    model(rows(2, 3), rows(2, 5))
+    model.export(tmp_path / "m", verbose=False)
+    again = tk.saved_model.load(tmp_path / "m")
+    assert list(again.signatures["serve"].structured_input_signature[1]) == ["x", "y"]
+    same(again.serve(rows(4, 3), rows(4, 5)), model(rows(4, 3), rows(4, 5)))
+
+
+@pytest.mark.parametrize("safe_mode", [None, True, False])
+def test_a_layer_of_a_folder_comes_from_its_config(safe_mode, tmp_path):
+    model, data = sequential()
+    model.export(tmp_path / "m", verbose=False)
+    layer = layers.TFSMLayer(tmp_path / "m")
+    again = layers.TFSMLayer.from_config(layer.get_config(), safe_mode=safe_mode)
+    same(again(data), layer(data))
+    assert len(again.weights) == len(layer.weights)

@@ -6,6 +6,7 @@ import importlib
 import os
 from typing import Any
 
+from trainkit.core.registry import CustomObjectScope
 from trainkit.layers.base.layer import Layer
 
 
@@ -83,6 +84,20 @@ class TFSMLayer(Layer):
             "call_endpoint": self.call_endpoint,
             "call_training_endpoint": self.call_training_endpoint,
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None, safe_mode: bool | None = None
+    ) -> TFSMLayer:
+        """A layer made by what `get_config` gave.
+
+        Args:
+            config: what `get_config` gave.
+            custom_objects: classes by name, for a policy of a class of one's own.
+            safe_mode: Keras's; either way the layer is made, as folders hold no code.
+        """
+        with CustomObjectScope(custom_objects):
+            return cls(**config)
 
 
 def _endpoint(loaded: Any, name: str) -> Any:

@@ -74,7 +74,9 @@ class Exportable(Layer):
             ValueError: the model is not built, so nothing is known of its inputs.
         """
         shapes: dict[str, Any] = self.__dict__.get("_build_shapes") or {}
-        graph = self._graph
+        graph, seen = self._graph, self.__dict__.get("_ready_shape")
+        if not shapes and seen is not None:  # a stack that was called, and can't be drawn up
+            shapes = {"input_shape": tuple(seen)}
         if not self.built or (graph is None and not shapes):
             raise ValueError(
                 f"the model {self.name!r} has not been built, so its inputs are not known; call it "
@@ -89,6 +91,8 @@ class Exportable(Layer):
                 f"the call of {self.name!r} takes {', '.join(needed)}, and it was built for "
                 f"{', '.join(shapes)}; give an input_signature with a spec for each"
             )
+        if len(shapes) > 1 and {f"{name}_shape" for name in needed} == set(shapes):
+            shapes = {f"{name}_shape": shapes[f"{name}_shape"] for name in needed}  # as called
         ready = self.__dict__.get("_ready_dtype")
         dtype = self.input_dtype if ready is None or len(shapes) > 1 else ready.name
         return [
