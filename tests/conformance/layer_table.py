@@ -1,12 +1,16 @@
 """One row per layer: how to make it, and what goes in."""
 
+import atexit
 import dataclasses
+import functools
+import shutil
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainkit import layers
+from trainkit import keras, layers
 
 
 @dataclasses.dataclass
@@ -63,6 +67,20 @@ def words(*shape):
 
 def several(*draws):
     return lambda rng: [draw(rng) for draw in draws]
+
+
+def exported(**base):
+    """A layer over a folder with an embedding of nine rows in it."""
+    return L.TFSMLayer(folder(), **base)
+
+
+@functools.cache
+def folder():
+    path = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, path)
+    table = keras.Sequential([keras.Input((4,), dtype="int32"), L.Embedding(9, 5)])
+    table.export(path, verbose=False)
+    return path
 
 
 def row(
@@ -289,6 +307,7 @@ ROWS = [
     row(L.STFTSpectrogram, normal(2, 40, 2), "magnitude", 16, 8),
     row(L.MelSpectrogram, normal(2, 200), 64, 32, num_mel_bins=6, min_freq=100.0),
     Row("Pipeline", pipeline, image, call=OFF),
+    Row("TFSMLayer", exported, ints(9, 3, 4), gradient=False, shape=False),
     Row("Lambda", lambda **base: L.Lambda(double, **base), normal(3, 4)),
 ]
 

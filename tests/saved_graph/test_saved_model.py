@@ -436,3 +436,20 @@ def test_text_in_a_graph_is_refused_when_it_is_saved(tmp_path):
     with pytest.raises(NotImplementedError, match="text"):
         tk.saved_graph.save(module.f, tmp_path / "f.h5")
     assert not list(tmp_path.iterdir())
+
+
+class MadeLate(tk.Module):
+    @tk.function(input_signature=[tk.TensorSpec([])])
+    def f(self, x):
+        if not hasattr(self, "w"):
+            self.w = tk.Variable(3.0)
+        return x * self.w
+
+
+@pytest.mark.parametrize("signatures", [None, {}])
+def test_variables_that_tracing_makes_are_attributes(signatures, tmp_path):
+    again = saved(MadeLate(), tmp_path / "m", signatures=signatures)
+    assert float(again.f(2.0)) == 6.0
+    again.w.assign(5.0)
+    assert float(again.f(2.0)) == 10.0
+    assert [v is again.w for v in again.variables] == [True]

@@ -85,6 +85,15 @@ class TFSMLayer(Layer):
             "call_training_endpoint": self.call_training_endpoint,
         }
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> TFSMLayer:
+        """A layer of its own over the same folder, which is read again, with the weights of now."""
+        twin = type(self).from_config(self.get_config())
+        memo[id(self)] = twin
+        for new, old in zip(twin._loaded_variables, self._loaded_variables, strict=True):
+            memo[id(old)] = new
+            new.assign(old)
+        return twin
+
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None, safe_mode: bool | None = None

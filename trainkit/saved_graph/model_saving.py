@@ -143,6 +143,8 @@ class _ModelWriter(GraphWriter):
         entry: dict[str, Any] = {"class": type(owner).__name__, "kind": kind}
         self._objects.append(entry)
         self._kept.append(owner)
+        # first, as tracing may make variables
+        methods = [] if kind != "object" else self._methods(owner, path)
         if type(owner) in (TrackedList, TrackedTuple):
             parts: Iterable[tuple[str, Any]] = ((str(i), x) for i, x in enumerate(owner))
         else:
@@ -151,8 +153,7 @@ class _ModelWriter(GraphWriter):
             parts = ((name, x) for name, x in below.items() if name not in left_out)
         children = [self._child(name, part, path) for name, part in parts]
         if kind == "object":
-            children += self._methods(owner, path)
-            children = [child for child in children if child[1] != "none"]
+            children = [child for child in children if child[1] != "none"] + methods
         entry["children"] = children
         entry["collections"] = {} if kind != "object" else self._collections(owner)
         return number
