@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 
-class SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class SecondNames:
     """Finds modules, and what lies in them, under second names: the same module objects.
+
+    It is a finder and a loader of Python's import system (`importlib.abc` has their interfaces, and
+    takes milliseconds to import).
 
     Args:
         package: in which the names are, such as `"trainkit.keras"`.
@@ -35,7 +37,10 @@ class SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The spec of a second name, `None` for all other modules."""
         if self.meant(fullname) is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)
+        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Let Python make an empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module that is meant in the place of the new, empty one."""

@@ -1,6 +1,7 @@
 """When OpenBLAS is told which kernels to use."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -117,7 +118,7 @@ def test_a_loaded_openblas_that_can_not_be_told(after_numpy):
 
 def test_the_choice_is_made_before_numpy_is_imported():
     code = "import trainkit.core.cpu.blas_config as b; print(b.CHOICE)"
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(blas_config.__file__)))
+    folder = str(pathlib.Path(blas_config.__file__).parents[3])
     environment = {**os.environ, "PYTHONPATH": folder}
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
@@ -134,7 +135,7 @@ a = trainkit.ops.ones((300, 300))
 assert float((a @ a)[0, 0]) == 300.0
 print(blas_config.CHOICE, blas_config.SET, openblas.blas_text("corename"), openblas.blas_threads())
 """
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(blas_config.__file__)))
+    folder = str(pathlib.Path(blas_config.__file__).parents[3])
     unset = ("OPENBLAS_CORETYPE", "OPENBLAS_THREAD_TIMEOUT")
     environment = {k: v for k, v in os.environ.items() if k not in unset} | {"PYTHONPATH": folder}
     product = "import numpy as np; a = np.ones((300, 300)); a @ a"  # its threads have been at work
