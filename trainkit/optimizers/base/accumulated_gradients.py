@@ -2,7 +2,8 @@
 
 Where several replicas train, each sums up its own gradients, and the sums are joined in the step in
 which the weights change. So what a slot holds before is this replica's part; the whole is the sum
-over all replicas, which checkpoints hold.
+over all replicas, which checkpoints hold. Replicas that are threads of one process join the
+gradients of each step: their checkpoints are written by one thread.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def gradients_for_step(
     if replica is None or replica.gradients_are_joined:
         return joined_gradients(optimizer, grads, weights)
     if optimizer.gradient_accumulation_steps is None:
+        return joined_gradients(optimizer, grads, weights)
+    if replica.group.is_of_one_process:  # outside of a step variables are those of one replica
         return joined_gradients(optimizer, grads, weights)
     if not optimizer.sums_gradients_up:
         return joined_gradients(optimizer, grads, weights)
