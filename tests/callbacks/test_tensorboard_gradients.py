@@ -55,6 +55,22 @@ def test_work_that_becomes_dearer_becomes_rarer():
     assert budget.spent <= 0.02 * clock.now
 
 
+@pytest.mark.parametrize("cost", [0.001, 0.5, 30.0])
+@pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
+def test_a_budget_says_how_long_to_wait(share, cost):
+    clock = Clock()
+    budget = TimeBudget(share, clock)
+    for guess in (0.04, 123.0, 123.0):  # only the first time is it a guess
+        wait = budget.seconds_until(guess)
+        clock.now += 0.99 * wait
+        assert budget.may_spend(guess) is (wait == 0.0)
+        clock.now += 0.01 * wait + 1e-6
+        assert budget.may_spend(guess)
+        assert budget.seconds_until(guess) == 0.0
+        clock.now += cost
+        budget.note(cost)
+
+
 @pytest.mark.parametrize("share", [0.0, -1, 1.5])
 def test_a_share_is_a_share(share):
     with pytest.raises(ValueError, match="above 0 and at most 1"):

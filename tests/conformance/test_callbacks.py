@@ -35,7 +35,10 @@ WITHOUT = {
     "RemoteMonitor": "sends to a server: tests/callbacks has one on this machine",
 }
 # Public classes that users do not make themselves.
-INNER = {"LoopBar": "the bar of evaluate and predict"}
+INNER = {
+    "LoopBar": "the bar of evaluate and predict",
+    "LooksAlong": "stands for TensorBoard in other processes",
+}
 
 
 def exported() -> dict[str, type]:

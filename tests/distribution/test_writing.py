@@ -41,7 +41,8 @@ history = model.fit(x, y, 8, 2, verbose=2, validation_data=(x, y), callbacks=[
     keras.callbacks.ModelCheckpoint(
         folder / "each.weights.h5", save_weights_only=True, save_freq=3),
     keras.callbacks.CSVLogger(folder / "log.csv"),
-    keras.callbacks.TensorBoard(folder / "logs", histogram_freq=1, update_freq="batch"),
+    keras.callbacks.TensorBoard(folder / "logs", histogram_freq=1, update_freq="batch",
+                                write_gradients=True, time_budget=1.0),
     keras.callbacks.BackupAndRestore(folder / "backup", save_freq=2, delete_checkpoint=False),
     keras.callbacks.ReduceLROnPlateau("loss", patience=0, min_delta=100.0, verbose=1),
 ])

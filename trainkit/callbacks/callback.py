@@ -65,6 +65,13 @@ class Callback(Trackable):
         """Hear how it is trained."""
         self.__dict__["params"] = params
 
+    def in_other_ranks(self) -> Callback | None:
+        """What is called in the other processes in place of one that is `only_rank_0`, if anything.
+
+        It is `only_rank_0` itself.
+        """
+        return None
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Called before the first epoch."""
 

@@ -22,6 +22,21 @@ def _overrides(callback: Any, names: Iterable[str]) -> bool:
     )
 
 
+def _of_other_ranks(callbacks: list[Any], model: Any, params: dict[str, Any]) -> list[Any]:
+    """The callbacks of a process that is not the first, and what stands for those of that one."""
+    found = []
+    for callback in callbacks:
+        if not getattr(callback, "only_rank_0", False):
+            found.append(callback)
+            continue
+        stands_in = callback.in_other_ranks() if isinstance(callback, Callback) else None
+        if stands_in is not None:
+            stands_in.set_params(params)
+            stands_in.set_model(model)
+            found.append(stands_in)
+    return found
+
+
 class CallbackList:
     """Calls many callbacks, in their order, as one: `on_epoch_end(epoch, logs)` and so on.
 
@@ -68,7 +83,7 @@ class CallbackList:
             self.set_model(model)
         self._called = self.callbacks
         if rank_of(model):
-            self._called = [c for c in self.callbacks if not getattr(c, "only_rank_0", False)]
+            self._called = _of_other_ranks(self.callbacks, model, params)
         self._batch_end = {
             "train": self._hooks(_TRAIN_BATCH_END),
             "test": self._hooks(("on_test_batch_end",)),

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit import profiler, summary
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.embeddings import embeddings_of, labels_by_layer, write_embeddings
-from trainkit.callbacks.gradients import GradientSampler
+from trainkit.callbacks.gradients import GradientSampler, LooksAlong
 from trainkit.callbacks.learning_rate import rates_now
 from trainkit.summary.pruning import drop_events, has_events
 
@@ -42,7 +42,8 @@ class TensorBoard(Callback):
         write_gradients: write the length of each gradient, that of each update by that of its
             weight, histograms of gradients and the learning rate, of as many steps as
             `time_budget` has time for. Those steps run operation by operation, with the same
-            results.
+            results. With several replicas they are the gradients of all, and all processes have to
+            be given the callback.
         time_budget: the share of the time of training that `write_gradients` may take.
 
     Raises:
@@ -142,17 +143,15 @@ class TensorBoard(Callback):
 
     # ------------------------------------------------------------------ hooks
 
+    def in_other_ranks(self) -> Callback | None:
+        return None if self.sampler is None else LooksAlong(self.sampler)
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.__dict__["writers"] = {}
         self._end_profile(save=False)  # of a training that an error ended
         self.batches_seen = 0
         if self.sampler is not None:
-            if self.model.distribute_strategy.num_replicas_in_sync > 1:
-                raise ValueError(
-                    "TensorBoard: write_gradients=True looks at steps of one process; leave it "
-                    "out where a strategy has several"
-                )
-            self.sampler.begin()
+            self.sampler.begin(self.model)
         if self.embeddings_freq:  # a wrong name is an error before any training
             labels_by_layer(embeddings_of(self.model), self.embeddings_metadata)
         self.graph_is_due = self.write_graph

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+_SHORTEST = 1e-9
+"""Seconds."""
+
 
 class TimeBudget:
     """Says when extra work may be done again, so that it takes at most a share of all time.
@@ -36,9 +39,19 @@ class TimeBudget:
         Args:
             guess: what it may cost, in seconds, as long as that is not known.
         """
+        return self.seconds_until(guess) == 0.0
+
+    def seconds_until(self, guess: float) -> float:
+        """In how many seconds the work may be done, if none is done before; 0 for now.
+
+        Args:
+            guess: see `may_spend`.
+        """
         expected = guess if self._expected is None else self._expected
         passed = self._clock() - self._began_at
-        return self.spent + expected <= self.share * (passed + expected)
+        if self.spent + expected <= self.share * (passed + expected):
+            return 0.0
+        return max((self.spent + expected) / self.share - expected - passed, _SHORTEST)
 
     def note(self, seconds: float) -> None:
         """Say what the work has cost."""

@@ -110,6 +110,30 @@ def gradients_for_step(
     return found
 
 
+def whole_gradients(
+    optimizer: Optimizer, grads: Sequence[Any], weights: Sequence[Any]
+) -> list[Any]:
+    """Gradients of all replicas, where `gradients_for_step` gave parts of them, to be looked at.
+
+    Args:
+        optimizer: is about to make its step with `grads`; all replicas have to call this then.
+        grads: what `gradients_for_step` gave.
+        weights: the variables.
+
+    Returns:
+        A tensor or `None` for each.
+    """
+    results, replica = list(grads), optimizer.__dict__.get("_to_join")
+    if replica is None:
+        return results
+    parts = [i for i, g in enumerate(grads) if g is not None and not is_overwritten(weights[i])]
+    with trace_state.silence():
+        sums = joined([grads[i] for i in parts], replica, weight=1.0) if parts else []
+    for i, total in zip(parts, sums, strict=True):
+        results[i] = total
+    return results
+
+
 def _weighted(grad: Any, weight: float) -> Any:
     if weight == 1.0:
         return grad
