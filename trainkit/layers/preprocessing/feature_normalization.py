@@ -14,6 +14,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of
 from trainkit.ops.convolutional.window_arguments import is_channels_first
+from trainkit.ops.sampling.draw_devices import beside, state_here
 
 
 class Normalization(Layer):
@@ -98,7 +99,7 @@ class Normalization(Layer):
     def _moment(self, which: int) -> Any:
         if self._given is None:
             learned = self.adapt_variance if which else self.adapt_mean
-            return ops.reshape(learned.value(), self._broadcast)
+            return ops.reshape(state_here(learned.value()), self._broadcast)
         sizes = tuple(n for n in self._broadcast if n != 1)
         value = self._given[which]
         if value.size not in (1, math.prod(sizes)):
@@ -148,9 +149,10 @@ class Normalization(Layer):
 
     def call(self, inputs: Any) -> Any:
         inputs = ops.cast(inputs, self.compute_dtype)
-        scale = ops.maximum(ops.sqrt(self.variance), 1e-7)
-        mean = ops.cast(self.mean, inputs.dtype)
-        scale = ops.cast(scale, inputs.dtype)
+        with beside(inputs):  # `Dataset.map` gives rows of the CPU to a layer of a GPU
+            scale = ops.maximum(ops.sqrt(self.variance), 1e-7)
+            mean = ops.cast(self.mean, inputs.dtype)
+            scale = ops.cast(scale, inputs.dtype)
         if self.invert:
             return ops.add(mean, ops.multiply(inputs, scale))
         return ops.divide(ops.subtract(inputs, mean), scale)

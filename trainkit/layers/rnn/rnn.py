@@ -15,6 +15,7 @@ from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.cells import StackedRNNCells, build_cell, call_cell, initial_state
+from trainkit.ops.sampling.draw_devices import beside
 
 
 class SequenceState(Trackable):
@@ -187,7 +188,8 @@ class RNN(Layer):
             return states
         if self.stateful and self._kept is not None:
             return list(self._kept.values())
-        return list(self.get_initial_state(ops.shape(sequences)[0]))
+        with beside(sequences):
+            return list(self.get_initial_state(ops.shape(sequences)[0]))
 
     def _run(self, sequences: Any, states: list[Any], mask: Any, training: Any) -> Any:
         """Outputs of all steps (stacked if they are wanted, else a list) and the last state."""
