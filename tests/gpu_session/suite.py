@@ -25,7 +25,7 @@ PARTS = {
         "checkpoints core kernels callbacks test_random.py test_initializers.py",
     ),
 }
-SMALL = {"needs-gpu": "profiler", "whole": "losses test_random.py"}
+SMALL = {"needs-gpu": "optimizers", "whole": "losses test_random.py"}
 """A part of each, to see that it runs."""
 SECONDS = 60
 """What a test may take: a first one compiles kernels."""

@@ -194,6 +194,14 @@ def test_the_suite_takes_the_plugins_that_are_there():
     assert "--gpu-stand-in" in suite.words("whole", on="stand-in", has=lambda name: False)
 
 
+def test_the_small_part_for_a_gpu_has_tests_of_its_mark():
+    mark = suite.PARTS["needs-gpu"][0]
+    paths = [f"tests/{name}" for name in suite.SMALL["needs-gpu"].split()]
+    wanted = [sys.executable, "-m", "pytest", "-q", "--co", "-p", "no:cacheprovider", "-m", mark]
+    found = subprocess.run([*wanted, *paths], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout  # 5 where none is selected
+
+
 @pytest.mark.parametrize("part", suite.PARTS)
 def test_the_suite_names_places_that_are_there(part):
     paths = [w for w in suite.words(part, has=lambda name: False) if w.startswith("tests/")]
