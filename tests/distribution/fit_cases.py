@@ -13,6 +13,13 @@ import trainkit as tk
 from trainkit import keras
 
 STRATEGY = tk.distribute.MultiWorkerMirroredStrategy()
+FOLDER = None  # where cases write, if they are not run as a program
+
+
+def folder():
+    return FOLDER or sys.argv[1]
+
+
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(100, 6)).astype("float32")
 Y = (X.sum(axis=1, keepdims=True) > 0).astype("float32")
@@ -301,7 +308,7 @@ def slots_in_shares():
         )
         model.compile(keras.optimizers.Adam(0.01), "mse")
     model.fit(X, Y, 20, 2, 0)
-    path = pathlib.Path(sys.argv[1], "shares.weights.h5")
+    path = pathlib.Path(folder(), "shares.weights.h5")
     model.save_weights(path)
     model.fit(X, Y, 20, 2, 0)
     first = weights(model)
@@ -376,7 +383,7 @@ def accumulated_gradients_of_files():
 
         model, checkpoint = made()
         model.fit(X, Y, 18, 1, 0, shuffle=False)  # 6 steps
-        path = checkpoint.write(str(pathlib.Path(sys.argv[1], f"half_{eagerly}")))
+        path = checkpoint.write(str(pathlib.Path(folder(), f"half_{eagerly}")))
         STRATEGY.group.barrier("the file is there")
         for how in ("goes on", "with slots", "without slots"):
             if how != "goes on":
@@ -477,7 +484,7 @@ def main():
     for name in sys.argv[2:] or CASES:
         tk.random.set_seed(3)
         found[name] = CASES[name]()
-    path = pathlib.Path(sys.argv[1], f"{STRATEGY.rank}.json")
+    path = pathlib.Path(folder(), f"{STRATEGY.rank}.json")
     path.write_text(json.dumps(found))
 
 

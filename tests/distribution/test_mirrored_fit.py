@@ -22,7 +22,8 @@ class Stops(keras.callbacks.Callback):
         self.model.stop_training |= epoch == 2
 
 
-def found_by(monkeypatch, name, devices):
+def found_by(monkeypatch, name, devices, folder):
+    monkeypatch.setattr(fit_cases, "FOLDER", folder)
     monkeypatch.setattr(fit_cases, "STRATEGY", tk.distribute.MirroredStrategy(devices))
     monkeypatch.setattr(fit_cases, "StopsInOne", Stops)
     tk.random.set_seed(3)
@@ -32,17 +33,17 @@ def found_by(monkeypatch, name, devices):
 @pytest.mark.parametrize(
     ("count", "name"), [(2, name) for name in NAMES] + [(3, "arrays"), (3, "convolutions")]
 )
-def test_threads_train_as_one_device_does(monkeypatch, name, count):
-    found = found_by(monkeypatch, name, ["/cpu:0"] * count)
-    one = found_by(monkeypatch, name, ["/cpu:0"])
+def test_threads_train_as_one_device_does(monkeypatch, tmp_path, name, count):
+    found = found_by(monkeypatch, name, ["/cpu:0"] * count, tmp_path)
+    one = found_by(monkeypatch, name, ["/cpu:0"], tmp_path)
     np.testing.assert_allclose(found, one, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["arrays", "convolutions", "recurrent_layers", "scaled_losses"])
-def test_gpus_train_as_one_does(monkeypatch, name):
+def test_gpus_train_as_one_does(monkeypatch, tmp_path, name):
     with stand_in.in_place(gpus=3):
-        found = found_by(monkeypatch, name, ["/gpu:1", "/gpu:2"])
-        one = found_by(monkeypatch, name, ["/gpu:0"])
+        found = found_by(monkeypatch, name, ["/gpu:1", "/gpu:2"], tmp_path)
+        one = found_by(monkeypatch, name, ["/gpu:0"], tmp_path)
     np.testing.assert_allclose(found, one, rtol=2e-4, atol=2e-5)
 
 

@@ -33,7 +33,7 @@ class ValuesByTurn:
         self._values: list[list[Tensor] | None] = [None for _ in places]
         # what the variables had after the last call; held, so that nobody writes into it
         self._outside: list[Tensor] = []
-        self._made: list[tuple[Variable, Tensor]] = []
+        self._made: dict[int, tuple[Variable, Tensor]] = {}  # in this turn
         self._found: dict[int, weakref.ref[Variable]] = {}
         self._active: int | None = None
 
@@ -79,8 +79,8 @@ class ValuesByTurn:
         trace_state.THREAD.made = None
         if self._active != rank:
             return
-        made, self._made = self._made, []
-        for variable, first in made:
+        made, self._made = self._made, {}
+        for variable, first in made.values():
             self._variables.append(variable)
             self._found[id(variable)] = weakref.ref(variable)
             for other, values in enumerate(self._values):
@@ -90,7 +90,9 @@ class ValuesByTurn:
         self._active = None
 
     def _note(self, variable: Variable) -> None:
-        self._made.append((variable, variable._value))
+        """Remember what a variable begins with: at its creation, and again if a file has more."""
+        if id(variable) in self._made or not any(v is variable for v in self._variables):
+            self._made[id(variable)] = variable, variable._value
 
     def _like(self, value: Tensor, rank: int, other: int) -> Tensor:
         """What one replica made as its first value, as another one has it."""

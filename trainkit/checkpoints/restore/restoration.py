@@ -26,6 +26,7 @@ from trainkit.checkpoints.restore.matching import (
 )
 from trainkit.checkpoints.restore.object_graph import file_name, join
 from trainkit.checkpoints.restore.report import Difference, Report
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
@@ -108,6 +109,9 @@ class Restore:
         jobs = match.values
         load(self.saved, [(variable, node) for _, variable, node in jobs])
         got = {id(variable) for _, variable, _ in jobs}
+        if trace_state.THREAD.made is not None:  # they were made in the step that goes on here
+            for _, variable, _ in jobs:
+                trace_state.THREAD.made(variable)
         for part, _ in match.groups:
             loaded(part, got)
         fresh = {id(node) for _, _, node in jobs if not node.bound}
