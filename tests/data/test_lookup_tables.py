@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 
 L = tk.lookup
 
@@ -122,3 +123,27 @@ def test_a_text_tensor_names_the_file(tmp_path):
     (tmp_path / "v.txt").write_text("a\n")
     init = L.TextFileInitializer(tk.constant(str(tmp_path / "v.txt")), "string", -2, "int32", -1)
     np.testing.assert_array_equal(L.StaticHashTable(init, 9)[tk.constant(["a", "b"])], [0, 9])
+
+
+@pytest.mark.parametrize("call", [lambda f: f, tk.function])
+@pytest.mark.parametrize("current", ["/gpu:0", "/cpu:0"])
+def test_numbers_of_texts_are_on_the_current_device(call, current):
+    with stand_in.in_place():
+        known = L.StaticHashTable(L.KeyValueTensorInitializer(["a"], [1.5]), -1)
+        with tk.device(current):
+            for table, wanted in ((vocabulary(1), [1, 3]), (known, [1.5, -1])):
+                found = call(table.lookup)(tk.constant(["a", "q"]))
+                assert found.device == tk.ones(()).device
+                assert found.numpy().tolist() == wanted
+        rows = tk.data.Dataset.from_tensor_slices(["a", "q"]).map(known.lookup)
+        assert list(rows.as_numpy_iterator()) == [1.5, -1]
+
+
+@pytest.mark.parametrize("lies", ["/gpu:0", "/cpu:0"])
+def test_values_of_numbers_are_where_the_keys_are(lies):
+    with stand_in.in_place():
+        table = L.StaticHashTable(L.KeyValueTensorInitializer([4, 7], [1.5, 2.5]), -1)
+        with tk.device(lies):
+            keys = tk.constant([7, 1], dtype=table.key_dtype)
+        found = table.lookup(keys)
+        assert (found.device, found.numpy().tolist()) == (keys.device, [2.5, -1])

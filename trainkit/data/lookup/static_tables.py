@@ -16,6 +16,7 @@ from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.text_arrays import OBJECTS
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.sampling.draw_devices import beside
 
 
 class TextFileIndex:
@@ -149,7 +150,8 @@ def _found_spec(a: Bound) -> Spec:
 @needs_values("keys", gives=_found_spec)
 def _looked_up(keys: Any, table: Any) -> Any:
     """The values of keys."""
-    return table._values_of(_items(keys, table))
+    with beside(keys):  # text is in the host's memory; its numbers go to the current device
+        return table._values_of(_items(keys, table))
 
 
 class _StaticTable:
@@ -186,11 +188,11 @@ class _StaticTable:
 
     def _filled(self, values: list[Any], shape: Any) -> Tensor:
         out = np.empty(len(values), self.value_dtype.dtype)
-        if out.dtype == OBJECTS:
-            for i, value in enumerate(values):
-                out[i] = value
-        else:
+        if out.dtype != OBJECTS:
             out[:] = values
+            return convert_to_tensor(out.reshape(shape))
+        for i, value in enumerate(values):
+            out[i] = value
         result: Tensor = string_results(out.reshape(shape))
         return result
 
@@ -223,7 +225,7 @@ class StaticHashTable(_StaticTable):
             raise InvalidArgumentError("StaticHashTable: experimental_is_anonymous must be False")
         super().__init__(initializer, name or "StaticHashTable")
         self.default_value = convert_to_tensor(default_value, dtype=self.value_dtype)
-        self._default = np.asarray(self.default_value._array).item()
+        self._default = devices.to_numpy(self.default_value._array).item()
 
     def size(self, name: str | None = None) -> Tensor:
         """How many keys there are, a scalar of int64."""
