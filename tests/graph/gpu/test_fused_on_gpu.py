@@ -247,6 +247,7 @@ def test_large_arrays_take_more_than_one_block():
 LARGE = cuda_source.FEWEST_BY_FOUR
 
 
+@pytest.mark.filterwarnings("error:fused kernels can't be compiled")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "bool"])
 @pytest.mark.parametrize("size", [LARGE, LARGE + 3])
 def test_large_arrays_go_by_vectors(size, dtype):

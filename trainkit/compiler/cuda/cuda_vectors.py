@@ -18,7 +18,7 @@ ALIGNMENT = 16
 
 def name_of(dtype: np.dtype[Any]) -> str:
     """The type of four elements."""
-    return f"Four_{dtype.char}"
+    return f"Four_{dtype.name}"
 
 
 def declarations(dtypes: Iterable[np.dtype[Any]]) -> str:
