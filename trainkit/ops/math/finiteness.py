@@ -74,6 +74,7 @@ def all_finite(xp: ArrayModule, *xs: Array) -> Any:
     if len(here) == len(xs):
         return np.bool_(seen)
     there = [x for x in xs if XP_OF[type(x)] is not np]
+    xp = XP_OF[type(there[0])]  # what is given is that of the first array
     found = finite_cuda.all_finite(xp, there)
     if found is None:
         found = functools.reduce(xp.logical_and, [xp.isfinite(x).all() for x in there])
