@@ -94,7 +94,11 @@ def kill_one(folder, processes, steps, longest, chance):
     time.sleep(chance.uniform(0, longest))
     if job.poll() is not None:
         return None
-    os.kill(int(path.read_text()), signal.SIGKILL)
+    try:
+        os.kill(int(path.read_text()), signal.SIGKILL)
+    except ProcessLookupError:  # it had come to its end, the launcher not yet
+        job.communicate(timeout=30)
+        return None
     began = time.monotonic()
     _, errors = job.communicate(timeout=30)
     seconds = time.monotonic() - began
