@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import types
 from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import nest
-from trainkit.core.dispatch import native, trace_state
-from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.profiler.instrumentation import Undo, exchanged
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import Tensor
+from trainkit.profiler.instrumentation import Undo, operations_exchanged, put_back
 
 
 class _Log:
@@ -40,19 +39,14 @@ def set_log_device_placement(enabled: bool) -> None:
     """
     with _Log.lock:
         if not enabled:
-            _put_back(_Log.undo or [])
+            put_back(_Log.undo or [])
             _Log.undo = None
         elif _Log.undo is None:
             undo: list[Undo] = []
             try:
-                before = native.switch(False)  # compiled functions can't be exchanged
-                undo.append(lambda: native.switch(before))
-                for primitive in list(PRIMITIVES.values()):
-                    function = native.python_function(primitive.op)
-                    if isinstance(function, types.FunctionType):
-                        undo.append(exchanged(function, _saying(primitive.name)))
+                undo.extend(operations_exchanged(lambda primitive: _saying(primitive.name)))
             except BaseException:
-                _put_back(undo)
+                put_back(undo)
                 raise
             _Log.undo = undo
 
@@ -65,11 +59,6 @@ def get_log_device_placement() -> bool:
         False
     """
     return _Log.undo is not None
-
-
-def _put_back(undo: list[Undo]) -> None:
-    while undo:
-        undo.pop()()
 
 
 def _saying(name: str) -> Callable[[Callable[..., Any]], Any]:

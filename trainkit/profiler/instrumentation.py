@@ -97,30 +97,39 @@ def instrument(session: Session) -> Undo:
     """Have all points note spans in `session`; the result puts everything back."""
     undo: list[Undo] = []
     try:
-        for exchange in (_python_ways, _operations, _gradients, _points, _kernels, _programs):
+        for exchange in (_operations, _gradients, _points, _kernels, _programs):
             undo.extend(exchange(session))
     except BaseException:
-        _all(undo)
+        put_back(undo)
         raise
-    return lambda: _all(undo)
+    return lambda: put_back(undo)
 
 
-def _all(undo: list[Undo]) -> None:
+def put_back(undo: list[Undo]) -> None:
+    """Put all back that was exchanged, the last first; the list is empty then."""
     while undo:
         undo.pop()()
 
 
-def _operations(session: Session) -> Iterator[Undo]:
+def operations_exchanged(make: Callable[[Any], Callable[[Any], Any]]) -> Iterator[Undo]:
+    """Exchange the function of each operation, one after the other.
+
+    Args:
+        make: gives, for a primitive, what makes the function in the place of its own.
+
+    Returns:
+        What puts each of them back.
+    """
+    before = native.switch(False)  # compiled ways can't be exchanged: what they stand before is
+    yield lambda: native.switch(before)
     for primitive in list(PRIMITIVES.values()):
         function = native.python_function(primitive.op)
         if isinstance(function, types.FunctionType):
-            yield exchanged(function, _operation(session, primitive))
+            yield exchanged(function, make(primitive))
 
 
-def _python_ways(session: Session) -> Iterator[Undo]:
-    """Compiled ways can't be exchanged: the functions that they stand before do all the work."""
-    before = native.switch(False)
-    yield lambda: native.switch(before)
+def _operations(session: Session) -> Iterator[Undo]:
+    return operations_exchanged(lambda primitive: _operation(session, primitive))
 
 
 def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]], Any]:

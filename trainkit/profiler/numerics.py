@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import nest
-from trainkit.core.dispatch import native, trace_state
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
+from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, line_text, user_line
 from trainkit.graph.tracing.function import functions_run_eagerly, run_functions_eagerly
-from trainkit.profiler.instrumentation import Point, Undo, exchanged, function_at
+from trainkit.profiler.instrumentation import (
+    Point,
+    Undo,
+    exchanged,
+    function_at,
+    operations_exchanged,
+    put_back,
+)
 
 _LAYER = Point("layers.base.layer", "Layer.__call__", "layer", lambda args: args[0].name)
 _GRADIENT = Point("autodiff.tape", "GradientTape.gradient", "tape", lambda args: "gradient")
@@ -103,16 +109,11 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
             return
         undo: list[Undo] = []
         try:
-            before = native.switch(False)  # compiled functions can't be exchanged
-            undo.append(lambda: native.switch(before))
-            for primitive in list(PRIMITIVES.values()):
-                function = native.python_function(primitive.op)
-                if isinstance(function, types.FunctionType):
-                    undo.append(exchanged(function, _checked(primitive.name, path_length_limit)))
+            undo.extend(operations_exchanged(lambda p: _checked(p.name, path_length_limit)))
             undo.append(exchanged(function_at(_LAYER), _in_layer))
             undo.append(exchanged(function_at(_GRADIENT), _checked_gradient(path_length_limit)))
         except BaseException:
-            _put_back(undo)
+            put_back(undo)
             raise
         _Checks.eagerly = functions_run_eagerly()
         run_functions_eagerly(True)
@@ -128,16 +129,11 @@ def disable_check_numerics() -> None:
     """
     with _Checks.lock:
         if _Checks.undo is not None:
-            _put_back(_Checks.undo)
+            put_back(_Checks.undo)
             _Checks.undo = None
             run_functions_eagerly(_Checks.eagerly)
             _WHERE.__dict__.clear()
             _WHERE.__init__()  # type: ignore[misc]
-
-
-def _put_back(undo: list[Undo]) -> None:
-    while undo:
-        undo.pop()()
 
 
 @contextlib.contextmanager
