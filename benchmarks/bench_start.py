@@ -97,5 +97,6 @@ BENCHMARKS = [
             "torch": _torch,
         },
         rounds=5,
+        apart={"trainkit cold": "with an empty cache"},
     )
 ]

@@ -10,7 +10,7 @@ import pathlib
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,7 @@ def keep(file: str, benchmark: Benchmark, rows: list[Row], condition: str = "") 
         "rate": benchmark.rate,
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
+        "apart": dict(benchmark.apart),
         "rows": {row.name: {"median": row.median, "seconds": list(row.seconds)} for row in rows},
     }
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
@@ -163,11 +164,28 @@ def _table(results: dict[str, Any]) -> str:
     others = any(not framework_of(row) for found in results.values() for row in found["rows"])
     head = ["", *[_TITLES[name] for name in columns], *(["others"] if others else []), "ratio"]
     lines = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for name, found in results.items():
-        cells = [_cell(found, column) for column in columns]
-        more = [_others(found)] if others else []
-        lines.append([f"{name} ({found['unit']})", *cells, *more, _ratio(found)])
+    for benchmark, kept_result in results.items():
+        for name, found in _cases(benchmark, kept_result):
+            cells = [_cell(found, column) for column in columns]
+            more = [_others(found)] if others else []
+            lines.append([f"{name} ({found['unit']})", *cells, *more, _ratio(found)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _cases(name: str, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A line's name and results: of the benchmark, and of each case of it that stands apart.
+
+    A case has the contestants of other frameworks and one of the framework that it is about.
+    """
+    apart = {row: words for row, words in found.get("apart", {}).items() if row in found["rows"]}
+    rows = {row: value for row, value in found["rows"].items() if row not in apart}
+    yield name, {**found, "rows": rows}
+    for case, words in apart.items():
+        others = {row: v for row, v in rows.items() if framework_of(row) != framework_of(case)}
+        yield (
+            f"{name}, {words}",
+            {**found, "rows": {framework_of(case): found["rows"][case], **others}},
+        )
 
 
 def _best(found: dict[str, Any], framework: str) -> str:

@@ -39,6 +39,8 @@ class Benchmark:
         alone: one contestant takes all its samples before the next begins: for work that goes on
             after a step, as a disk's does.
         rounds: the most samples of each contestant, where they take long; 0 for any number.
+        apart: contestants that are no other mode but another case, such as an empty cache, with
+            words for it: the page has a line for each.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Benchmark:
     calls: Mapping[str, int] = field(default_factory=dict)
     alone: bool = False
     rounds: int = 0
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     def result(self, seconds: float) -> float:
         """What `seconds` a step come to in the unit of this benchmark."""

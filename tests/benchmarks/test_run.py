@@ -186,3 +186,28 @@ def test_the_machine_is_named(runner):
     text = runner.report.machine()
     assert "cores" in text
     assert "NumPy" in text
+
+
+def test_another_case_has_a_line_of_its_own(report):
+    rows = {"trainkit": 2.0, "trainkit cold": 3.0, "torch": 6.0}
+    result = {
+        "rate": False,
+        "unit": "s",
+        "apart": {"trainkit cold": "with an empty cache"},
+        "rows": {name: {"median": t, "seconds": [t]} for name, t in rows.items()},
+    }
+    table = report._table({"start": result}).splitlines()
+    assert table[2:] == [
+        "| start (s) | 2 | 6 | 0.33 |",
+        "| start, with an empty cache (s) | 3 | 6 | 0.50 |",
+    ]
+
+
+def test_a_case_that_was_not_measured_has_no_line(report):
+    result = {
+        "rate": False,
+        "unit": "s",
+        "apart": {"trainkit cold": "with an empty cache"},
+        "rows": {"trainkit": {"median": 2.0, "seconds": [2.0]}},
+    }
+    assert len(report._table({"start": result}).splitlines()) == 3
