@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.sliding_windows import Windows, placed, reach
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.matmul.matmul_gpu import matmul
 
@@ -24,8 +24,10 @@ windows_cuda = DeferredModule("trainkit.kernels.convolution.windows_cuda")
 
 Array = Any
 
-COLUMN_BYTES = 1 << 22
+COLUMN_BYTES = 1 << 21
 """Columns are made for so many images at a time that they take about this much memory."""
+_SHORT_RUN = 16
+"""Numbers that lie side by side in a row of windows: fewer are copied faster column by column."""
 
 
 def _wide(xp: Any, dtype: Any) -> Any:
@@ -48,7 +50,19 @@ def _columns(xp: Any, w: Windows, padded: Array, group: slice) -> Array:
     """Windows of some images as a matrix (images * out, window * channels of the group)."""
     view = w.view(xp, padded)[..., group]
     rows = view.shape[0] * math.prod(w.out)
-    return view.reshape(rows, math.prod(w.window) * view.shape[-1])
+    inside = view.shape[-1]
+    if xp is np and not _is_pointwise(w) and _run(w, inside, padded.shape[-1]) < _SHORT_RUN:
+        axes = range(view.ndim)
+        outer = 1 + len(w.window)
+        column_by_column = view.transpose(*axes[outer:], *axes[:outer])
+        return column_by_column.reshape(math.prod(w.window) * inside, rows).T
+    return view.reshape(rows, math.prod(w.window) * inside)
+
+
+def _run(w: Windows, inside: int, channels: int) -> int:
+    """How many numbers of a window lie side by side, of `inside` of all `channels`."""
+    together = inside == channels and w.dilation[-1] == 1
+    return inside * w.window[-1] if together else inside
 
 
 def _all_columns(xp: Any, w: Windows, x: Array, groups: list[slice]) -> Iterator[Array]:
@@ -108,6 +122,10 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     worked = wide if by_channel else _factor(xp, dtype)
     g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
     channels = kernel.shape[-2] * groups
+    if xp is np and not by_channel:
+        around = _windows_back(w)
+        if around is not None and kernel.shape[-1] <= 2 * channels:
+            return conv(xp, around, g, _turned(kernel, groups), groups).astype(dtype, copy=False)
     at_once = xp is not np and not by_channel and _is_summed_at_once(xp, w, dtype)
     result = xp.empty((g.shape[0], *w.sizes, channels), dtype if at_once else wide)
     if by_channel:
@@ -130,6 +148,27 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
             columns = columns.reshape(-1, *w.out, *w.window, kernel.shape[-2])
             result[part][..., inputs] = _summed_windows(xp, w, columns)
     return result.astype(dtype, copy=False)
+
+
+def _windows_back(w: Windows) -> Windows | None:
+    """Where the gradient of an element gathers from: windows over the padded outputs.
+
+    `None` where windows are not beside each other, or padding is wider than they reach.
+    """
+    reaches = [reach(k, d) - 1 for k, d in zip(w.window, w.dilation, strict=True)]
+    around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
+    if max(w.strides) > 1 or min(map(min, around)) < 0:
+        return None
+    return placed(w.out, w.window, w.strides, tuple(around), w.dilation)
+
+
+def _turned(kernel: Array, groups: int) -> Array:
+    """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
+    rank = kernel.ndim - 2
+    turned = kernel[(slice(None, None, -1),) * rank]
+    parted = turned.reshape(*kernel.shape[:-1], groups, -1)
+    back = parted.transpose(*range(rank), rank + 2, rank + 1, rank)
+    return back.reshape(*kernel.shape[:rank], kernel.shape[-1] // groups, -1)
 
 
 def _is_summed_at_once(xp: Any, w: Windows, dtype: Any) -> bool:

@@ -100,6 +100,14 @@ class Windows:
         return result
 
     @property
+    def overlap(self) -> bool:
+        """Whether an element may lie in several windows."""
+        return any(
+            reach(n, d) > s
+            for n, s, d in zip(self.window, self.strides, self.dilation, strict=True)
+        )
+
+    @property
     def interior(self) -> tuple[Any, ...]:
         """Index of the array inside its padded copy."""
         spatial = tuple(slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True))
