@@ -295,6 +295,26 @@ def to_device(array: Array, where: Device) -> Array:
         return where.xp.asarray(array)
 
 
+def number_on(xp: Any, value: Any, dtype: Any) -> Array:
+    """The number `value` as an array of the module `xp`; one that `dtype` can't hold becomes inf.
+
+    NumPy converts it here, as it warns of that: CuPy would call it from lines of its own, whose
+    warnings reach the user.
+    """
+    number = np.asarray(value, dtype)
+    return number if xp is np else xp.asarray(number)
+
+
+def filled_on(xp: Any, dims: Any, value: Any, dtype: Any) -> Array:
+    """An array of the module `xp` with the number `value` everywhere; see `number_on`.
+
+    `np.full` does the same, in a line of NumPy's own.
+    """
+    out = np.empty(dims if xp is np else (), dtype)
+    np.copyto(out, value, casting="unsafe")
+    return out if xp is np else xp.full(dims, out[()], dtype)
+
+
 def to_numpy(array: Array) -> Any:
     """`array` as a NumPy array; from a GPU this copies."""
     return array if XP_OF[type(array)] is np else array.get()

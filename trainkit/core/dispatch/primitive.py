@@ -394,7 +394,7 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
     dtype = dtypes.result_type(like.dtype, x)
     where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
     y = Tensor()
-    y._array = where.xp.asarray(x, dtype.dtype)
+    y._array = devices.number_on(where.xp, x, dtype.dtype)
     return y
 
 

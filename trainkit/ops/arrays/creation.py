@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule, current
+from trainkit.core.devices import Array, ArrayModule, current, filled_on
 from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     BY_ELEMENT,
@@ -177,7 +177,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
         return broadcast_to(cast(fill_value, wanted), shape)
     dims = dims_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
-        return wrap(current().xp.full(dims, fill_value, wanted.dtype))
+        return wrap(filled_on(current().xp, dims, fill_value, wanted.dtype))
     return _fill(cast(fill_value, wanted), shape=dims)  # type: ignore[no-any-return]
 
 

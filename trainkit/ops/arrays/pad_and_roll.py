@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import shapes
-from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.devices import Array, ArrayModule, filled_on
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
     AXIS,
@@ -208,8 +208,10 @@ def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) ->
     if mode != "constant":
         return xp.pad(x, pad_width, mode)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
-    value = as_bytes(value or b"") if x.dtype == OBJECTS else value
-    out = xp.full(dims, value, x.dtype) if value or value == b"" else xp.zeros(dims, x.dtype)
+    if x.dtype == OBJECTS:
+        out = xp.full(dims, as_bytes(value or b""), x.dtype)
+    else:
+        out = filled_on(xp, dims, value, x.dtype) if value else xp.zeros(dims, x.dtype)
     out[_inside(x.shape, pad_width)] = x
     return out
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule, current, device_of
+from trainkit.core.devices import Array, ArrayModule, current, device_of, number_on
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
@@ -606,7 +606,7 @@ def zero_like(x: Tensor) -> Tensor:
 def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
     """The Python number `value` as a scalar tensor of `dtype`, where `like` is."""
     where_it_is = device_of(like._array) if type(like) is Tensor else current()
-    return wrap(where_it_is.xp.asarray(value, dtype.dtype))
+    return wrap(number_on(where_it_is.xp, value, dtype.dtype))
 
 
 def promoted(*values: Any) -> list[Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import shapes
-from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.devices import Array, ArrayModule, number_on
 from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -41,7 +41,7 @@ def _reduced_extreme(
     pick = xp.maximum if name == "max" else xp.minimum
     if xp is np:
         return pick.reduce(x, axis, None, None, keepdims, initial)
-    start = xp.asarray(initial, x.dtype)
+    start = number_on(xp, initial, x.dtype)
     if not x.size:
         return xp.full(shapes.reduced_dims(x.shape, axis, keepdims), start)
     return pick(extreme(xp, name, x, axis, keepdims), start)
