@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 from trainkit.cli import kernels, main
+from trainkit.core import devices
 from trainkit.kernels.elementwise import parallel_ufuncs
 from trainkit.kernels.jit import (
     kernel_family,
@@ -173,7 +175,7 @@ def test_without_a_c_compiler_object_code_is_kept(monkeypatch, capsys, tmp_path)
         ("Adadelta", {"rho": 0.9}),
     ],
 )
-def test_the_loops_of_optimizers_serve_all_settings(name, settings):
+def test_the_loops_of_optimizers_serve_all_settings(name, settings, on_cpu):
     optimizer = getattr(tk.keras.optimizers, name)(0.3, **settings)
     optimizer.apply_gradients([(tk.ones((5,)), tk.Variable(tk.zeros((5,))))])
     loops = [pair for loop in optimizer._programs.loops() for pair in loop.kernels()]
@@ -190,6 +192,13 @@ def test_the_usual_kernels_are_those_of_all_families_and_of_the_usual_optimizers
     assert {pair for pair in ours if pair[1] != "build"} <= named | {("convolution", "")}
     assert len(set(usual)) == len(usual)
     assert ("convolution.conv_compiled", "pixels", (2, 0)) in usual
+
+
+def test_a_gpu_takes_no_kernel_away():
+    on_cpu = list(kernels.usual_kernels())
+    assert "jit.update_loops" in {module for module, _, _ in on_cpu}
+    with stand_in.in_place():
+        assert list(kernels.usual_kernels()) == on_cpu
 
 
 SCRIPT = """
@@ -224,7 +233,9 @@ def test_a_program_is_run_with_all_that_it_uses_compiled(tmp_path):
     assert "numba" not in outcome("-c", USE, **cache)
 
 
-def test_warm_counts_what_cupy_has_kept(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_warm_counts_what_cupy_has_kept(gpus, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(devices, "gpu_count", lambda: gpus)
     program = tmp_path / "program.py"
     program.write_text(
         "import os, pathlib\n"
@@ -237,4 +248,4 @@ def test_warm_counts_what_cupy_has_kept(tmp_path, monkeypatch, capsys):
     assert f"1 kernel of the GPU were added to {tmp_path}" in capsys.readouterr().out
     program.write_text("")
     assert main.main(["warm", str(program)]) == 0
-    assert "of the GPU" not in capsys.readouterr().out
+    assert ("0 kernels of the GPU were" in capsys.readouterr().out) == (gpus == 1)

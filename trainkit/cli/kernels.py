@@ -138,11 +138,13 @@ def _optimizers() -> list[Optimizer]:
     ]
 
 
-def _updates() -> Iterator[Kernel]:
+def _updates() -> list[Kernel]:
     """The loops of the usual optimizers, for float32."""
-    for optimizer in _optimizers():
-        weight = tk.Variable(np.ones((4, 4), np.float32))
-        optimizer.apply_gradients([(tk.ones((4, 4)), weight)])
-        for loop in optimizer._programs.loops():
-            for family, key in loop.kernels():
-                yield family.file, family.builder, key
+    found = []
+    with tk.device("/cpu:0"):  # a GPU, where there is one, has kernels of its own
+        for optimizer in _optimizers():
+            weight = tk.Variable(np.ones((4, 4), np.float32))
+            optimizer.apply_gradients([(tk.ones((4, 4)), weight)])
+            for loop in optimizer._programs.loops():
+                found += [(family.file, family.builder, key) for family, key in loop.kernels()]
+    return found
