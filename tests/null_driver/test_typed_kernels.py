@@ -59,6 +59,21 @@ def test_normalization_takes_two_launches_each_way(dtype, over_batch, count):
     assert (sum(forward.values()), sum(back.values())) == count, (forward, back)
 
 
+def test_moments_that_nobody_uses_send_no_zeros_back():
+    x, v = tk.ones((4, 5, 6, 40)), tk.ones((40,))
+
+    def step():
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y, _, _ = tk.ops.fused_batch_normalization(x, v, v)
+        return tape.gradient(y, x, output_gradients=x)
+
+    step()
+    with counted() as counts:
+        step()
+    assert (counts.launches, counts.fills) == (4, 0)
+
+
 @DTYPES
 @pytest.mark.parametrize(("kind", "cells"), [("lstm", 1), ("gru", 1), ("gru_before", 2)])
 def test_a_recurrent_step_takes_a_product_and_a_kernel_each_way(dtype, kind, cells):

@@ -16,9 +16,10 @@ from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent, Tune
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.normalization import norm_reference, norm_tuned
+from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, subtract
@@ -244,6 +245,8 @@ def _formula(
 
 def _fused_joint(g: Any, y: Any, x: Tensor, scale: Any, offset: Any, **settings: Any) -> Any:
     g, by_mean, by_variance = g if settings["over_batch"] else (g, None, None)
+    if g is None:
+        g = zeros_like(y[0])
     by_x, by_scale, by_offset = fused_normalization_gradient(
         g, x, scale, by_mean, by_variance, **settings
     )
@@ -272,6 +275,7 @@ def _fused_second(
 
 
 fused_normalization.joint_gradient(_fused_joint)
+PRIMITIVES["fused_normalization"].joint_sparse = True  # moments go to moving averages alone
 fused_normalization_gradient.joint_gradient(_fused_second)
 
 
