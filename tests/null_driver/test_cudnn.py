@@ -71,7 +71,52 @@ def attention_step(dtype):
     return step, x
 
 
+def norm_step(over_batch):
+    """A step with kernels of cuDNN wherever it can, and with moments that are made again."""
+    from trainkit.kernels.cudnn import deferred
+    from trainkit.ops.neural.fused_normalization import fused_normalization
+
+    def made(dtype):
+        import trainkit as tk
+
+        deferred.set_mode("force")
+        x = tk.cast(tk.ones((2, 8, 8, 6)), dtype)
+        scale = tk.Variable(tk.cast(tk.ones((6,)), "float32" if over_batch else dtype))
+
+        def step(x):
+            with tk.GradientTape() as tape:
+                tape.watch(x)
+                y = fused_normalization(
+                    x, scale, scale, axis=(3,), epsilon=1e-3, over_batch=over_batch
+                )
+            return tape.gradient(y[0] if over_batch else y, [x, scale])
+
+        return step, x
+
+    return made
+
+
+def rms_step(dtype):
+    import trainkit as tk
+    from trainkit.kernels.cudnn import deferred
+    from trainkit.ops.neural.standardization import standardized
+
+    deferred.set_mode("force")
+    x = tk.cast(tk.ones((2, 8, 6)), dtype)
+
+    def step(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = standardized(x, axis=(2,), epsilon=1e-3, centred=False)
+        return tape.gradient(y, x)
+
+    return step, x
+
+
 STEPS = {
+    "batches": (norm_step(True), DTYPES, ["batchnorm", "batchnorm_backward"]),
+    "layers": (norm_step(False), DTYPES, ["layernorm", "layernorm_backward"]),
+    "root mean squares": (rms_step, DTYPES, ["rmsnorm", "rmsnorm_backward"]),
     "convolution": (conv_step, DTYPES, ["conv_fprop", "conv_dgrad", "conv_wgrad"]),
     "attention": (attention_step, DTYPES[1:], ["sdpa", "sdpa", "sdpa_backward"]),
 }

@@ -24,6 +24,7 @@ numerical_note = enum.Enum(
     "numerical_note", "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION NONDETERMINISTIC"
 )
 diagonal_alignment = enum.Enum("diagonal_alignment", "TOP_LEFT BOTTOM_RIGHT")
+norm_forward_phase = enum.Enum("norm_forward_phase", "INFERENCE TRAINING NOT_SET")
 _DTYPES = {
     data_type.FLOAT: np.dtype("f4"),
     data_type.HALF: np.dtype("f2"),
@@ -186,6 +187,36 @@ class pygraph:
         given = {"q": q, "k": k, "v": v, "o": o, "dO": dO, "stats": stats, "bias": bias}
         return self._node("sdpa_backward", given, settings, 3)
 
+    def batchnorm(
+        self, *, input, scale, bias, in_running_mean, in_running_var, epsilon, momentum
+    ):  # fmt: skip
+        given = {"input": input, "scale": scale, "bias": bias, "epsilon": epsilon}
+        given |= {"in_running_mean": in_running_mean, "in_running_var": in_running_var}
+        return self._node("batchnorm", given | {"momentum": momentum}, {}, 5)
+
+    def batchnorm_backward(self, *, grad, input, scale, mean, inv_variance):
+        given = {"grad": grad, "input": input, "scale": scale}
+        given |= {"mean": mean, "inv_variance": inv_variance}
+        return self._node("batchnorm_backward", given, {}, 3)
+
+    def layernorm(self, *, norm_forward_phase, input, scale, bias, epsilon):
+        given = {"input": input, "scale": scale, "bias": bias, "epsilon": epsilon}
+        return _of_phase(norm_forward_phase, self._node("layernorm", given, {}, 3))
+
+    def layernorm_backward(self, *, grad, input, scale, mean, inv_variance):
+        given = {"grad": grad, "input": input, "scale": scale}
+        given |= {"mean": mean, "inv_variance": inv_variance}
+        return self._node("layernorm_backward", given, {}, 3)
+
+    def rmsnorm(self, *, norm_forward_phase, input, scale, epsilon):
+        given = {"input": input, "scale": scale, "epsilon": epsilon}
+        return _of_phase(norm_forward_phase, self._node("rmsnorm", given, {}, 2))
+
+    def rmsnorm_backward(self, *, grad, input, scale, inv_variance, has_dbias):
+        assert not has_dbias
+        given = {"grad": grad, "input": input, "scale": scale, "inv_variance": inv_variance}
+        return [*self._node("rmsnorm_backward", given, {}, 2), None]
+
     # ------------------------------------------------------------------ plans
 
     def _goes_on(self, before, now):
@@ -301,8 +332,30 @@ def _attention(scale, alignment, right_bound):
     return {"attn_scale": scale, "causal": right_bound == 0}
 
 
+def _of_phase(phase, made):
+    """What a normalization gives: its moments for training alone."""
+    if phase not in (norm_forward_phase.INFERENCE, norm_forward_phase.TRAINING):
+        raise ValueError(f"a phase of {phase}")
+    return made if phase is norm_forward_phase.TRAINING else [made[0], *[None] * len(made[1:])]
+
+
+def _check_norm(node):
+    """That vectors lie along the channels, and moments along what they are taken of."""
+    dims = node.inputs["input"].dim
+    along = (1, dims[1], *(1,) * (len(dims) - 2))
+    moments = along if node.name.startswith("batch") else (dims[0], *(1,) * (len(dims) - 1))
+    wanted = {"input": dims, "grad": dims, "mean": moments, "inv_variance": moments}
+    for name, x in node.inputs.items():
+        if x.by_value != (name in ("epsilon", "momentum")):
+            raise ValueError(f"{node.name}: {name} is by value: {x.by_value}")
+        if not x.by_value and x.dim != wanted.get(name, along):
+            raise ValueError(f"{node.name}: {name} is {x.dim} for an input of {dims}")
+
+
 def _check(node):
     """That sizes of a node's tensors fit each other."""
+    if "norm" in node.name:
+        _check_norm(node)
     if not node.name.startswith("conv_"):
         return
     made = node.outputs[0]

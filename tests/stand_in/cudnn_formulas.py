@@ -111,3 +111,65 @@ def sdpa_backward(q, k, v, o, dO, stats, bias=None, *, attn_scale, causal):
 def _together(x, group):
     """Heads that share a key, summed."""
     return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(axis=2)
+
+
+# ---------------------------------------------------------------------- normalization
+
+
+def _moments(x, axes, epsilon, centred=True):
+    """(x - mean, mean, 1 / deviation), or of what is not centred, as if the mean were 0."""
+    mean = x.mean(axis=axes, keepdims=True) * centred
+    rest = x - mean
+    return rest, mean, (np.square(rest).mean(axis=axes, keepdims=True) + epsilon) ** -0.5
+
+
+def _others(x):
+    """All axes but the channels'."""
+    return (0, *range(2, x.ndim))
+
+
+def batchnorm(input, scale, bias, in_running_mean, in_running_var, epsilon, momentum):
+    axes = _others(input)
+    rest, mean, factor = _moments(input, axes, epsilon)
+    count = input.size // input.shape[1]
+    variance = np.square(rest).sum(axis=axes, keepdims=True) / max(count - 1, 1)
+    moved = (
+        (1 - momentum) * in_running_mean + momentum * mean,
+        (1 - momentum) * in_running_var + momentum * variance,
+    )
+    return rest * factor * scale + bias, mean, factor, *moved
+
+
+def layernorm(input, scale, bias, epsilon):
+    rest, mean, factor = _moments(input, tuple(range(1, input.ndim)), epsilon)
+    return rest * factor * scale + bias, mean, factor
+
+
+def rmsnorm(input, scale, epsilon):
+    rest, _, factor = _moments(input, tuple(range(1, input.ndim)), epsilon, False)
+    return rest * factor * scale, factor
+
+
+def _norm_backward(grad, normal, scale, factor, axes, centred=True):
+    """By the input, through what it is normalized by, and by scale and bias."""
+    along = grad * scale
+    level = along.mean(axis=axes, keepdims=True) * centred
+    share = (along * normal).mean(axis=axes, keepdims=True)
+    others = _others(grad)
+    by_scale = (grad * normal).sum(axis=others, keepdims=True)
+    return (along - level - normal * share) * factor, by_scale, grad.sum(others, keepdims=True)
+
+
+def batchnorm_backward(grad, input, scale, mean, inv_variance):
+    normal = (input - mean) * inv_variance
+    return _norm_backward(grad, normal, scale, inv_variance, _others(input))
+
+
+def layernorm_backward(grad, input, scale, mean, inv_variance):
+    normal = (input - mean) * inv_variance
+    return _norm_backward(grad, normal, scale, inv_variance, tuple(range(1, input.ndim)))
+
+
+def rmsnorm_backward(grad, input, scale, inv_variance):
+    axes = tuple(range(1, input.ndim))
+    return _norm_backward(grad, input * inv_variance, scale, inv_variance, axes, False)[:2]

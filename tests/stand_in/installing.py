@@ -15,7 +15,7 @@ from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel, RawModule
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
-from trainkit.kernels.cudnn import frontend, plans
+from trainkit.kernels.cudnn import frontend, kernel_choice, plans
 from trainkit.kernels.matmul import matmul_gpu
 
 _PLAIN = "pi e inf nan newaxis float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32"
@@ -113,4 +113,5 @@ def _forget():
     frontend._THREAD.by_device.clear()
     frontend._FAILED.clear()
     plans.clear()
+    kernel_choice.clear()
     cudnn.STATE.reset()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.stand_in import cudnn as stand_in_cudnn
 from trainkit.kernels.convolution.sliding_windows import placed
-from trainkit.kernels.cudnn import attention_cudnn, conv_cudnn
+from trainkit.kernels.cudnn import attention_cudnn, conv_cudnn, norm_cudnn
 from trainkit.kernels.cudnn.description import Description, channels_last, packed
 
 HOPPER = 90
@@ -123,6 +123,58 @@ def test_cudnn_works_out_the_sizes_of_attention():
     assert {name: dims_of(y) for name, (y, _) in made.results.items()} == {
         name: dims for name, (_, dims) in made.results.items()
     }
+
+
+IMAGES = {"image": (2, 5, 6, 8), "odd": (3, 7, 7), "vectors": (9, 64), "volumes": (2, 3, 4, 5, 6)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", IMAGES)
+def test_normalizations_and_their_gradients_are_valid(name, dtype, library):
+    shape = IMAGES[name]
+    dims = norm_cudnn._in_order(shape)
+    described(library, norm_cudnn.describe_batch, (dtype, dims))
+    described(library, norm_cudnn.describe_batch_gradient, (dtype, dims))
+    size = (shape[0] * dims[2] * dims[3], shape[-1])
+    for centred in (False, True):
+        described(library, norm_cudnn.describe_rows, (dtype, size, centred))
+        described(library, norm_cudnn.describe_rows_gradient, (dtype, size, centred))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_cudnn_works_out_the_sizes_of_normalizations(dtype):
+    library = pytest.importorskip("cudnn", exc_type=ImportError)
+    dims, size = (2, 7, 5, 6), (10, 7)
+    for describe, facts in (
+        (norm_cudnn.describe_batch, (dtype, dims)),
+        (norm_cudnn.describe_batch_gradient, (dtype, dims)),
+        (norm_cudnn.describe_rows, (dtype, size, True)),
+        (norm_cudnn.describe_rows, (dtype, size, False)),
+        (norm_cudnn.describe_rows_gradient, (dtype, size, True)),
+        (norm_cudnn.describe_rows_gradient, (dtype, size, False)),
+    ):
+        made = Inferring(library)
+        describe(made, *facts)
+        validated(made)
+        for name, (tensor, wanted) in made.results.items():
+            assert dims_of(tensor) == wanted, (describe.__name__, name)
+
+
+@pytest.mark.parametrize("name", ["scale", "mean", "factor", "g"])
+def test_wrong_sizes_of_vectors_are_refused_by_the_stand_in(name):
+    class Wrong(Description):
+        def input(self, called, dims, strides, dtype):
+            dims = (*dims[:-1], dims[-1] + 1) if called == name else dims
+            return super().input(called, dims, strides, dtype)
+
+    for describe, facts in (
+        (norm_cudnn.describe_batch_gradient, ("float32", (2, 7, 5, 6))),
+        (norm_cudnn.describe_rows_gradient, ("float32", (10, 7), True)),
+    ):
+        made = Wrong(stand_in_cudnn)
+        describe(made, *facts)
+        with pytest.raises(ValueError, match="for an input of"):
+            made.graph.validate()
 
 
 def test_strides():

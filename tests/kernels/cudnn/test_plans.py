@@ -74,7 +74,14 @@ def test_turned_off_it_is_not_asked(cudnn_state):
 
 @pytest.mark.parametrize(
     ("text", "mode"),
-    [("", "heuristic"), ("0", "off"), ("Off", "off"), ("measure", "measure"), ("1", "heuristic")],
+    [
+        ("", "heuristic"),
+        ("0", "off"),
+        ("Off", "off"),
+        ("measure", "measure"),
+        ("Force", "force"),
+        ("1", "heuristic"),
+    ],
 )
 def test_what_the_variable_says(text, mode):
     assert deferred._mode_of(text) == mode
@@ -82,7 +89,7 @@ def test_what_the_variable_says(text, mode):
 
 
 def test_a_mode_that_is_none(cudnn_state):
-    with pytest.raises(InvalidArgumentError, match="heuristic, measure, off, got 'fast'"):
+    with pytest.raises(InvalidArgumentError, match="heuristic, measure, force, off, got 'fast'"):
         deferred.set_mode("fast")
 
 

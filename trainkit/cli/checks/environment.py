@@ -13,7 +13,8 @@ MEANINGS = {
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
     "TRAINKIT_CACHE": "folder of downloads and of generated kernels",
     "TRAINKIT_CUDA_GRAPHS": '"0" captures no CUDA graphs',
-    "TRAINKIT_CUDNN": 'how cuDNN is used: "0" not at all, "measure" times its plans once',
+    "TRAINKIT_CUDNN": 'how cuDNN is used: "0" not at all, "measure" times its plans, and our '
+    'kernels beside them, once, "force" takes it wherever it can',
     "TRAINKIT_DATA": "folder of your own copies of data sets",
     "TRAINKIT_JIT": '"0" compiles no kernels, "eager" compiles each at its first call',
     "TRAINKIT_KEEP_MEMORY": '"0" gives freed memory back at once',

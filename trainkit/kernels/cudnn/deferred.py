@@ -1,7 +1,9 @@
 """What operations name as their kernel of cuDNN: nothing is imported before a GPU's array comes.
 
 `TRAINKIT_CUDNN` decides how cuDNN is used: "0" not at all, "heuristic" takes the plan that cuDNN
-recommends, "measure" times the first few that it recommends, for each shape once.
+recommends, "measure" times the first few that it recommends, for each shape once. Where there are
+kernels of trainkit's own besides, a rule chooses between them and cuDNN, "measure" times both, and
+"force" takes cuDNN wherever it can.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 
-MODES = ("heuristic", "measure", "off")
+MODES = ("heuristic", "measure", "force", "off")
 _OFF = ("0", "off", "false", "no")
 
 
@@ -21,7 +23,7 @@ def _mode_of(text: str) -> str:
     text = text.strip().lower()
     if text in _OFF:
         return "off"
-    return "measure" if text == "measure" else "heuristic"
+    return text if text in ("measure", "force") else "heuristic"
 
 
 class _CudnnMode:
@@ -33,11 +35,16 @@ def mode() -> str:
     return _CudnnMode.mode
 
 
+def plan_mode() -> str:
+    """How a plan is chosen among cuDNN's own: "heuristic" or "measure"."""
+    return "measure" if _CudnnMode.mode == "measure" else "heuristic"
+
+
 def set_mode(name: str) -> None:
     """Choose how cuDNN is used; plans that are there already stay as they are.
 
     Args:
-        name: "heuristic", "measure" or "off".
+        name: "heuristic", "measure", "force" or "off".
 
     Raises:
         InvalidArgumentError: it is none of these.

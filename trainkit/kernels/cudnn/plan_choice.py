@@ -42,7 +42,7 @@ def build(
     graph.deselect_workspace_greater_than(MOST_WORKSPACE)
     graph.deselect_numeric_notes(_unwanted(cudnn, numerics))
     graph.check_support()
-    if deferred.mode() == "measure" and graph.get_execution_plan_count() > 1:
+    if deferred.plan_mode() == "measure" and graph.get_execution_plan_count() > 1:
         graph.build_plan_at_index(_fastest(xp, cudnn, handle, description, arrays))
     else:
         graph.build_plans()

@@ -95,7 +95,13 @@ def refused() -> dict[str, str]:
     return {k.text(): reason for k, reason in _PLANS.items() if isinstance(reason, str)}
 
 
-def run(xp: Any, describe: Describe, facts: tuple[Any, ...], arrays: dict[str, Any]) -> bool:
+def run(
+    xp: Any,
+    describe: Describe,
+    facts: tuple[Any, ...],
+    arrays: dict[str, Any],
+    is_replaceable: bool = False,
+) -> bool:
     """Compute what `describe(description, *facts)` says; false where cuDNN can't.
 
     Args:
@@ -103,6 +109,8 @@ def run(xp: Any, describe: Describe, facts: tuple[Any, ...], arrays: dict[str, A
         describe: a function of a module; its name is a part of what the plan is known by.
         facts: all that the description depends on, the dtype of what is multiplied first.
         arrays: inputs and results by name, in the layout of the description, and numbers.
+        is_replaceable: whether other kernels serve as well, so that where a plan would have to be
+            built while a CUDA graph is captured it is false, too.
 
     Raises:
         UnimplementedError: the plan would have to be built while a CUDA graph is captured.
@@ -111,6 +119,8 @@ def run(xp: Any, describe: Describe, facts: tuple[Any, ...], arrays: dict[str, A
     request = Request(describe, facts, _numerics(xp, facts[0]), int(xp.cuda.Device().id))
     plan = _PLANS.get(request)
     if plan is None:
+        if is_replaceable and frontend.is_capturing(xp):
+            return False
         plan = _made(xp, request, arrays)
     if isinstance(plan, str):
         return False
@@ -143,7 +153,7 @@ def _built(xp: Any, request: Request, arrays: dict[str, Any]) -> BuiltPlan | str
         handle = frontend.handle(xp)
         description = Description(cudnn, handle=handle)
         request.describe(description, *request.facts)
-        name = plan_store.digest(xp, cudnn, request.text(), deferred.mode())
+        name = plan_store.digest(xp, cudnn, request.text(), deferred.plan_mode())
         graph = plan_store.read(cudnn, handle, name)
         if graph is not None:
             return BuiltPlan(description, graph)

@@ -268,6 +268,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
 """,
 )  # fmt: skip
 
+JOINED = TypedKernel(
+    "joined_moments",
+    _COMMON + _MOMENTS + _TREE + """
+extern "C" __global__ void __launch_bounds__(THREADS) joined_moments(
+    const A* __restrict__ means, const A* __restrict__ spreads, A* __restrict__ mean,
+    A* __restrict__ factor, const Sizes s, long long part_rows, A epsilon) {
+  const Place at(s);
+  Moments mine = {0, 0, 0};
+  if (at.column < s.columns)
+    for (int k = at.slot; k < s.parts; k += at.slots) {
+      const long long i = (long long)k * s.columns + at.column;
+      const Moments some = {(A)rows_of(s, part_rows, k), means[i], spreads[i]};
+      mine.add(some);
+    }
+  mine = joined(mine, at, s.lanes);
+  if (at.slot || at.column >= s.columns) return;
+  mean[at.column] = mine.mean;
+  factor[at.column] = 1 / SQRT(mine.spread / mine.n + epsilon);
+}
+""",
+)  # fmt: skip
+
 _SIZES = np.dtype(
     [(name, np.int64) for name in ("rows", "rows_each")]
     + [(name, np.int32) for name in ("outer", "columns", "group", "parts", "lanes", "tiles")],
@@ -395,6 +417,27 @@ def normalized_gradient(
     given = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, found)
     kernels[1](blocks, (*given, sizes, plan.part_rows, wide(epsilon)), _THREADS)
     return by_x, _vector(xp, by_scale, wanted), _vector(xp, by_offset, wanted)
+
+
+def moments(
+    xp: Any, x: Array, dims: tuple[int, int, int], epsilon: float
+) -> tuple[Array, Array] | None:
+    """Mean and 1 / sqrt(variance + epsilon) of each column, or `None`; see `normalized`.
+
+    There is one outer part; both are of the dtype that is computed in.
+    """
+    kernels = ready(xp, x.dtype, MOMENTS, JOINED) if x.size else None
+    if kernels is None:
+        return None
+    outer, _, columns = dims
+    plan, wide = _plan(*dims, 1), computed_in(x.dtype)
+    means, spreads = xp.empty((2, outer, plan.parts, columns), wide)
+    mean, factor = (xp.empty(columns, wide) for _ in range(2))
+    blocks, sizes = plan.first
+    kernels[0](blocks, (xp.ascontiguousarray(x), means, spreads, sizes), _THREADS)
+    tail = (sizes, plan.part_rows, wide(epsilon))
+    kernels[1](-(-columns // int(sizes["lanes"])), (means, spreads, mean, factor, *tail), _THREADS)
+    return mean, factor
 
 
 def _fits(x: Array, group: int) -> bool:

@@ -1,15 +1,75 @@
-"""Which normalizations the kernels of a GPU serve, and how arrays are laid out for them."""
+"""Which normalizations the kernels of a GPU serve, and how arrays are laid out for them.
+
+Some have a kernel of trainkit's own and one of cuDNN; `docs/gpu.md` says which one serves when.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from trainkit.kernels.cudnn import deferred
+from trainkit.kernels.cudnn.deferred import Deferred
 from trainkit.kernels.normalization import norm_columns_cuda, norm_rows_cuda
 from trainkit.kernels.normalization.norm_tuned import trailing_size
 
 Array = Any
 Axes = tuple[int, ...]
+
+_BATCH = Deferred("norm_cudnn", "batch")
+_BATCH_GRADIENT = Deferred("norm_cudnn", "batch_gradient")
+_ROWS = Deferred("norm_cudnn", "rows")
+_ROWS_GRADIENT = Deferred("norm_cudnn", "rows_gradient")
+_FASTEST = Deferred("kernel_choice", "fastest")
+
+_OF_CUDNN = ("float32", "float16", "bfloat16")
+LARGE = 1 << 22
+"""Elements from which cuDNN may serve without being measured: what takes longer than a launch."""
+WIDE = 512
+"""Elements of such a row at least."""
+PACKED = 8
+"""Short floats that a thread of cuDNN loads at once, so what features are a multiple of."""
+
+
+def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
+    """Whether cuDNN serves a forward call that nobody has measured.
+
+    Own kernels load an element at a time: a whole line of a cache for the threads of a warp in
+    float32, half of one in short floats, of which cuDNN loads eight. In gradients it has moments to
+    be made again, so these stay with the own kernels.
+    """
+    short = x.dtype.itemsize == 2 and x.size >= LARGE
+    return short and features >= least and features % PACKED == 0
+
+
+def _served(
+    xp: Any,
+    what: tuple[Any, ...],
+    x: Array,
+    own: Callable[[], Any],
+    library: Callable[[], Any],
+    by_rule: bool = False,
+) -> Any:
+    """What the own kernel gives or cuDNN, as `TRAINKIT_CUDNN` says; `None` where neither can.
+
+    Args:
+        xp: CuPy.
+        what: name and sizes, by which a choice that was measured is known.
+        x: what is normalized.
+        own: runs the own kernel.
+        library: the same by cuDNN.
+        by_rule: whether cuDNN comes first where nothing is measured.
+    """
+    mode = deferred.mode()
+    if mode == "off" or x.dtype.name not in _OF_CUDNN:
+        return own()
+    if mode == "measure":
+        return _FASTEST(xp, (what[0], x.dtype.name, x.shape, *what[1:]), own, library)
+    first, second = (library, own) if by_rule or mode == "force" else (own, library)
+    found = first()
+    return second() if found is None else found
 
 
 def _dims(x: Array, axis: Axes) -> tuple[int, int, int] | None:
@@ -17,6 +77,26 @@ def _dims(x: Array, axis: Axes) -> tuple[int, int, int] | None:
     if axis != (x.ndim - 1,) or not x.size:
         return None
     return 1, math.prod(x.shape[:-1]), x.shape[-1]
+
+
+def _of_rows(
+    xp: Any,
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    width: int,
+    epsilon: float,
+    centred: bool = True,
+) -> Any:
+    given = (xp, x, scale, offset, width, epsilon, centred)
+    return _served(
+        xp,
+        ("rows", width, centred, scale is None),
+        x,
+        partial(norm_rows_cuda.normalized, *given),
+        partial(_ROWS, *given),
+        _is_for_cudnn(x, width, WIDE),
+    )
 
 
 def normalized(
@@ -32,11 +112,20 @@ def normalized(
 
     Batches have their features last, samples are normalized along their last axes.
     """
-    if over_batch:
-        dims = _dims(x, axis)
-        return dims and norm_columns_cuda.normalized(xp, x, scale, offset, dims, epsilon)
-    width = trailing_size(x, axis)
-    return norm_rows_cuda.normalized(xp, x, scale, offset, width, epsilon) if width else None
+    if not over_batch:
+        width = trailing_size(x, axis)
+        return _of_rows(xp, x, scale, offset, width, epsilon) if width else None
+    dims = _dims(x, axis)
+    if dims is None:
+        return None
+    return _served(
+        xp,
+        ("batch", scale is None),
+        x,
+        partial(norm_columns_cuda.normalized, xp, x, scale, offset, dims, epsilon),
+        partial(_BATCH, xp, x, scale, offset, epsilon),
+        _is_for_cudnn(x, dims[2]),
+    )
 
 
 def normalized_gradient(
@@ -52,17 +141,44 @@ def normalized_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by x, scale and offset, or `None`."""
     if over_batch:
-        dims, given = _dims(x, axis), (g, x, scale, by_mean, by_variance)
-        return dims and norm_columns_cuda.normalized_gradient(xp, *given, dims, epsilon)
+        return _batch_gradient(xp, g, x, scale, by_mean, by_variance, _dims(x, axis), epsilon)
     width = trailing_size(x, axis)
     if not width:
         return None
-    found = norm_rows_cuda.normalized_gradient(xp, g, x, scale, width, epsilon)
+    given = (xp, g, x, scale, width, epsilon)
+    found = _served(
+        xp,
+        ("rows gradient", width, True, scale is None),
+        x,
+        partial(norm_rows_cuda.normalized_gradient, *given),
+        partial(_ROWS_GRADIENT, *given),
+    )
     if found is None:
         return None
     by_x, *sums = found
     sizes = tuple(x.shape[a] for a in axis)
     return by_x, *(part.reshape(sizes) for part in sums if part is not None)
+
+
+def _batch_gradient(
+    xp: Any,
+    g: Array,
+    x: Array,
+    scale: Array | None,
+    by_mean: Array | None,
+    by_variance: Array | None,
+    dims: tuple[int, int, int] | None,
+    epsilon: float,
+) -> Any:
+    """The same for batches; cuDNN knows nothing of gradients by the moments."""
+    if dims is None:
+        return None
+    given = (xp, g, x, scale, by_mean, by_variance, dims, epsilon)
+    own = partial(norm_columns_cuda.normalized_gradient, *given)
+    if by_mean is not None or by_variance is not None:
+        return own()
+    library = partial(_BATCH_GRADIENT, xp, g, x, scale, epsilon)
+    return _served(xp, ("batch gradient", scale is None), x, own, library)
 
 
 # ------------------------------------------------------------------ without parameters
@@ -86,7 +202,7 @@ def standardized(
     """(x - mean) / sqrt(variance + epsilon), or `None` where the reference is to do it."""
     width = trailing_size(x, axis)
     if width:
-        return norm_rows_cuda.normalized(xp, x, None, None, width, epsilon, centred)
+        return _of_rows(xp, x, None, None, width, epsilon, centred)
     grouped = _groups(x, axis) if centred else None
     if grouped is None:
         return None
@@ -101,8 +217,13 @@ def standardized_gradient(
     """Its gradient by x, or `None`."""
     width = trailing_size(x, axis)
     if width:
-        found = norm_rows_cuda.normalized_gradient(
-            xp, g, x, None, width, epsilon, centred, parameters=False
+        given = (xp, g, x, None, width, epsilon, centred)
+        found = _served(
+            xp,
+            ("rows gradient alone", width, centred),
+            x,
+            partial(norm_rows_cuda.normalized_gradient, *given, parameters=False),
+            partial(_ROWS_GRADIENT, *given),
         )
         return found and found[0]
     grouped = _groups(x, axis) if centred else None

@@ -149,6 +149,39 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
 """,
 )
 
+MOMENTS = TypedKernel(
+    "row_moments",
+    f"""{ROW_SUMS}
+extern "C" __global__ void __launch_bounds__({MOST_THREADS}) row_moments(
+    const T* __restrict__ x, A* __restrict__ means, A* __restrict__ factors, long long rows,
+    int width, int lanes, int centred, A epsilon) {{
+  __shared__ A room[64];
+  const int slots = blockDim.x / lanes, slot = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+  for (long long first = (long long)blockIdx.x * slots; first < rows;
+       first += (long long)gridDim.x * slots) {{
+    const bool is_row = first + slot < rows;
+    const T* row = x + (first + slot) * width;
+    A sum = 0, spread = 0, rest = 0;
+    if (is_row && centred)
+      for (int i = lane; i < width; i += lanes) sum += wide(row[i]);
+    row_sums(room, lanes, sum, rest);
+    const A mean = sum / width;
+    rest = 0;
+    if (is_row)
+      for (int i = lane; i < width; i += lanes) {{
+        const A near = wide(row[i]) - mean;
+        spread += near * near;
+        rest += near;
+      }}
+    row_sums(room, lanes, spread, rest);
+    if (!is_row || lane) continue;
+    means[first + slot] = centred ? mean + rest / width : (A)0;
+    factors[first + slot] = 1 / SQRT(spread / width + epsilon);
+  }}
+}}
+""",
+)
+
 SUMMED = TypedKernel(
     "summed_parts",
     f"""
@@ -255,6 +288,25 @@ def normalized_gradient(
     given = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
     kernels[1](2 * -(-width // _TILE), given, _BLOCK)
     return by_x, by_scale, by_offset
+
+
+def moments(
+    xp: Any, x: Array, width: int, epsilon: float, centred: bool = True
+) -> tuple[Array, Array] | None:
+    """Mean and 1 / sqrt(variance + epsilon) of each `width` elements, or `None`; see `normalized`.
+
+    Both are of the dtype that is computed in. Rows may be of any width.
+    """
+    kernels = ready(xp, x.dtype, MOMENTS) if x.size else None
+    if kernels is None:
+        return None
+    rows, wide = x.size // width, computed_in(x.dtype)
+    threads, blocks, numbers = _plan(rows, min(width, WIDEST), EACH, x.dtype, centred, epsilon)
+    mean, factor = (xp.empty(rows, wide) for _ in range(2))
+    count, _, *rest = numbers
+    given = (xp.ascontiguousarray(x), mean, factor, count, np.int32(width), *rest)
+    kernels[0](min(blocks, 1 << 16), given, threads)
+    return mean, factor
 
 
 def _differ(x: Array, *others: Array | None) -> bool:
