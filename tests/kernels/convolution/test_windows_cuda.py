@@ -1,12 +1,9 @@
 """Columns of windows and their sums on a GPU, beside the reference of the CPU."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 from tests import stand_in
-from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
 from tests.stand_in.kernels import RawKernel, has_compiler
 from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import conv_reference, windows_cuda
@@ -117,14 +114,3 @@ def test_four_axes_and_a_missing_compiler_take_the_long_way(launches, monkeypatc
                 f(xp, w, *there, 1).get(), f(np, w, *here, 1), rtol=1e-5, atol=1e-5
             )
     assert names == []
-
-
-@NEEDS_NVCC
-def test_the_cuda_compiler_takes_the_kernels(tmp_path):
-    kinds = itertools.product(windows_cuda._UNITS, ("int", "long long"))
-    texts = [windows_cuda._columns_kernel(*kind).text for kind in kinds]
-    texts += [windows_cuda.SUMS.source(t) for t in ("float16", bfloat16.dtype, "f4", "f8")]
-    for text in (*texts[:2], texts[-5], *texts[-4:]):
-        made = machine_code_of(text, tmp_path)
-        assert made.spills == 0
-        assert made.registers < 64

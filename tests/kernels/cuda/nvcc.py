@@ -26,26 +26,55 @@ def machine_code_of(text, folder):
     return Made(max(registers), sum(int(n) for pair in spills for n in pair), len(registers))
 
 
-def assert_all_fit(kernels, folder):
-    """All kernels compile without a warning, and none needs a stack or has a spill.
+class Code(NamedTuple):
+    """Of one kernel: bytes of a thread's stack, bytes that did not fit, and registers."""
+
+    stack: int
+    spills: int
+    registers: int
+
+
+def separated(kernels):
+    """One text of many, each in a namespace of its own.
 
     Args:
-        kernels: of each the function that makes it, and what that takes.
-        folder: for files.
+        kernels: the name and text of each.
     """
-    parts = [
-        f"namespace k{i} {{ {make(*given).text} }}".replace('extern "C"', "")
-        for i, (make, *given) in enumerate(kernels)
-    ]
-    said = _words_of_compiler("\n".join(parts), folder)
-    assert "warning" not in said
-    assert said.count(" 0 bytes stack frame, 0 bytes spill stores") >= len(kernels)
+    includes, parts = {}, []
+    for i, (name, text) in enumerate(kernels):
+        lines = text.replace('extern "C"', "").splitlines()
+        includes.update(dict.fromkeys(x for x in lines if x.startswith("#include")))
+        body = "\n".join(x for x in lines if not x.startswith("#include"))
+        defined = [x.split()[1].partition("(")[0] for x in lines if x.startswith("#define")]
+        ends = "\n".join(f"#undef {word}" for word in defined)
+        parts.append(f"namespace k{i}_{name} {{\n{body}\n}}\n{ends}")
+    return "\n".join([*includes, *parts])
 
 
-def _words_of_compiler(text, folder):
+def machine_code_by_name(text, folder, options):
+    """What becomes of each kernel of a text, by its name as the linker has it.
+
+    Args:
+        text: CUDA C++, in which nothing may deserve a warning.
+        folder: for files.
+        options: as NVRTC is given them.
+    """
+    said = _words_of_compiler(text, folder, options)
+    assert "warning" not in said, said[:4000]
+    pattern = (
+        r"Function properties for (\w+)\n\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
+        r"(\d+) bytes spill loads\n.*?Used (\d+) registers"
+    )
+    return {
+        name: Code(int(stack), int(stored) + int(loaded), int(registers))
+        for name, stack, stored, loaded, registers in re.findall(pattern, said)
+    }
+
+
+def _words_of_compiler(text, folder, options=("--fmad=false",)):
     path = folder / "kernels.cu"
     path.write_text(text)
-    command = ["nvcc", "-cubin", "-arch=sm_90", "--fmad=false", "-ftz=true", "-Xptxas", "-v"]
+    command = ["nvcc", "-cubin", "-arch=sm_90", *options, "-ftz=true", "-Xptxas", "-v"]
     done = subprocess.run(
         [*command, "-o", str(folder / "out"), str(path)], capture_output=True, text=True
     )

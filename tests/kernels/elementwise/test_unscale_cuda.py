@@ -5,7 +5,6 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
-from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
 from tests.stand_in.kernels import RawKernel, has_compiler
 from trainkit.kernels.cuda import pointer_table
 from trainkit.kernels.elementwise import unscale_cuda
@@ -76,10 +75,3 @@ def test_without_a_compiler_it_goes_one_by_one(launches, monkeypatch):
     assert launches == []
     for a, b in zip(weights, stepped("/cpu:0")[0], strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@NEEDS_NVCC
-def test_the_cuda_compiler_takes_the_kernel(tmp_path):
-    made = machine_code_of(unscale_cuda.KERNEL.text, tmp_path)
-    assert made.spills == 0
-    assert made.registers < 64

@@ -1,17 +1,14 @@
 """Rows picked and added up by a GPU's kernels beside what NumPy does."""
 
-import itertools
-
 import ml_dtypes
 import numpy as np
 import pytest
 
 import trainkit as tk
 from tests import stand_in
-from tests.kernels.cuda.nvcc import NEEDS_NVCC, assert_all_fit
 from tests.stand_in import cuda_on_cpu
 from tests.stand_in.kernels import RawKernel
-from trainkit.kernels.indexing import rows_cuda, rows_gpu
+from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.threads import pools
 from trainkit.ops.indexing.scattering import scatter_multiply
 
@@ -254,17 +251,3 @@ def test_no_sum_depends_on_the_order_of_threads(rng, order, determined):
     with stand_in.in_place(), getattr(cuda_on_cpu, order)():
         given = map(tk.constant, (np.zeros((7, 3), np.float32), where[:, None], rows))
         np.testing.assert_array_equal(tk.tensor_scatter_nd_add(*given).numpy(), wanted)
-
-
-KERNELS = [
-    *itertools.product([rows_cuda.picked_rows], sorted(rows_cuda.WORDS), ["uint8", "int64"]),
-    *itertools.product([rows_cuda.flat_positions], ["int32", "int64"]),
-    *itertools.product([rows_cuda.of_few], rows_cuda.STEPS, sorted(rows_cuda.SUMMED), ["int32"]),
-    *itertools.product([rows_cuda.of_runs], rows_cuda.STEPS, sorted(rows_cuda.SUMMED)),
-    *itertools.product([rows_cuda.sums_in_any_order], sorted(rows_cuda.ATOMIC), ["int64"]),
-]
-
-
-@NEEDS_NVCC
-def test_the_cuda_compiler_takes_every_kernel(tmp_path):
-    assert_all_fit(KERNELS, tmp_path)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
 from tests.stand_in.kernels import has_compiler
 from trainkit.kernels.cuda import pointer_table
 from trainkit.kernels.reductions import finite_cuda
@@ -105,11 +104,3 @@ def test_a_step_with_a_loss_scale_is_captured_whatever_the_number_of_weights(
     for a, b in zip(before, model.weights, strict=True):
         np.testing.assert_array_equal(a, b.numpy())
     assert float(rule.dynamic_scale) == 4.0
-
-
-@NEEDS_NVCC
-def test_the_cuda_compiler_takes_the_kernels(tmp_path):
-    for dtype in finite_cuda._FORMS:
-        found = machine_code_of(finite_cuda._kernel(dtype).text, tmp_path)
-        assert found.spills == 0
-        assert found.registers <= 64

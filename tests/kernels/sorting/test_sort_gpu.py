@@ -8,9 +8,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
-from tests.kernels.cuda.nvcc import NEEDS_NVCC, assert_all_fit
 from tests.stand_in import cuda_on_cpu
-from trainkit.kernels.sorting import merge_sort_cuda
 
 pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
 
@@ -143,15 +141,3 @@ def test_sorting_waits_for_nothing(rng):
         tk.ops.sort(x)
         tk.ops.top_k(x, 5)
     assert [ledger.to_host, ledger.to_device, ledger.waits] == [[], [], []]
-
-
-KERNELS = [
-    *itertools.product([merge_sort_cuda.sorted_tiles], sorted(merge_sort_cuda.DTYPES), [64, 2048]),
-    *itertools.product([merge_sort_cuda.merged_runs], [4, 8]),
-    *itertools.product([merge_sort_cuda.picked_in_rows], [1, 2, 4, 8]),
-]
-
-
-@NEEDS_NVCC
-def test_the_cuda_compiler_takes_every_kernel(tmp_path):
-    assert_all_fit(KERNELS, tmp_path)

@@ -179,61 +179,14 @@ __device__ inline bool is_taken(const Parameters& p, const Stream& start, long l
 """
 )
 
-_INVERTED = """
-// What inversion gives, and a list of the places for which it is not made: (one, two, steps, state,
-// next, list, counts, out, n), a block for each chunk.
-extern "C" __global__ void inverted(
-    const double* __restrict__ one, const double* __restrict__ two, long long one_step,
-    long long two_step, const word* __restrict__ state, word* __restrict__ next, long long* list,
-    long long* counts, double* __restrict__ out, long long n) {
-  const Parameters given = {one, two, one_step, two_step};
-  const Stream start(state);
+_ROUND = """
+// A round, a block for each chunk of `count` places: `take(k, &place, &value)` says for the k-th
+// which one it is and whether its draw is taken. Others are listed in `left`, from the start of
+// their chunk, and counted.
+template <typename Take>
+__device__ inline void round_by_chunks(const Stream& start, word* next, long long count,
+                                       long long* left, long long* counts, double* out, Take take) {
   const long long first = (long long)blockIdx.x * CHUNK;
-  if (!blockIdx.x && !threadIdx.x) {
-    Stream end = start;
-    pass_round(&end, n);
-    end.store(next);
-  }
-  long long kept = 0;
-  for (int by = 0; by < CHUNK; by += blockDim.x) {
-    const long long place = first + by + threadIdx.x;
-    bool open = false;
-    if (place < n) {
-      double value;
-      open = !is_inverted(given, place, start.unit_at(place), &value);
-      if (!open) out[place] = value;
-    }
-    int total;
-    const int rank = rank_in_block(open, &total);
-    if (open) list[first + kept + rank] = place;
-    kept += total;
-  }
-  if (!threadIdx.x) counts[blockIdx.x] = kept;
-}
-"""
-
-_ROUNDS = """
-// The k-th place of lists by chunks, of which `before` has the sums of lengths.
-__device__ inline long long listed(const long long* list, const long long* before, int chunks,
-                                   long long k) {
-  int least = 0, most = chunks;
-  while (most - least > 1) {
-    const int middle = (least + most) / 2;
-    if (before[middle] <= k) least = middle;
-    else most = middle;
-  }
-  return list[(long long)least * CHUNK + k - before[least]];
-}
-// A round: (one, two, steps, state, next, list, before, chunks, left, counts, out, n), a block for
-// each chunk. All n places are open where there is no list.
-extern "C" __global__ void tried(
-    const double* __restrict__ one, const double* __restrict__ two, long long one_step,
-    long long two_step, const word* __restrict__ state, word* __restrict__ next,
-    const long long* __restrict__ list, const long long* __restrict__ before, int chunks,
-    long long* left, long long* counts, double* __restrict__ out, long long n) {
-  const Parameters given = {one, two, one_step, two_step};
-  const Stream start(state);
-  const long long count = list ? before[chunks] : n, first = (long long)blockIdx.x * CHUNK;
   if (!blockIdx.x && !threadIdx.x) {
     Stream end = start;
     if (count) pass_round(&end, count);
@@ -245,9 +198,8 @@ extern "C" __global__ void tried(
     bool open = false;
     long long place = k;
     if (k < count) {
-      if (list) place = listed(list, before, chunks, k);
       double value;
-      open = !is_taken(given, start, place, k, count, &value);
+      open = !take(k, &place, &value);
       if (!open) out[place] = value;
     }
     int total;
@@ -256,6 +208,52 @@ extern "C" __global__ void tried(
     kept += total;
   }
   if (!threadIdx.x) counts[blockIdx.x] = kept;
+}
+"""
+_INVERTED = """
+// What inversion gives, and a list of the places for which it is not made: (one, two, steps, state,
+// next, list, counts, out, n).
+extern "C" __global__ void inverted(
+    const double* __restrict__ one, const double* __restrict__ two, long long one_step,
+    long long two_step, const word* __restrict__ state, word* __restrict__ next, long long* list,
+    long long* counts, double* __restrict__ out, long long n) {
+  const Parameters given = {one, two, one_step, two_step};
+  const Stream start(state);
+  round_by_chunks(start, next, n, list, counts, out,
+                  [&](long long k, const long long*, double* value) {
+                    return is_inverted(given, k, start.unit_at(k), value);
+                  });
+}
+"""
+_LISTED = """
+// The k-th place of lists by chunks, of which `before` has the sums of lengths.
+__device__ inline long long listed(const long long* list, const long long* before, int chunks,
+                                   long long k) {
+  int least = 0, most = chunks;
+  while (most - least > 1) {
+    const int middle = (least + most) / 2;
+    if (before[middle] <= k) least = middle;
+    else most = middle;
+  }
+  return list[(long long)least * CHUNK + k - before[least]];
+}
+"""
+_TRIED = """
+// A round of rejection: (one, two, steps, state, next, list, before, chunks, left, counts, out, n).
+// All n places are open where there is no list.
+extern "C" __global__ void tried(
+    const double* __restrict__ one, const double* __restrict__ two, long long one_step,
+    long long two_step, const word* __restrict__ state, word* __restrict__ next,
+    const long long* __restrict__ list, const long long* __restrict__ before, int chunks,
+    long long* left, long long* counts, double* __restrict__ out, long long n) {
+  const Parameters given = {one, two, one_step, two_step};
+  const Stream start(state);
+  const long long count = list ? before[chunks] : n;
+  round_by_chunks(start, next, count, left, counts, out,
+                  [&](long long k, long long* place, double* value) {
+                    if (list) *place = listed(list, before, chunks, k);
+                    return is_taken(given, start, *place, k, count, value);
+                  });
 }
 """
 _REST = """
@@ -332,19 +330,19 @@ def _kernel(name: str, distribution: str, text: str) -> RawKernel:
 @cache
 def inverted(distribution: str) -> RawKernel:
     """Draws of small means by inversion, and which others there are; Poisson and binomial."""
-    return _kernel("inverted", distribution, _INVERTED)
+    return _kernel("inverted", distribution, _ROUND + _INVERTED)
 
 
 @cache
 def tried(distribution: str) -> RawKernel:
     """One round for all places that are open."""
-    return _kernel("tried", distribution, _ROUNDS)
+    return _kernel("tried", distribution, _LISTED + _ROUND + _TRIED)
 
 
 @cache
 def tried_until_taken(distribution: str) -> RawKernel:
     """Rounds by one block until none is open."""
-    return _kernel("tried_until_taken", distribution, _ROUNDS.partition("// A round:")[0] + _REST)
+    return _kernel("tried_until_taken", distribution, _LISTED + _REST)
 
 
 @cache

@@ -51,10 +51,12 @@ SOFTMAX = _kernel(
     + _TOP
     + _SUM
     + """\
-    const A whole = logarithm ? LOG(sum) : sum;
-    ALONG(i, r) {
-      const A v = wide(x[row * r.width + i]) - top;
-      y[row * r.width + i] = narrow(logarithm ? v - whole : EXP(v) / whole);
+    // Each in a loop of its own: of float64, the sole loop for both did not fit into registers.
+    if (logarithm) {
+      const A whole = LOG(sum);
+      ALONG(i, r) y[row * r.width + i] = narrow(wide(x[row * r.width + i]) - top - whole);
+    } else {
+      ALONG(i, r) y[row * r.width + i] = narrow(EXP(wide(x[row * r.width + i]) - top) / sum);
     }
   }
 """,
