@@ -363,8 +363,8 @@ def test_each_strategy_has_settings_of_its_own():
     make = tk.distribute.MultiWorkerMirroredStrategy
     first = make(communication_options=options, deterministic=True)
     second = make()
-    assert tuple(first.group.communication) == (4000, "float16", True)
-    assert tuple(second.group.communication) == (8 << 20, None, False)
+    assert first.group.communication[:3] == (4000, "float16", True)
+    assert second.group.communication[:3] == (8 << 20, None, False)
 
 
 REDUCED = """

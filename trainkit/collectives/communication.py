@@ -18,11 +18,36 @@ class Communication(NamedTuple):
         bucket_bytes: gradients travel in messages of about this size; the first one is smaller.
         gradient_dtype: `"float16"` or `"bfloat16"`, in which wider gradients travel, or `None`.
         in_order: sums are added up in an order that follows from the number of replicas alone.
+        packs: how many messages the gradients of a dtype are divided into, whatever their sizes; 0
+            for one for each gradient; `None` for messages of `bucket_bytes`.
     """
 
     bucket_bytes: int = BUCKET_BYTES
     gradient_dtype: str | None = None
     in_order: bool = False
+    packs: int | None = None
+
+
+def divided(sizes: Sequence[int], settings: Communication) -> list[list[int]]:
+    """Divide arrays, in the order in which they are there, into messages.
+
+    Args:
+        sizes: bytes of each array.
+        settings: say how.
+
+    Returns:
+        The positions of the arrays of each message.
+    """
+    if settings.packs is None:
+        return buckets(sizes, settings.bucket_bytes)
+    if not settings.packs:
+        return [[i] for i in range(len(sizes))]
+    found: dict[int, list[int]] = {}
+    at, total = 0, max(1, sum(sizes))
+    for i, size in enumerate(sizes):
+        found.setdefault(min(settings.packs * at // total, settings.packs - 1), []).append(i)
+        at += size
+    return list(found.values())
 
 
 def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -172,7 +172,13 @@ def check_reduction(reduction: str) -> None:
         raise ValueError(f"the reduction must be one of {REDUCTIONS}, got {reduction!r}")
 
 
-def sized(array: Any, what: str) -> str:
-    """`what` with the sizes in which ranks have to agree."""
-    where = "" if type(array) is np.ndarray else " of a GPU"
+def sized(array: Any, what: str, anywhere: bool = False) -> str:
+    """`what` with the sizes in which ranks have to agree, and where the array lies.
+
+    Args:
+        array: of this rank.
+        what: what it is.
+        anywhere: it may lie elsewhere in other ranks.
+    """
+    where = "" if anywhere or type(array) is np.ndarray else " of a GPU"
     return f"{what} of {array.size:,} {array.dtype}{where}"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from trainkit.collectives.communication import Communication
+from trainkit.collectives.device_sums import DeviceSums, Message, OneDeviceSums, write_into
 from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction, sized
 from trainkit.collectives.turns import Turns
 from trainkit.core import devices
-
-_COMBINE = {"SUM": np.add, "MAX": np.maximum, "MIN": np.minimum}
 
 
 class ThreadGroup(ProcessGroup):
@@ -19,15 +17,25 @@ class ThreadGroup(ProcessGroup):
     Args:
         turns: shared by all threads.
         rank: number of this one.
+        sums: adds up the arrays of all; by default on the device of the first.
+        communication: how gradients travel.
     """
 
     takes_device_arrays = True
     is_of_one_process = True
 
-    def __init__(self, turns: Turns, rank: int) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        rank: int,
+        sums: DeviceSums | None = None,
+        communication: Communication | None = None,
+    ) -> None:
         self._turns = self.identity = turns
         self.rank, self.size = rank, turns.size
-        self._begun: list[tuple[Any, str, str]] = []
+        self._sums = OneDeviceSums() if sums is None else sums
+        self.communication = Communication() if communication is None else communication
+        self._begun: list[tuple[Message, str]] = []
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         return self.start_all_reduce(array, reduction, what).wait()
@@ -38,7 +46,9 @@ class ThreadGroup(ProcessGroup):
         So a turn does not end in the middle of a backward pass.
         """
         check_reduction(reduction)
-        begun = (array, reduction, sized(array, what or "all_reduce"))
+        message = Message(array, reduction)
+        message.check_works()
+        begun = message, sized(array, what or "all_reduce", anywhere=True)
         self._begun.append(begun)
 
         def finish() -> Any:
@@ -51,14 +61,12 @@ class ThreadGroup(ProcessGroup):
     def _finish(self) -> None:
         """Make all sums that were begun."""
         begun, self._begun = self._begun, []
-        reductions = [reduction for _, reduction, _ in begun]
+        messages = [message for message, _ in begun]
 
-        def join(given: list[Any]) -> None:
-            for arrays, reduction in zip(zip(*given, strict=True), reductions, strict=True):
-                _reduce(list(arrays), reduction)
+        def join(given: list[list[Message]]) -> None:
+            self._sums.all_reduce(list(zip(*given, strict=True)))
 
-        arrays = [array for array, _, _ in begun]
-        self._turns.meet(self.rank, arrays, ", ".join(what for _, _, what in begun), join)
+        self._turns.meet(self.rank, messages, ", ".join(what for _, what in begun), join)
 
     def forget(self) -> None:
         """Leave out sums that were begun by a step that has failed."""
@@ -68,7 +76,7 @@ class ThreadGroup(ProcessGroup):
         def join(arrays: list[Any]) -> None:
             _spread(arrays, root)
 
-        self._turns.meet(self.rank, array, sized(array, what or "broadcast"), join)
+        self._turns.meet(self.rank, array, sized(array, what or "broadcast", anywhere=True), join)
         return array
 
     def all_gather(self, array: Any, what: str = "") -> list[Any]:
@@ -93,21 +101,8 @@ def _copied(array: Any, where: devices.Device) -> Any:
     )
 
 
-def _reduce(arrays: list[Any], reduction: str) -> None:
-    """Combine arrays in the order of the ranks, and write the result to each."""
-    total = arrays[0]
-    here = devices.device_of(total)
-    combine = getattr(devices.XP_OF[type(total)], _COMBINE[reduction].__name__)
-    with devices.kernels_on(here):
-        for other in arrays[1:]:
-            combine(total, devices.to_device(other, here), out=total)
-    _spread(arrays, 0)
-
-
 def _spread(arrays: list[Any], root: int) -> None:
     """Write one of the arrays into all others."""
     for rank, array in enumerate(arrays):
         if rank != root:
-            here = devices.device_of(array)
-            with devices.kernels_on(here):
-                array[...] = devices.to_device(arrays[root], here)
+            write_into(array, arrays[root])

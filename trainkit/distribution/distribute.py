@@ -9,6 +9,11 @@ from trainkit.distribution import experimental as experimental
 from trainkit.distribution.communication_options import (
     CommunicationOptions as CommunicationOptions,
 )
+from trainkit.distribution.cross_device_ops import (
+    HierarchicalCopyAllReduce as HierarchicalCopyAllReduce,
+)
+from trainkit.distribution.cross_device_ops import NcclAllReduce as NcclAllReduce
+from trainkit.distribution.cross_device_ops import ReductionToOneDevice as ReductionToOneDevice
 from trainkit.distribution.distributed_dataset import DistributedDataset as DistributedDataset
 from trainkit.distribution.distributed_dataset import InputContext as InputContext
 from trainkit.distribution.mirrored import MirroredStrategy as MirroredStrategy
@@ -25,7 +30,6 @@ from trainkit.distribution.strategy import get_strategy as get_strategy
 from trainkit.distribution.strategy import has_strategy as has_strategy
 from trainkit.distribution.strategy import in_cross_replica_context as in_cross_replica_context
 
-_ON_DEVICES = "sums are made on the devices; leave cross_device_ops out"
 _MANY = (
     "tk.distribute.MirroredStrategy trains on all GPUs of a process, "
     "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, with many processes"
@@ -36,10 +40,8 @@ _LEFT_OUT = {
     "CentralStorageStrategy": f"MirroredStrategy keeps a copy on each device; {_MANY}",
     "cluster_resolver": "the launcher says which processes there are",
     "coordinator": _MANY,
-    "HierarchicalCopyAllReduce": _ON_DEVICES,
-    "NcclAllReduce": _ON_DEVICES,
-    "ReductionToOneDevice": _ON_DEVICES,
-    "CrossDeviceOps": _ON_DEVICES,
+    "CrossDeviceOps": "sums of one's own are not supported; cross_device_ops takes NcclAllReduce, "
+    "HierarchicalCopyAllReduce or ReductionToOneDevice",
 }
 
 

@@ -17,7 +17,10 @@ from trainkit.core.dtypes import string
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
+from trainkit.distribution.compiled_steps import CompiledSteps
+from trainkit.distribution.cross_device_ops import sums_between
 from trainkit.distribution.mirrored_variables import (
+    CopiesByTurn,
     ScopedCopies,
     ValuesByTurn,
     alive,
@@ -26,6 +29,7 @@ from trainkit.distribution.mirrored_variables import (
 from trainkit.distribution.per_replica import PerReplica, in_one, of_replica
 from trainkit.distribution.replica_context import ReduceOp
 from trainkit.distribution.strategy import Strategy, ValueContext
+from trainkit.graph.tracing.python_calls import is_around_replicas, leave_trace
 
 
 class OneDeviceStrategy(Strategy):
@@ -108,7 +112,8 @@ class MirroredStrategy(Strategy):
     `fit`, `evaluate`, `predict` and their like cut each batch by rows, one part for each device,
     and come to the weights, logs and outputs of one device, to rounding; each replica runs a
     compiled step of its own. On GPUs a step that sums over replicas is launched operation by
-    operation, not as a CUDA graph. A function given to `run` runs operation by operation.
+    operation, not as a CUDA graph. A `tk.function` given to `run` runs compiled in each replica,
+    and so does what a `tk.function` around gives to `run`, which itself then runs as Python.
 
     A variable that steps change has to belong to the model, to its optimizer or its metrics, or be
     made in the scope or in a step.
@@ -116,10 +121,13 @@ class MirroredStrategy(Strategy):
     Args:
         devices: names of devices; by default, and for an empty list, all GPUs, or the CPU. The CPU
             may be named more than once, to try something out.
-        cross_device_ops: only `None`.
+        cross_device_ops: how the devices add up: a `NcclAllReduce`, `HierarchicalCopyAllReduce` or
+            `ReductionToOneDevice`. By default NCCL where all devices are different GPUs and CuPy
+            finds it, else copies to the first device.
 
     Raises:
         DeviceError: there is no such device.
+        ValueError: `cross_device_ops` is something else, or needs what is not here.
 
     Example:
         >>> strategy = tk.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"])
@@ -131,15 +139,15 @@ class MirroredStrategy(Strategy):
     """
 
     def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
-        if cross_device_ops is not None:
-            raise ValueError(
-                "MirroredStrategy: cross_device_ops must be None: sums are made on the devices"
-            )
         super().__init__()
         self.devices = _chosen(devices)
         self.turns = Turns(len(self.devices))
-        self.groups = [ThreadGroup(self.turns, rank) for rank in range(len(self.devices))]
+        sums, communication = sums_between(self.devices, cross_device_ops)
+        self.groups = [
+            ThreadGroup(self.turns, rank, sums, communication) for rank in range(len(self.devices))
+        ]
         self._copies = [ScopedCopies(device) for device in self.devices]
+        self._steps = CompiledSteps()
         self._values: WeakKeyDictionary[Any, ValuesByTurn] = WeakKeyDictionary()
         self._made: dict[int, ref[Variable]] = {}
 
@@ -199,21 +207,24 @@ class MirroredStrategy(Strategy):
             values of the first replica afterwards, and sums where their `aggregation` is `"sum"`.
 
         Raises:
-            FailedPreconditionError: it is called while a function is traced, or in a replica.
+            FailedPreconditionError: it is called in a replica.
         """
         if len(self.devices) == 1:
             args, kwargs = _moved((tuple(args), dict(kwargs or {})), self.devices[0])
             return super().run(fn, args, kwargs, options)
         if options is not None:
             raise ValueError("Strategy.run: options are not supported; leave them out")
+        if replicas.current() is None:
+            leave_trace()
         if trace_state.THREAD.traces or replicas.current() is not None:
             raise FailedPreconditionError(
-                "MirroredStrategy.run starts a thread for each replica and can't be called while "
-                "a function is traced, or in a replica: decorate the function that it is given, "
-                "not the one that calls it"
+                "MirroredStrategy.run starts a thread for each replica and can't be called in a "
+                "replica, nor while variables have other values for a while"
             )
+        if is_around_replicas():
+            fn = self._steps.of(fn)
         arguments = (tuple(args), dict(kwargs or {}))
-        main = self._copies[0].begin(self._copies[1:])
+        main, *_ = [copies.begin() for copies in self._copies]
 
         def work(rank: int) -> Any:
             with self.on_replica(rank), replicas.Replica(self.groups[rank]), self._copies[rank]:
@@ -221,7 +232,7 @@ class MirroredStrategy(Strategy):
                 return fn(*own, **by_name)
 
         try:
-            results = self.in_turns(work)
+            results = self.in_turns(work, CopiesByTurn(self._copies))
         except BaseException:
             for copies in self._copies:
                 copies.forget()

@@ -131,8 +131,11 @@ def alive(found: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
 class ScopedCopies(VariableScope):
     """The values that variables have in one replica of `Strategy.run`, whichever it reads.
 
+    Operations find them in a table. A graph looks into the variables themselves, so these have the
+    values of the replica while it runs, as long as its turn is.
+
     Args:
-        device: where.
+        device: where. Single numbers of the host, such as the count of steps, are not moved.
     """
 
     def __init__(self, device: devices.Device) -> None:
@@ -140,13 +143,14 @@ class ScopedCopies(VariableScope):
         self.device = device
         self._main: dict[int, Any] = {}
         self._variables: dict[int, Any] = {}
+        self._of_graph: tuple[Variable, ...] = ()
 
-    def begin(self, others: list[ScopedCopies]) -> dict[int, Any]:
+    def begin(self) -> dict[int, Any]:
         """Forget values of variables that were assigned outside; what variables have outside."""
         for key, variable in list(self._variables.items()):
             if variable._value is not self._main[key]:
-                for copies in (self, *others):
-                    copies.values.pop(key, None)
+                for table in (self.values, self._main, self._variables):
+                    table.pop(key, None)
         return self._main
 
     def forget(self) -> None:
@@ -158,9 +162,9 @@ class ScopedCopies(VariableScope):
     def read_variable(self, variable: Any) -> Any:
         value = self.values.get(id(variable))
         if value is None:
-            array = variable._value._array
             value = variable._value
-            if devices.device_of(array) is not self.device:
+            array = value._array
+            if devices.device_of(array) is not self.device and not devices.is_host_number(array):
                 value = wrap(devices.to_device(array, self.device))
             self.put(variable, value)
         return value
@@ -169,6 +173,57 @@ class ScopedCopies(VariableScope):
         self._variables[id(variable)] = variable
         self._main.setdefault(id(variable), variable._value)
         self.values[id(variable)] = value
+
+    # ------------------------------------------------------------------ graphs
+
+    def run_graph(self, concrete: Any, tensors: list[Any]) -> Any:
+        """What a graph of this replica gives, run as a program.
+
+        Args:
+            concrete: a `ConcreteFunction`.
+            tensors: one for each of its inputs.
+        """
+        for variable in concrete.variables:
+            self.read_variable(variable)
+        trace_state.THREAD.traces.pop()  # this scope
+        self._of_graph = concrete.variables
+        self.begin_turn()
+        try:
+            return concrete.run_arrays([x._array for x in tensors])
+        finally:
+            self.end_turn()
+            self._of_graph = ()
+            trace_state.THREAD.traces.append(self)
+
+    def begin_turn(self) -> None:
+        """Let the variables of the graph that runs have the values of this replica."""
+        for variable in self._of_graph:  # taken out, so that a graph may write in their memory
+            variable._value = self.values.pop(id(variable))
+
+    def end_turn(self) -> None:
+        """Keep the values of this replica, and let the variables have those from outside."""
+        for variable in self._of_graph:
+            self.values[id(variable)] = variable._value
+            variable._value = self._main[id(variable)]
+
+
+class CopiesByTurn:
+    """Lets variables follow the turns of replicas, while graphs of these run.
+
+    Args:
+        copies: of each replica.
+    """
+
+    def __init__(self, copies: Sequence[ScopedCopies]) -> None:
+        self._copies = copies
+
+    def begin_turn(self, rank: int) -> None:
+        """The turn of a replica begins."""
+        self._copies[rank].begin_turn()
+
+    def end_turn(self, rank: int) -> None:
+        """The turn of a replica ends."""
+        self._copies[rank].end_turn()
 
 
 def write_back(copies: list[ScopedCopies], main: dict[int, Any]) -> None:

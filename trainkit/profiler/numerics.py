@@ -18,7 +18,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, line_text, user_line
-from trainkit.graph.tracing.function import functions_run_eagerly, run_functions_eagerly
+from trainkit.graph.tracing.python_calls import functions_run_eagerly, run_functions_eagerly
 from trainkit.profiler.instrumentation import (
     Point,
     Undo,

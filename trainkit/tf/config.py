@@ -13,8 +13,8 @@ from trainkit.core.device_lists import list_logical_devices as list_logical_devi
 from trainkit.core.device_lists import list_physical_devices as list_physical_devices
 from trainkit.core.devices import get_soft_device_placement as get_soft_device_placement
 from trainkit.core.devices import set_soft_device_placement as set_soft_device_placement
-from trainkit.graph.tracing.function import functions_run_eagerly as functions_run_eagerly
-from trainkit.graph.tracing.function import run_functions_eagerly as run_functions_eagerly
+from trainkit.graph.tracing.python_calls import functions_run_eagerly as functions_run_eagerly
+from trainkit.graph.tracing.python_calls import run_functions_eagerly as run_functions_eagerly
 from trainkit.kernels.matmul import matmul_gpu as _products
 from trainkit.kernels.threads import pools
 from trainkit.models.training.first_batch import (

@@ -151,11 +151,12 @@ class ConcreteFunction:
         """The results for one tensor per input."""
         if self.closed:
             tensors = tensors + self.closed
-        if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
-            results = replay(self.graph, tensors)
-        else:
-            return self.run_arrays([t._array for t in tensors])
-        return self._packed(results)
+        watched = bool(_TAPES) and self._is_watched(tensors)
+        if _THREAD.traces and not watched and hasattr(type(_THREAD.traces[-1]), "run_graph"):
+            return _THREAD.traces[-1].run_graph(self, tensors)
+        if _THREAD.traces or watched:
+            return self._packed(replay(self.graph, tensors))
+        return self.run_arrays([t._array for t in tensors])
 
     def run_arrays(self, arrays: list[Any]) -> Any:
         """The results for one array per input, unseen by tapes."""

@@ -16,12 +16,18 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.user_frames import user_line
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.ir.graph import Graph, GraphTensor
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
+from trainkit.graph.tracing.python_calls import (
+    SWITCH,
+    CallsReplicas,
+    run_around_replicas,
+    tracing,
+)
 from trainkit.graph.tracing.signature import (
     Arguments,
     Differs,
@@ -46,38 +52,6 @@ from trainkit.graph.tracing.variable_creation import hearing_of_variables
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
-
-
-class _Switch:
-    eagerly = False
-
-
-_SWITCH = _Switch()
-
-
-def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Let all traced functions run as plain Python (True) or as graphs (False), to debug them.
-
-    Args:
-        run_eagerly: whether they do.
-
-    Example:
-        >>> tk.config.run_functions_eagerly(True)
-        >>> tk.config.functions_run_eagerly()
-        True
-        >>> tk.config.run_functions_eagerly(False)
-    """
-    _SWITCH.eagerly = bool(run_eagerly)
-
-
-def functions_run_eagerly() -> bool:
-    """Whether traced functions run as plain Python at present.
-
-    Example:
-        >>> tk.config.functions_run_eagerly()
-        False
-    """
-    return _SWITCH.eagerly
 
 
 class Function:
@@ -114,6 +88,7 @@ class Function:
         self._ready: dict[Any, ConcreteFunction] = {}
         self._takes_tuples = False
         self._tracing: list[Any] = []
+        self._calls_replicas = False
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name: str = name or str(getattr(python_function, "__name__", "function"))
         functools.update_wrapper(self, python_function)
@@ -164,7 +139,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
-        if self._ready and not (kwargs or _TAPES or _THREAD.traces or _SWITCH.eagerly or REPLICAS):
+        if self._ready and not (kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS):
             try:  # tensors alone, of shapes and dtypes seen before
                 arrays = [x._array for x in args]
                 known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
@@ -175,15 +150,23 @@ class Function:
                     known = self._ready.get(short_key(args, arrays))
             if known is not None:
                 return known.run_arrays(arrays)
-        if _SWITCH.eagerly:
+        if SWITCH.eagerly:
             return self.python_function(*args, **kwargs)
+        if self._calls_replicas:
+            return run_around_replicas(self.python_function, args, kwargs)
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._signed(args, kwargs)
         key = self._key(args, kwargs)
         concrete = self._concrete.get(key)
         if concrete is None or (concrete.closed and not concrete.reachable()):
-            concrete = self._concrete_for(key, args, kwargs)
+            try:
+                concrete = self._concrete_for(key, args, kwargs)
+            except CallsReplicas:
+                self._calls_replicas = True
+                if _THREAD.traces:  # that of a function around, which does the same
+                    raise
+                return run_around_replicas(self.python_function, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
         if not (kwargs or concrete.closed or REPLICAS):
@@ -229,8 +212,16 @@ class Function:
             labels = self._arguments.labels(args, kwargs)
             return AnyRankFunction(self, (tuple(args), dict(kwargs)), labels)
         key = self._key(args, kwargs)
-        with self._lock:
-            return self._concrete.get(key) or self._trace(key, args, kwargs)
+        try:
+            with self._lock:
+                return self._concrete.get(key) or self._trace(key, args, kwargs)
+        except CallsReplicas:
+            if _THREAD.traces:
+                raise
+            raise FailedPreconditionError(
+                f"{self._name!r} has no graph of its own, as it calls run of a MirroredStrategy, "
+                "which has a thread for each replica: ask the function that run is given"
+            ) from None
 
     def _concrete_for(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         with self._lock:
@@ -294,7 +285,8 @@ class Function:
         function = converted(self.python_function) if self._autograph else self.python_function
         graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
         try:
-            with hearing_of_variables(self._name, again) as making, graph, trace_state.silence():
+            hearing = hearing_of_variables(self._name, again)
+            with tracing(), hearing as making, graph, trace_state.silence():
                 before = contents(symbols)
                 result = function(*symbols[0], **symbols[1])
                 self._check_unchanged(before, symbols)

@@ -11,7 +11,8 @@ from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
-from trainkit.graph.tracing.function import function, functions_run_eagerly
+from trainkit.graph.tracing.function import function
+from trainkit.graph.tracing.python_calls import functions_run_eagerly
 
 FIRST_EAGER = 2
 """Steps that run operation by operation, so that all that is made by the first call is there."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainkit.collectives import replica as replicas
-from trainkit.collectives.communication import buckets
+from trainkit.collectives.communication import divided as messages_of
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -117,7 +117,7 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
     for dtype, places in by_dtype.items():
         size = as_dtype(dtype).dtype.itemsize
         sizes = [math.prod(grads[i].shape) * size for i in places]
-        for part in buckets(sizes, settings.bucket_bytes):
+        for part in messages_of(sizes, settings):
             found.append((dtype, [places[k] for k in part]))
     rank = {i: k for k, i in enumerate(order)}
     return sorted(found, key=lambda bucket: max(rank[i] for i in bucket[1]))
