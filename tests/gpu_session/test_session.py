@@ -194,6 +194,18 @@ def test_the_suite_takes_the_plugins_that_are_there():
     assert "--gpu-stand-in" in suite.words("whole", on="stand-in", has=lambda name: False)
 
 
+@pytest.mark.parametrize("part", suite.PARTS)
+@pytest.mark.parametrize("small", [False, True])
+def test_over_the_null_driver_its_own_tests_stand_for_each_part(part, small):
+    given = suite.words(part, on="null-driver", has=lambda name: True, small=small)
+    assert given[given.index("-m") + 1] == "null_driver"
+    assert "-n" not in given
+    paths = [word for word in given if word.startswith("tests/")]
+    assert paths
+    assert all(path.startswith("tests/null_driver") for path in paths)
+    assert all((ROOT / path).exists() for path in paths)
+
+
 def test_the_small_part_for_a_gpu_has_tests_of_its_mark():
     mark = suite.PARTS["needs-gpu"][0]
     paths = [f"tests/{name}" for name in suite.SMALL["needs-gpu"].split()]
