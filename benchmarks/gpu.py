@@ -8,6 +8,9 @@ transformer  a compiled training step of an encoder over 512 words
 resnet50     a compiled training step on images of 224 x 224
 adam         the update of 100 million float32 weights, beside the bandwidth of a copy
 update       the eager update of 160 weights with 25 million elements together, as in a ResNet-50
+batch_norm   batch normalization of images with its gradients, as trainkit chooses, by its own
+             kernels, and by cuDNN
+layer_norm   the same for layer normalization of sequences
 
 float32 is measured with and without TF32, ours and PyTorch's alike; `--policy mixed_bfloat16` and
 `mixed_float16` take tensor cores anyway. PyTorch's images are channels_last. TRAINKIT_CUDA_GRAPHS=0
@@ -40,7 +43,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave memory 
 
 import gpu_torch  # noqa: E402  found through the lines before
 from gpu_cases import (  # noqa: E402
+    CANDIDATES,
     NO_POLICY,
+    NO_TF32,
     PRODUCTS,
     SIZES,
     TRAINKIT,
@@ -58,6 +63,8 @@ FEW = 10
 """Calls whose launches fit into the queue of any GPU."""
 
 CASES: dict[str, dict[str, Any]] = {case: {"trainkit": make} for case, make in TRAINKIT.items()}
+for _case, _candidates in CANDIDATES.items():
+    CASES[_case].update(_candidates)
 for _case, _made in gpu_torch.TORCH.items():
     CASES[_case]["torch"] = _made
 CASES["matmul"]["jax"] = by_jax
@@ -129,13 +136,17 @@ def measured(case: str, name: str, options: Any) -> dict[str, Any]:
 
         if not devices.gpu_count():
             raise SystemExit(devices.missing_message("/gpu:0"))
+        from trainkit.kernels.cudnn import deferred
+
         _choose_tf32(name.partition(" ")[0], name.endswith(" tf32"))
-        before = free_bytes()
+        before, mode = free_bytes(), deferred.mode()
         try:
             work = CASES[case][name.partition(" ")[0]](size, options.policy)
             taken, host = seconds(work, options.rounds, options.seconds)
         except ImportError as error:
             return {"missing": str(error)}
+        finally:
+            deferred.set_mode(mode)
         after = free_bytes()
     found = {"seconds": taken, "host_seconds": host}
     if before is not None and after is not None:
@@ -189,7 +200,7 @@ def contestants(case: str, policy: str) -> list[str]:
         if policy != "float32" and (case in NO_POLICY or name == "jax"):
             continue
         found.append(name)
-        if policy == "float32" and case not in NO_POLICY and name in ("trainkit", "torch"):
+        if policy == "float32" and case not in NO_TF32 and name in ("trainkit", "torch"):
             found.append(f"{name} tf32")
     return found
 
@@ -203,7 +214,12 @@ def rate(case: str, name: str, size: Any, taken: float) -> str:
     if case == "adam":  # four arrays are read and three written; a copy reads one and writes one
         moved = (2 if name == "copy" else 7) * 4 * size["weights"]
         return f"{moved / taken / 1e9:9.1f} GB/s"
-    counts = {"resnet50": "images", "transformer": "sequences"}
+    counts = {
+        "resnet50": "images",
+        "transformer": "sequences",
+        "batch_norm": "images",
+        "layer_norm": "sequences",
+    }
     return f"{size[counts.get(case, 'batch')] / taken:9.0f} examples/s"
 
 

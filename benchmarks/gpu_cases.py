@@ -23,6 +23,7 @@ SIZES: dict[str, dict[str, int]] = {
         "steps": 100,
         "units": 512,
         "deepest": 6,
+        "features": 256,
     },
     "small": {
         "n": 32,
@@ -38,6 +39,7 @@ SIZES: dict[str, dict[str, int]] = {
         "steps": 4,
         "units": 8,
         "deepest": 1,
+        "features": 16,
     },
 }
 PRODUCTS = 200
@@ -245,6 +247,51 @@ def _update(size: Any, policy: str) -> Work:
     return lambda: rule.apply(grads, weights), _wait
 
 
+def _normalized(shape: Callable[[Any], tuple[int, ...]], mode: str | None = None) -> Any:
+    """Makes a normalization of the last axis, of batches for images, and its gradients.
+
+    Args:
+        shape: of the input, for sizes.
+        mode: how cuDNN is used, `None` to leave it as it is.
+    """
+
+    def make(size: Any, policy: str) -> Work:
+        import trainkit as tk
+        from trainkit.kernels.cudnn import deferred
+
+        if mode is not None:
+            deferred.set_mode(mode)
+        dtype, dims = policy.removeprefix("mixed_"), shape(size)
+        x, g = (tk.cast(random(*dims), dtype) for _ in range(2))
+        by_batch = len(dims) == 4
+        vectors = [tk.cast(tk.ones(dims[-1:]), "float32" if by_batch else dtype) for _ in range(2)]
+
+        def step(x: Any, g: Any) -> Any:
+            with tk.GradientTape() as tape:
+                tape.watch((x, *vectors))
+                if by_batch:
+                    y = tk.ops.fused_batch_normalization(x, *vectors)[0]
+                else:
+                    y = tk.ops.layer_normalization(x, *vectors)
+            return y, tape.gradient(y, (x, *vectors), output_gradients=g)
+
+        run = tk.function(step)
+        return lambda: run(x, g), _wait
+
+    return make
+
+
+def norm_images(size: Any) -> tuple[int, ...]:
+    """(images, height, width, channels) of what `batch_norm` normalizes."""
+    side = size["pixels"] // 4
+    return size["images"], side, side, size["features"]
+
+
+def norm_sequences(size: Any) -> tuple[int, ...]:
+    """(sequences, length, width) of what `layer_norm` normalizes."""
+    return size["sequences"], size["length"], size["width"]
+
+
 def copied(size: Any, policy: str) -> Work:
     """The memory of the weights, read and written."""
     import cupy
@@ -274,7 +321,16 @@ TRAINKIT: dict[str, Callable[[Any, str], Work]] = {
     "resnet50": _resnet50,
     "update": _update,
     "adam": _adam,
+    "batch_norm": _normalized(norm_images),
+    "layer_norm": _normalized(norm_sequences),
 }
 """Makes the work of each case, for sizes and a dtype policy."""
+CANDIDATES: dict[str, dict[str, Callable[[Any, str], Work]]] = {
+    case: {"own": _normalized(shape, "off"), "cudnn": _normalized(shape, "force")}
+    for case, shape in (("batch_norm", norm_images), ("layer_norm", norm_sequences))
+}
+"""The same by the kernels that trainkit chooses between."""
 NO_POLICY = ("update", "adam")
 """Cases of float32 alone."""
+NO_TF32 = (*NO_POLICY, *CANDIDATES)
+"""Cases without products."""

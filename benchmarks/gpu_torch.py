@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gpu_cases import HEAD, PRODUCTS, WORDS, labels, random, words
+from gpu_cases import (
+    HEAD,
+    PRODUCTS,
+    WORDS,
+    labels,
+    norm_images,
+    norm_sequences,
+    random,
+    words,
+)
 
 Work = tuple[Callable[[], Any], Callable[[], Any]]
 
@@ -205,6 +214,37 @@ def _update(size: Any, policy: str) -> Work:
     return torch.optim.Adam(weights, 1e-5, fused=Where.name == "cuda").step, _wait
 
 
+def _normalized(layer: Any, shape: tuple[int, ...], policy: str) -> Work:
+    """A normalization and its gradients."""
+    import torch
+
+    layer = layer.to(Where.name).train()
+    x, g = (
+        _on_device(random(*shape)).to(getattr(torch, policy.removeprefix("mixed_"))) for _ in "xg"
+    )
+    x.requires_grad_()
+
+    def run() -> Any:
+        return torch.autograd.grad(layer(x), (x, *layer.parameters()), g)
+
+    return run, _wait
+
+
+def _batch_norm(size: Any, policy: str) -> Work:
+    from torch import nn
+
+    images, height, width, channels = norm_images(size)
+    return _normalized(nn.BatchNorm2d(channels), (images, channels, height, width), policy)
+
+
+def _layer_norm(size: Any, policy: str) -> Work:
+    import torch
+    from torch import nn
+
+    layer = nn.LayerNorm(size["width"]).to(getattr(torch, policy.removeprefix("mixed_")))
+    return _normalized(layer, norm_sequences(size), policy)
+
+
 TORCH: dict[str, Callable[[Any, str], Work]] = {
     "matmul": _matmul,
     "mlp": _mlp,
@@ -215,5 +255,7 @@ TORCH: dict[str, Callable[[Any, str], Work]] = {
     "resnet50": _resnet50,
     "adam": _adam,
     "update": _update,
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
 }
 """Makes the work of each case; raises ImportError where PyTorch is not installed."""

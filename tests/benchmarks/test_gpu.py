@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from tests.stand_in import cudnn
+from trainkit.kernels.cudnn import deferred
+
 
 @pytest.fixture
 def gpu(bench_modules):
@@ -28,6 +31,29 @@ def test_each_case_runs_and_is_kept(gpu, monkeypatch, tmp_path, capsys, case):
     found = json.loads(kept.read_text())["found"]
     assert list(found) == names
     assert all(0 < numbers["host_seconds"] for numbers in found.values())
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("case", ["batch_norm", "layer_norm"])
+def test_kernels_that_are_chosen_between_have_a_row_each(gpu, monkeypatch, capsys, case, policy):
+    kinds, before = [], deferred.mode()
+    made = {name: gpu.CASES[case][name] for name in ("trainkit", "own", "cudnn")}
+
+    def noted(gpu_of_it, rounds, least):
+        cudnn.STATE.executed.clear()
+        gpu_of_it[0]()
+        kinds.append({node for graph, _ in cudnn.STATE.executed for node in graph})
+        return 1.0, 1.0
+
+    monkeypatch.setattr(gpu, "seconds", noted)
+    monkeypatch.setitem(gpu.CASES, case, made)
+    words = (*SMALL, "--limit=0", "--on=stand-in", f"--policy={policy}")
+    run(gpu, monkeypatch, case, *words)
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[:2] for line in lines] == [[case, name] for name in made]
+    node = case.replace("_", "")
+    assert kinds == [set(), set(), {node, f"{node}_backward"}]
+    assert deferred.mode() == before
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])

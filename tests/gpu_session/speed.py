@@ -16,7 +16,7 @@ from tests.gpu_session import session, summary
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 SHARES = {"float32": 0.55, "mixed_bfloat16": 0.65, "mixed_float16": 1.0}
 """Of the time that is left, what each policy may take."""
-ORDER = "adam mlp resnet50 transformer lstm matmul cnn eager update".split()
+ORDER = "adam mlp resnet50 transformer lstm matmul batch_norm layer_norm cnn eager update".split()
 """The cases, those first that say most."""
 FULL = 1000
 """Rows of the matrices, from which sizes are those that goals are for."""
@@ -58,7 +58,7 @@ def ratios(policy, case, found, size):
         parts.append(_against(rate / LEAST_FLOPS, f"{LEAST_FLOPS / 1e12:g} TFLOP/s"))
     if case == "adam":
         parts += _beside_copy(taken, found.get("adam copy", {}), size)
-    for name in ("torch", "jax"):
+    for name in ("own", "cudnn", "torch", "jax"):
         other = found.get(f"{case} {name}", {}).get("seconds")
         if other:
             parts.append(f"{taken / other:.2f} of {name}'s time")

@@ -78,6 +78,35 @@ def attention(options, dtype):
     return off < BOUND[dtype], f"off by {off:.1e}"
 
 
+def normalization(options, dtype, mode):
+    """Of batches, layers and by root mean squares, by own kernels or by those of cuDNN."""
+    import trainkit as tk
+    from trainkit.kernels.cudnn import deferred
+    from trainkit.ops.neural.standardization import standardized
+
+    def run(x, scale):
+        with tk.GradientTape() as tape:
+            tape.watch([x, scale])
+            one, mean, variance = tk.ops.fused_batch_normalization(x, scale, scale)
+            parts = [
+                one,
+                tk.ops.layer_normalization(x, tk.cast(scale, x.dtype), tk.cast(scale, x.dtype)),
+                standardized(x, axis=(3,), epsilon=1e-3, centred=False),
+            ]
+            loss = sum(tk.reduce_sum(tk.cast(y, "float32") ** 3) for y in parts)
+        return [*parts, mean, variance, *tape.gradient(loss, [x, scale])]
+
+    x, scale = _random(4, 16, 16, 64, dtype=dtype) + 1, _random(64)
+    before = deferred.mode()
+    deferred.set_mode(mode)
+    try:
+        found = run(x, scale)
+    finally:
+        deferred.set_mode(before)
+    off = max(_apart(y, z) for y, z in zip(found, _on_cpu(run, x, scale), strict=True))
+    return off < 2 * BOUND[dtype], f"off by {off:.1e}"
+
+
 def cross_entropy(options, dtype):
     import trainkit as tk
 
@@ -183,6 +212,10 @@ def checks():
             found[f"product of {axes} axes, {dtype}"] = lambda o, d=dtype, a=axes: products(o, d, a)
         found[f"convolution and gradients, {dtype}"] = lambda o, d=dtype: convolution(o, d)
         found[f"attention and gradients, {dtype}"] = lambda o, d=dtype: attention(o, d)
+        for kind, mode in (("own", "off"), ("cuDNN's", "force")):
+            found[f"normalization and gradients, {kind}, {dtype}"] = lambda o, d=dtype, m=mode: (
+                normalization(o, d, m)
+            )
         found[f"softmax cross-entropy, {dtype}"] = lambda o, d=dtype: cross_entropy(o, d)
         found[f"dropout, {dtype}"] = lambda o, d=dtype: dropout(o, d)
         found[f"eager steps, {dtype}"] = lambda o, d=dtype: adam(o, d, False)

@@ -460,6 +460,29 @@ def test_nothing_is_built_or_timed_while_a_graph_is_captured(mode, cudnn_state):
     assert len(cudnn_state.built) > built
 
 
+def test_a_choice_holds_in_the_graph_that_is_captured(cudnn_state, monkeypatch):
+    deferred.set_mode("measure")
+    left = timed(monkeypatch, 2.0, 1.0, 1.0, 2.0)
+    x = tk.constant(numbers(6, 5))
+    layer = tk.layers.BatchNormalization()
+
+    @tk.function
+    def step(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, training=True)
+            loss = tk.reduce_sum(y**3)
+        return y, tape.gradient(loss, x)
+
+    wanted = wide(step(x))
+    assert left == []
+    cudnn_state.executed.clear()
+    for _ in range(7):
+        close(wide(step(x)), wanted, 1e-4)
+    assert "replays of 1 CUDA graph" in step.explain()
+    assert set(nodes(cudnn_state)) == {"batchnorm"}
+
+
 # ---------------------------------------------------------------------- the moments again
 
 
