@@ -9,6 +9,7 @@ happened before, it is let look again.
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from trainkit.core.cpu import openblas
@@ -70,8 +71,8 @@ def choose_kernels() -> str:
 def _ask() -> str:
     """Set the environment variables that the user has not set."""
     _set("OPENBLAS_THREAD_TIMEOUT", _TIMEOUT)
-    if usable_cores() < bound_cores() and not any(name in os.environ for name in THREAD_VARIABLES):
-        _set(THREAD_VARIABLES[0], str(usable_cores()))
+    if usable_cores() < bound_cores() and not any(map(_says_a_number, THREAD_VARIABLES)):
+        os.environ[THREAD_VARIABLES[0]] = SET[THREAD_VARIABLES[0]] = str(usable_cores())
     if "OPENBLAS_CORETYPE" in os.environ:
         return f"OPENBLAS_CORETYPE={os.environ['OPENBLAS_CORETYPE']} was set"
     if os.environ.get("TRAINKIT_BLAS") == "default":
@@ -80,6 +81,12 @@ def _ask() -> str:
         return "the processor has no AVX-512, OpenBLAS chooses by itself"
     _set("OPENBLAS_CORETYPE", "SkylakeX")
     return "OPENBLAS_CORETYPE=SkylakeX was set for AVX-512"
+
+
+def _says_a_number(name: str) -> bool:
+    """Whether OpenBLAS takes a number of threads from a variable: not from an empty one, or 0."""
+    digits = re.match(r"\s*\+?(\d+)", os.environ.get(name, ""))
+    return digits is not None and int(digits[1]) > 0
 
 
 def _set(name: str, value: str) -> None:

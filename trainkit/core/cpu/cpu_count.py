@@ -13,6 +13,8 @@ from functools import lru_cache
 from trainkit.core.process.launcher import launched
 
 CGROUPS = "/sys/fs/cgroup"
+_FIRST_VERSION = ("cpu", "cpu,cpuacct")
+"""Where version 1 has its groups; a process's line names these controllers in either order."""
 
 
 def bound_cores() -> int:
@@ -55,14 +57,14 @@ def neighbours() -> int:
 
 def _folders() -> list[str]:
     """The folders of this process's groups and of the groups around them."""
-    found = [CGROUPS, f"{CGROUPS}/cpu", f"{CGROUPS}/cpu,cpuacct"]
+    found = [CGROUPS, *(f"{CGROUPS}/{name}" for name in _FIRST_VERSION)]
     for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        base = f"{CGROUPS}/{controllers}" if controllers else CGROUPS
         parts = [part for part in path.split("/") if part]
-        found += [f"{base}/{'/'.join(parts[:n])}" for n in range(1, len(parts) + 1)]
+        for base in (f"{CGROUPS}/{name}" for name in _FIRST_VERSION) if controllers else (CGROUPS,):
+            found += [f"{base}/{'/'.join(parts[:n])}" for n in range(1, len(parts) + 1)]
     return found
 
 
