@@ -50,6 +50,14 @@ PROPERTIES = {
 _KEPT = []  # what C points to
 
 
+class _Seen:
+    gpus = 1
+
+
+SEEN = _Seen()
+"""How many GPUs programs see. CuPy, which asks once, makes ready for all that the driver has."""
+
+
 def missing():
     """What the driver can't be installed without, in words; nothing if all is here."""
     if sys.platform != "linux":
@@ -91,6 +99,7 @@ def install():
         function = _function(driver, written, name, _type_of(capsule))
         if function is not None:
             _replace(runtime, name, function, _type_of(capsule))
+    runtime.getDeviceCount = lambda: SEEN.gpus
     cupy = importlib.import_module("cupy")
     precompiled.replace(driver, cupy)
     kernels.record(driver, cupy)

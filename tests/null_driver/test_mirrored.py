@@ -1,9 +1,13 @@
 """Replicas in threads over real CuPy: what a step of `fit` launches, copies and waits for."""
 
 import numpy as np
+import pytest
 
 import trainkit as tk
+from tests.null_driver import nccl
 from tests.null_driver.counting import counted
+from tests.null_driver.installing import SEEN
+from trainkit.core import devices
 
 STEPS = 10
 
@@ -33,3 +37,98 @@ def test_three_replicas_do_what_two_do_half_as_much_again(cupy):
     two, three = counts_of(2), counts_of(3)
     assert three.to_device == two.to_device
     assert two.library < three.library <= 1.5 * two.library
+
+
+@pytest.fixture(params=[2, 3])
+def gpus(request, cupy):
+    """So many GPUs, of which none reads the memory of another, and NCCL."""
+    nccl.install()
+    SEEN.gpus = request.param
+    _look_again()
+    yield request.param
+    SEEN.gpus = 1
+    _look_again()
+
+
+def _look_again():
+    for found in (devices.parse, devices.several_gpus):
+        found.cache_clear()
+
+
+def counts_of_a_loop(strategy, how, layers=2):
+    """What a step of a program's own does, once it is compiled and variables are in place."""
+    with strategy.scope():
+        dense = [tk.keras.layers.Dense(32, "relu") for _ in range(layers)]
+        model = tk.keras.Sequential([tk.keras.Input((16,)), *dense])
+        optimizer = tk.keras.optimizers.SGD(0.1)
+
+    def step(x):
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_sum(model(x) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+    given = tk.function(step) if how == "given" else step
+    run = tk.function(strategy.run) if how == "around" else strategy.run
+    data = tk.data.Dataset.from_tensor_slices(np.ones((48, 16), "float32")).batch(48)
+    (batch,) = strategy.experimental_distribute_dataset(data)
+    for _ in range(5):
+        run(given, (batch,))
+    with counted() as counts:
+        run(given, (batch,))
+    return counts
+
+
+@pytest.mark.parametrize("how", ["eager", "given", "around"])
+@pytest.mark.parametrize(("packs", "messages"), [(None, 1), (2, 2), (0, 4)])
+def test_a_step_calls_nccl_once_for_each_bucket_and_device(gpus, how, packs, messages):
+    ops = None if packs is None else tk.distribute.NcclAllReduce(packs)
+    counts = counts_of_a_loop(tk.distribute.MirroredStrategy(cross_device_ops=ops), how)
+    assert 0 < counts.names["ncclAllReduce"] <= messages * gpus
+    assert (counts.to_host, counts.to_device, counts.waits) == (0, 0, 0)
+    assert counts.graphs == 0
+
+
+@pytest.mark.parametrize("name", ["HierarchicalCopyAllReduce", "ReductionToOneDevice"])
+def test_without_nccl_sums_are_copied_from_device_to_device(gpus, name):
+    ops = getattr(tk.distribute, name)()
+    counts = counts_of_a_loop(tk.distribute.MirroredStrategy(cross_device_ops=ops), "given")
+    assert counts.names["ncclAllReduce"] == 0
+    assert (counts.to_host, counts.to_device, counts.waits) == (0, 0, 0)
+    by_nccl = counts_of_a_loop(tk.distribute.MirroredStrategy(), "given")
+    # to where they are added up, back, and there into their place
+    assert counts.on_device <= by_nccl.on_device + 3 * (gpus - 1)
+
+
+def test_a_step_of_fit_calls_nccl_once_for_each_device(gpus):
+    strategy = tk.distribute.MirroredStrategy()
+    with strategy.scope():
+        layers = [tk.keras.layers.Dense(32, "relu"), tk.keras.layers.Dense(1)]
+        model = tk.keras.Sequential([tk.keras.Input((16,)), *layers])
+        model.compile("adam", "mse")
+    x, y = np.ones((32 * STEPS, 16), "float32"), np.ones((32 * STEPS, 1), "float32")
+    model.fit(x, y, batch_size=32, epochs=2, verbose=0)
+    with counted() as counts:
+        model.fit(x, y, batch_size=32, epochs=1, verbose=0)
+    assert counts.names["ncclAllReduce"] == STEPS * gpus
+    assert counts.to_device == 2 * STEPS
+    assert counts.to_host <= (3 * gpus + 1) * STEPS  # metrics, of which each replica reads its own
+
+
+def test_the_library_refuses_what_would_wait_for_ever(gpus, cupy):
+    module = cupy.cuda.nccl
+    first, second, *others = module.NcclCommunicator.initAll(list(range(gpus)))
+    x = cupy.ones(3, "float32")
+    call = (x.data.ptr, x.data.ptr, 3, module.NCCL_FLOAT32, module.NCCL_SUM, 0)
+    with pytest.raises(module.NcclError):
+        first.allReduce(*call)
+    module.groupStart()
+    first.allReduce(*call)
+    with pytest.raises(module.NcclError):
+        module.groupEnd()
+    module.groupStart()
+    for communicator in (first, second, *others):
+        communicator.allReduce(*call)
+    module.groupEnd()
+    with pytest.raises(module.NcclError):
+        module.NcclCommunicator.initAll([0, 0])

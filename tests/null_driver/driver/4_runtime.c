@@ -16,11 +16,21 @@ void null_setup(void *check_status) { check = check_status; }
         return value; \
     } while (0)
 
-static int device_is_known(int device) { return device == 0 ? SUCCESS : INVALID_DEVICE; }
+/* Each thread works on a device of its own. None reads the memory of another. */
+enum { DEVICES = 4 };
+static __thread int current_device;
 
-int null_getDeviceCount(int skip) { return 1; }
-int null_getDevice(int skip) { return 0; }
-void *null_setDevice(int device, int skip) { DONE(device_is_known(device)); }
+static int device_is_known(int device) {
+    return device >= 0 && device < DEVICES ? SUCCESS : INVALID_DEVICE;
+}
+
+int null_getDeviceCount(int skip) { return DEVICES; }
+int null_getDevice(int skip) { return current_device; }
+void *null_setDevice(int device, int skip) {
+    int status = device_is_known(device);
+    if (!status) current_device = device;
+    DONE(status);
+}
 int null_driverGetVersion(int skip) { return 13000; }
 void *null__ensure_context(void) { DONE(SUCCESS); }
 int null_deviceCanAccessPeer(int device, int peer, int skip) { return 0; }

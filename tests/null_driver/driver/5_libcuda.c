@@ -23,7 +23,7 @@ int cuGetErrorString(int status, const char **text) {
 }
 int cuCtxGetCurrent(void **context) { return *context = &null_books, SUCCESS; }
 int cuCtxSetCurrent(void *context) { return SUCCESS; }
-int cuCtxGetDevice(int *device) { return *device = 0, SUCCESS; }
+int cuCtxGetDevice(int *device) { return *device = current_device, SUCCESS; }
 int cuStreamGetCtx(void *stream, void **context) { return cuCtxGetCurrent(context); }
 
 /* ELF, as far as a cubin needs it: a table of sections, their names in one of them. */

@@ -151,12 +151,17 @@ class ConcreteFunction:
         """The results for one tensor per input."""
         if self.closed:
             tensors = tensors + self.closed
-        watched = bool(_TAPES) and self._is_watched(tensors)
-        if _THREAD.traces and not watched and hasattr(type(_THREAD.traces[-1]), "run_graph"):
-            return _THREAD.traces[-1].run_graph(self, tensors)
-        if _THREAD.traces or watched:
-            return self._packed(replay(self.graph, tensors))
+        if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
+            return self._run_within(tensors)
         return self.run_arrays([t._array for t in tensors])
+
+    def _run_within(self, tensors: list[Any]) -> Any:
+        """The same within another trace, or seen by a tape."""
+        around = _THREAD.traces[-1] if _THREAD.traces else None
+        # a replica of this process gives variables its own values, and runs the program as it is
+        if hasattr(type(around), "run_graph") and not (_TAPES and self._is_watched(tensors)):
+            return around.run_graph(self, tensors)
+        return self._packed(replay(self.graph, tensors))
 
     def run_arrays(self, arrays: list[Any]) -> Any:
         """The results for one array per input, unseen by tapes."""
