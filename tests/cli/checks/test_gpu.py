@@ -1,8 +1,10 @@
 import pytest
 
 from tests import stand_in
+from tests.stand_in import cudnn
+from tests.stand_in.kernels import has_compiler
 from trainkit.cli.checks import gpu
-from trainkit.kernels.cudnn import plans
+from trainkit.kernels.cudnn import deferred, plans
 
 H200 = [{"name": "NVIDIA H200", "driver": "580.95.05"}]
 GOOD = {"cupy": "14.0.0", "count": 1, "runtime": 13000, "kernels": 6.0, "products": 8.0}
@@ -50,7 +52,10 @@ def test_a_gpu_that_works(machine):
     assert [f.level for f in found] == ["ok"] * 3
     assert found[0].text == "CuPy 14.0.0 with CUDA 13.0 uses NVIDIA H200"
     assert found[1].text == "cuDNN 91200 by its frontend 1.18"
-    assert found[2].text == "cuDNN has 9 plans for a convolution and attention, 0 refused"
+    assert (
+        found[2].text
+        == "cuDNN has 9 plans for a convolution, attention and normalization, 0 refused"
+    )
 
 
 def test_a_gpu_without_cudnn(machine):
@@ -95,19 +100,27 @@ def test_plans_that_cudnn_refuses_are_listed(machine):
     refused = {"conv.back (2, 8)": "no engine", "attention.forward ()": "head too wide"}
     found = machine(H200, GOOD, plans={"plans": 7, "refused": refused})[2:]
     assert [f.level for f in found] == ["ok", "note", "note"]
-    assert found[0].text == "cuDNN has 7 plans for a convolution and attention, 2 refused"
+    assert (
+        found[0].text
+        == "cuDNN has 7 plans for a convolution, attention and normalization, 2 refused"
+    )
     assert found[1].text.endswith("the plain bodies serve: conv.back (2, 8): no engine")
     (failed,) = machine(H200, GOOD, plans={"failure": "ends the process with SIGSEGV"})[2:]
     assert failed.level == "problem"
     assert "SIGSEGV" in failed.text
 
 
+@pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
 def test_the_probe_of_plans_runs(monkeypatch):
     with stand_in.in_place():
         plans.clear()
         facts = {}
         scope = {"facts": facts, "note": lambda name, find: facts.update({name: find()})}
+        before = deferred.mode()
         exec(gpu._PLANS, scope)
+        deferred.set_mode(before)
+        built = {node for graph in cudnn.STATE.built for node in graph}
         plans.clear()
+    assert {"conv_fprop", "batchnorm", "layernorm_backward", "rmsnorm", "sdpa"} <= built
     assert facts["plans"] > 0
     assert isinstance(facts["refused"], dict)

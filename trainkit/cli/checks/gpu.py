@@ -31,15 +31,24 @@ facts["backend"] = cudnn.backend_version()
 
 _PLANS = """
 import trainkit as tk
-from trainkit.kernels.cudnn import plans
+from trainkit.kernels.cudnn import deferred, plans
+
+if deferred.mode() != "off":
+    deferred.set_mode("force")  # where own kernels would serve as well
 
 def tried():
     for dtype in ("float32", "float16", "bfloat16"):
         x, kernel = tk.cast(tk.ones((2, 8, 8, 8)), dtype), tk.cast(tk.ones((3, 3, 8, 8)), dtype)
-        q = tk.cast(tk.ones((2, 16, 2, 64)), dtype)
+        q, each = tk.cast(tk.ones((2, 16, 2, 64)), dtype), tk.ones((8,))
         with tk.GradientTape() as tape:
             tape.watch([x, kernel, q])
-            y = tk.ops.conv(x, kernel, padding="same"), tk.ops.dot_product_attention(q, q, q)
+            y = [
+                tk.ops.conv(x, kernel, padding="same"),
+                tk.ops.dot_product_attention(q, q, q),
+                tk.ops.fused_batch_normalization(x, each, each)[0],
+                tk.ops.layer_normalization(x, tk.cast(each, dtype), tk.cast(each, dtype)),
+                tk.ops.rms_normalization(x),
+            ]
         tape.gradient(y, [x, kernel, q])
     return plans.count()
 
@@ -102,14 +111,14 @@ def _cudnn(there: list[dict[str, str]]) -> Iterator[Finding]:
 
 
 def _plans() -> Iterator[Finding]:
-    """What cuDNN makes of a convolution and of attention, with their gradients."""
+    """What cuDNN makes of a convolution, attention and normalization, with their gradients."""
     facts = probed(_PLANS)
     failure = failure_of(facts, "plans")
     if failure:
         yield Finding("problem", f"cuDNN's plans can't be tried: {failure}")
         return
     refused = facts.get("refused", {})
-    text = f"cuDNN has {facts['plans']} plans for a convolution and attention"
+    text = f"cuDNN has {facts['plans']} plans for a convolution, attention and normalization"
     yield Finding("ok", f"{text}, {len(refused)} refused", facts=facts)
     for what, why in refused.items():
         yield Finding("note", f"cuDNN has no plan, the plain bodies serve: {what}: {why}")
