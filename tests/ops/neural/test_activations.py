@@ -152,3 +152,22 @@ def test_softmax_of_single_scores_warns():
     assert ops.softmax(one, axis=(0, 1)).numpy().tolist() == [[0.5], [0.5]]
     attend = tk.keras.layers.MultiHeadAttention(1, 2)
     assert attend(ops.ones((1, 1, 2)), ops.ones((1, 1, 2))).shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_the_gradient_of_gelu_has_the_dtype_of_its_input(device, dtype, compiled, approximate):
+    def gradient(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = ops.gelu(x, approximate=approximate)
+        return tape.gradient(y, x)
+
+    gradient = tk.function(gradient) if compiled else gradient
+    with tk.device(device):
+        found = gradient(ops.cast([-1.0, 0.0, 2.0], dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(
+        ops.cast(found, "float32").numpy(), [-0.0833, 0.5, 1.0852], atol=0.02
+    )

@@ -18,19 +18,20 @@ from trainkit.kernels.cuda.raw_kernel import RawKernel, blocks_for
 
 Array = Any
 
-_AXES = 3
-_GEOMETRY = np.dtype(
+AXES = 3
+"""Spatial axes that there may be."""
+_LAYOUT = np.dtype(
     [
-        *((name, np.int32, (_AXES,)) for name in ("size", "out", "window", "stride", "dilation")),
-        ("pad", np.int32, (_AXES,)),
+        *((name, np.int32, (AXES,)) for name in ("size", "out", "window", "stride", "dilation")),
+        ("pad", np.int32, (AXES,)),
         *((name, np.int32) for name in ("channels", "first", "each")),
     ],
     align=True,
 )
-_HEAD = f"""\
+GEOMETRY = f"""\
 struct Geometry {{
-  int size[{_AXES}], out[{_AXES}], window[{_AXES}], stride[{_AXES}], dilation[{_AXES}];
-  int pad[{_AXES}];
+  int size[{AXES}], out[{AXES}], window[{AXES}], stride[{AXES}], dilation[{AXES}];
+  int pad[{AXES}];
   int channels, first, each;
 }};
 """
@@ -99,18 +100,19 @@ extern "C" __global__ void sum_windows(const T* __restrict__ columns, T* __restr
   }
 }
 """
-SUMS = TypedKernel("sum_windows", _HEAD + _SUMS)
+SUMS = TypedKernel("sum_windows", GEOMETRY + _SUMS)
 
 
 @functools.cache
 def _columns_kernel(unit: int, index: str) -> RawKernel:
     name = f"columns_{unit}{'_long' if index == 'long long' else ''}"
-    return RawKernel(name, _HEAD + _COLUMNS.format(name=name, unit=_UNITS[unit], index=index))
+    return RawKernel(name, GEOMETRY + _COLUMNS.format(name=name, unit=_UNITS[unit], index=index))
 
 
-def _geometry(w: Windows, channels: int, group: slice) -> Any:
-    g = np.zeros((), _GEOMETRY)
-    missing = _AXES - len(w.window)
+def geometry(w: Windows, channels: int, group: slice) -> Any:
+    """`w` and the channels `group` of so many as the structure `Geometry` of `GEOMETRY`."""
+    g = np.zeros((), _LAYOUT)
+    missing = AXES - len(w.window)
     for name, values in (
         ("size", w.sizes),
         ("out", w.out),
@@ -129,7 +131,7 @@ def columns(xp: Any, w: Windows, x: Array, group: slice) -> Array | None:
 
     `None` where a kernel is not for this.
     """
-    if len(w.window) > _AXES or not x.size:
+    if len(w.window) > AXES or not x.size:
         return None
     x = xp.ascontiguousarray(x)
     each = (group.stop - group.start) * x.itemsize
@@ -141,7 +143,7 @@ def columns(xp: Any, w: Windows, x: Array, group: slice) -> Array | None:
     if not count or not kernel.is_there(xp):
         return None
     y = xp.empty((rows, math.prod(w.window) * (group.stop - group.start)), x.dtype)
-    g = _geometry(w, channels // unit, slice(first // unit, (first + each) // unit))
+    g = geometry(w, channels // unit, slice(first // unit, (first + each) // unit))
     number = np.int32(count) if count < 2**30 and x.size < 2**30 else np.int64(count)
     kernel(blocks_for(count), (x, y, g, number))
     return y
@@ -149,7 +151,7 @@ def columns(xp: Any, w: Windows, x: Array, group: slice) -> Array | None:
 
 def sums_windows(xp: Any, w: Windows, dtype: Any) -> bool:
     """Whether `sum_windows` is for windows of so many axes and elements of `dtype`."""
-    return len(w.window) <= _AXES and ready(xp, dtype, SUMS) is not None
+    return len(w.window) <= AXES and ready(xp, dtype, SUMS) is not None
 
 
 def sum_windows(w: Windows, given: Array, result: Array, group: slice) -> None:
@@ -166,5 +168,5 @@ def sum_windows(w: Windows, given: Array, result: Array, group: slice) -> None:
     count = math.prod(result.shape[:-1]) * (group.stop - group.start)
     kernel = SUMS.of(result.dtype)
     if count and kernel is not None:
-        g = _geometry(w, result.shape[-1], group)
+        g = geometry(w, result.shape[-1], group)
         kernel(blocks_for(count), (given, result, g, np.int64(count)))

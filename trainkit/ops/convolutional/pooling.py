@@ -19,6 +19,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -37,6 +38,8 @@ from trainkit.ops.linear_algebra.axis_products import tensordot
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
+
+pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
 
 
 def _pool_rule(op: str) -> Any:
@@ -61,21 +64,25 @@ def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -
     return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
-def _tuned(op: str, run: Any, of: int = 0) -> Tuned:
-    """A kernel that is given where windows lie on the input `of`, then its arrays."""
+def _tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
+    """Kernels that are given where windows lie on the input `of`, then their arrays."""
 
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
         found: Array | None = run(_placed(op, arrays[of], **settings), *arrays)
         return found
 
-    return Tuned(with_windows, of=of)
+    def on_gpu(xp: ArrayModule, *arrays: Array, **settings: Any) -> Array | None:
+        found: Array | None = gpu(xp, _placed(op, arrays[of], **settings), *arrays)
+        return found
+
+    return Tuned(with_windows, on_gpu=(on_gpu,), of=of)
 
 
 @primitive(
     _pool_rule("max_pool"),
     name="max_pool",
     semantics=WINDOW,
-    tuned=_tuned("max_pool", pool_tuned.max_pool),
+    tuned=_tuned("max_pool", pool_tuned.max_pool, pool_cuda.max_pool),
 )
 def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -89,7 +96,7 @@ def _max_pool(
     name="max_pool_gradient",
     semantics=WINDOW,
     export=GRADIENT_STEP,
-    tuned=_tuned("max_pool", pool_tuned.max_pool_gradient, of=1),
+    tuned=_tuned("max_pool", pool_tuned.max_pool_gradient, pool_cuda.max_pool_gradient, of=1),
 )
 def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -125,7 +132,7 @@ max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, 
     _pool_rule("average_pool"),
     name="average_pool",
     semantics=WINDOW,
-    tuned=_tuned("average_pool", pool_tuned.average_pool),
+    tuned=_tuned("average_pool", pool_tuned.average_pool, pool_cuda.average_pool),
 )
 def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -141,7 +148,12 @@ def _average_pool(
     semantics=WINDOW,
     reads={1: SHAPE},
     export=GRADIENT_STEP,
-    tuned=_tuned("average_pool", lambda w, g, x: pool_tuned.average_pool_gradient(w, g), of=1),
+    tuned=_tuned(
+        "average_pool",
+        lambda w, g, x: pool_tuned.average_pool_gradient(w, g),
+        pool_cuda.average_pool_gradient,
+        of=1,
+    ),
 )
 def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any

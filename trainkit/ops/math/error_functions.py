@@ -18,6 +18,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     exp,
@@ -25,6 +26,8 @@ from trainkit.ops.math.elementwise import (
     negative,
     square,
 )
+
+gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 
 # Coefficients of polynomials, highest power first.
 # erf(x) / x in x**2 for |x| <= 4: least squares weighted to equal relative errors, at most 2.5e-8.
@@ -124,7 +127,7 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    tuned=elementwise_tuned.erf.facet(),
+    tuned=elementwise_tuned.erf.facet(on_gpu=(gelu_cuda.erf,)),
 )
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""

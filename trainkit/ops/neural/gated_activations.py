@@ -10,6 +10,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     add,
@@ -27,6 +28,8 @@ from trainkit.ops.neural.activations import (
     sigmoid,
     softplus,
 )
+
+gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.silu.facet())
@@ -102,7 +105,11 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.gelu_tanh.facet())
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.gelu_tanh.facet(on_gpu=(gelu_cuda.gelu_tanh,)),
+)
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit with the tanh approximation of the normal distribution."""
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
@@ -112,14 +119,15 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     shapes.unchanged,
     semantics=ELEMENTWISE,
     export=GRADIENT_STEP,
-    tuned=elementwise_tuned.gelu_tanh_gradient.facet(),
+    tuned=elementwise_tuned.gelu_tanh_gradient.facet(on_gpu=(gelu_cuda.gelu_tanh_gradient,)),
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`."""
     squared = x * x
     t = xp.tanh(x * (squared * (_TANH_SCALE * _CUBIC) + _TANH_SCALE))
     inner = squared * (3 * _TANH_SCALE * _CUBIC) + _TANH_SCALE
-    return g * ((t + x * inner * (1 - t * t) + 1) * 0.5)
+    # A number of Python widens bfloat16.
+    return (g * ((t + x * inner * (1 - t * t) + 1) * 0.5)).astype(g.dtype, copy=False)
 
 
 def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
@@ -141,7 +149,7 @@ gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    tuned=elementwise_tuned.gelu_erf.facet(),
+    tuned=elementwise_tuned.gelu_erf.facet(on_gpu=(gelu_cuda.gelu_erf,)),
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
@@ -156,12 +164,12 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
     export=GRADIENT_STEP,
-    tuned=elementwise_tuned.gelu_erf_gradient.facet(),
+    tuned=elementwise_tuned.gelu_erf_gradient.facet(on_gpu=(gelu_cuda.gelu_erf_gradient,)),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
     share = (erf.primitive.run((x * math.sqrt(0.5),), {}) + 1) * 0.5
-    return g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))
+    return (g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))).astype(g.dtype, copy=False)
 
 
 def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:

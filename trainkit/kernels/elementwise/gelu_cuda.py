@@ -1,0 +1,100 @@
+"""The error function and Gaussian error linear units on a GPU, one launch each.
+
+As array arithmetic each of them is twenty launches, that is as many passes over memory. Short
+floats are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.cuda.element_types import TypedKernel, ready
+from trainkit.kernels.cuda.raw_kernel import ROUNDED, blocks_for
+
+Array = Any
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+_CONSTANTS = f"""\
+#define ROOT_HALF ((A){math.sqrt(0.5)!r})
+#define DENSITY ((A){1 / math.sqrt(2 * math.pi)!r})
+#define SCALE ((A){_TANH_SCALE!r})
+#define CUBIC ((A){_CUBIC!r})
+"""
+_TEXT = """\
+extern "C" __global__ void {name}({given}, T* __restrict__ y, const long long count) {{
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
+    {body}
+  }}
+}}
+"""
+
+
+def _kernel(name: str, inputs: str, *steps: str) -> TypedKernel:
+    lines = [f"const A {x} = wide({x}s[i]);" for x in inputs.split()]
+    lines += [*steps[:-1], f"y[i] = narrow({steps[-1]});"]
+    given = ", ".join(f"const T* __restrict__ {x}s" for x in inputs.split())
+    text = _TEXT.format(name=name, given=given, body="\n    ".join(lines))
+    return TypedKernel(name, _CONSTANTS + text, ROUNDED)
+
+
+ERF = _kernel("error_function", "x", "ERF(x)")
+BY_ERF = _kernel("gelu_erf", "x", "(A)0.5 * x * (1 + ERF(x * ROOT_HALF))")
+BY_ERF_BACK = _kernel(
+    "gelu_erf_back",
+    "g x",
+    "const A share = (ERF(x * ROOT_HALF) + 1) * (A)0.5;",
+    "g * (share + x * (EXP(x * x * (A)-0.5) * DENSITY))",
+)
+BY_TANH = _kernel("gelu_tanh", "x", "(A)0.5 * x * (1 + TANH(SCALE * (x + CUBIC * x * x * x)))")
+BY_TANH_BACK = _kernel(
+    "gelu_tanh_back",
+    "g x",
+    "const A squared = x * x;",
+    "const A t = TANH(x * (squared * (SCALE * CUBIC) + SCALE));",
+    "const A inner = squared * (3 * SCALE * CUBIC) + SCALE;",
+    "g * ((t + x * inner * (1 - t * t) + 1) * (A)0.5)",
+)
+
+
+def _result(xp: Any, kernel: TypedKernel, *arrays: Array) -> Array | None:
+    """What a kernel makes of arrays of one shape and dtype; `None` where it is not for them."""
+    x = arrays[0]
+    if not x.size or any(a.dtype != x.dtype or a.shape != x.shape for a in arrays[1:]):
+        return None
+    kernels = ready(xp, x.dtype, kernel)
+    if kernels is None:
+        return None
+    y = xp.empty(x.shape, x.dtype)
+    given = (*map(xp.ascontiguousarray, arrays), y, np.int64(x.size))
+    kernels[0](blocks_for(x.size), given)
+    return y
+
+
+def erf(xp: Any, x: Array) -> Array | None:
+    """The error function."""
+    return _result(xp, ERF, x)
+
+
+def gelu_erf(xp: Any, x: Array) -> Array | None:
+    """x times the normal distribution function of x."""
+    return _result(xp, BY_ERF, x)
+
+
+def gelu_erf_gradient(xp: Any, g: Array, x: Array) -> Array | None:
+    """`g` times the slope of that."""
+    return _result(xp, BY_ERF_BACK, g, x)
+
+
+def gelu_tanh(xp: Any, x: Array) -> Array | None:
+    """The same with the tanh approximation."""
+    return _result(xp, BY_TANH, x)
+
+
+def gelu_tanh_gradient(xp: Any, g: Array, x: Array) -> Array | None:
+    """`g` times the slope of that."""
+    return _result(xp, BY_TANH_BACK, g, x)
