@@ -7,7 +7,7 @@ import trainkit as tk
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.kernels.elementwise import elementwise_tuned
-from trainkit.kernels.elementwise.elementwise_tuned import FEWEST
+from trainkit.kernels.elementwise.elementwise_tuned import PARALLEL
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 
@@ -16,32 +16,34 @@ KERNELS = {
     for name, kernel in vars(elementwise_tuned).items()
     if isinstance(kernel, ArrayKernel)
 }
-SHAPE = (5, FEWEST // 5 + 1)
+LARGE = (5, PARALLEL // 5 + 1)
+SHAPES = [LARGE, (3, 7), (1, 13)]
 ENDS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-30, 88.5, -88.5, 300, -300, 6, -6]
 SETTINGS = {"clip": {"x_min": -0.5, "x_max": 0.25}}
 
 
-def inputs_of(name, rng):
+def inputs_of(name, rng, shape):
     """Arrays with all kinds of numbers; gradients come first."""
-    x = (rng.normal(size=SHAPE) * 4).astype("float32")
+    x = (rng.normal(size=shape) * 4).astype("float32")
     x.flat[: len(ENDS)] = ENDS
     if name == "where":
-        return x > 0.5, x, rng.normal(size=SHAPE).astype("float32")
+        return x > 0.5, x, rng.normal(size=shape).astype("float32")
     if name == "keep_where":
         return x, x > 0.5
     if name.endswith("gradient"):
-        return rng.normal(size=SHAPE).astype("float32"), x
+        return rng.normal(size=shape).astype("float32"), x
     return (x,)
 
 
-def both(name, rng):
+def both(name, rng, shape):
     """What the compiled kernel gives, and what the plain one does."""
-    arrays, settings = inputs_of(name, rng), SETTINGS.get(name, {})
+    arrays, settings = inputs_of(name, rng, shape), SETTINGS.get(name, {})
     results = []
     for mode in ("eager", "off"):
         kernel_family.set_mode(mode)
         results.append(PRIMITIVES[name].run(arrays, settings))
-        assert bool(KERNELS[name]._ready) == (mode == "eager")
+        large = np.prod(shape) >= KERNELS[name].fewest
+        assert bool(KERNELS[name]._ready) == (mode == "eager" and large)
     return results
 
 
@@ -53,25 +55,27 @@ def mode_kept():
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].exact])
-def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, rng):
-    found, expected = both(name, rng)
+@pytest.mark.parametrize("shape", [*SHAPES, (64, 64)])
+def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, shape, rng):
+    found, expected = both(name, rng, shape)
     assert found.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if not KERNELS[name].exact])
-def test_kernels_equal_the_formula_in_float64_to_float32(name, rng):
-    arrays = inputs_of(name, rng)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_kernels_equal_the_formula_in_float64_to_float32(name, shape, rng):
+    arrays = inputs_of(name, rng, shape)
     expected = PRIMITIVES[name].run([x.astype("float64") for x in arrays], {})
     kernel_family.set_mode("eager")
     found = PRIMITIVES[name].run(arrays, {})
-    assert KERNELS[name]._ready
+    assert bool(KERNELS[name]._ready) == (found.size >= KERNELS[name].fewest)
     np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "softplus"])
 def test_gradients_with_compiled_kernels_agree_with_differences(name, rng):
     kernel_family.set_mode("eager")
-    x = tk.constant((rng.normal(size=SHAPE) * 2).astype("float32"))
+    x = tk.constant((rng.normal(size=LARGE) * 2).astype("float32"))
     for settings in ({"approximate": True}, {"approximate": False}) if name == "gelu" else ({},):
         op = getattr(ops, name)
         with tk.GradientTape() as tape:
@@ -87,7 +91,7 @@ def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_versio
     kernel_family.set_mode("eager")
     x = rng.normal(size=(300, 300)).astype("float32")
     assert KERNELS["relu"](x) is not None
-    assert KERNELS["relu"](x[:100, :100].copy()) is None
+    assert KERNELS["relu"](x[:50, :50].copy()) is None
     assert KERNELS["relu"](x.astype("float64")) is None
     assert KERNELS["relu"](x.T) is None
     assert KERNELS["where"](x > 0, x, x[:1].repeat(300, 0)) is not None

@@ -128,6 +128,48 @@ def test_a_kernel_that_is_compiled_already_is_used_from_the_first_call(built, at
     assert built == []
 
 
+def test_small_calls_use_a_kernel_that_is_compiled_already_too(built, at_hand):
+    """So the first call decides as any other one, whatever its size."""
+    hot = family("hot")
+    assert [hot.find((1,), 1e-6) for _ in range(3)] == [at_hand] * 3
+    assert [hot.find((2,), 1e-6) for _ in range(3)] == [None] * 3
+    assert built == []
+
+
+def test_small_calls_look_once_for_a_kernel_that_is_not_there(built, monkeypatch):
+    looks = []
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: looks.append(facts))
+    hot = family("hot")
+    assert [hot.find((1,), 1e-6) for _ in range(3)] == [None] * 3
+    assert len(looks) == 1
+    assert [hot.find((1,), THIRD) is None for _ in range(4)] == [True, True, True, False]
+    assert hot.find((1,), 1e-6)() == (1,)
+
+
+def test_a_small_call_of_a_run_that_goes_on_waits_for_the_kernel_that_it_had(built, monkeypatch):
+    first = family("hot")
+    for _ in range(5):
+        first.find((1,), THIRD)
+    assert first.find((1,), 1e-6)() == (1,)
+    saved = kernel_family.KernelChoice().state_arrays()
+    first.forget()
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    assert first.find((1,), 1e-6)() == (1,)  # compiled now
+
+
+def test_small_calls_change_nothing_of_where_a_run_changes(built, monkeypatch):
+    """What comes on the disk after the first call, of any size, is counted first."""
+    first = family("hot")
+    assert first.find((1,), 1e-6) is None
+    saved = kernel_family.KernelChoice().state_arrays()
+    first.forget()
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: Compiled((1,)))
+    assert first.find((1,), 1e-6) is None
+    assert [first.find((1,), THIRD) is None for _ in range(4)] == [True, True, True, False]
+
+
 def test_a_checkpoint_says_that_a_kernel_was_used_from_the_first_call(built, at_hand, monkeypatch):
     first = family("hot")
     first.find((1,), THIRD)

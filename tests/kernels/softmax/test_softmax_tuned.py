@@ -58,7 +58,7 @@ def test_labels_may_be_chances(eager, rng, shape, turned):
     np.testing.assert_allclose(grads, expected[1], atol=1e-5 * max(1, labels.sum(-1).max()))
 
 
-@pytest.mark.parametrize("shape", [(90, 10, 11), (9000, 1)])
+@pytest.mark.parametrize("shape", [(90, 10, 11), (9000, 1), (3, 5), (1, 1)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_scaled_rows_have_the_bits_of_numpy(eager, rng, shape, turned):
     grads = rng.normal(size=shape).astype("float32")
@@ -68,7 +68,7 @@ def test_scaled_rows_have_the_bits_of_numpy(eager, rng, shape, turned):
     found = softmax_tuned.scaled_rows(g, grads)
     np.testing.assert_array_equal(found, grads * g[..., None])
     assert softmax_tuned.scaled_rows(g.astype("float64"), grads) is None
-    assert softmax_tuned.scaled_rows(g[:3], grads[:3]) is None
+    assert softmax_tuned.scaled_rows(g[:0], grads[:0]) is None
 
 
 def test_a_label_of_0_counts_nothing_even_where_the_chance_is_0(eager):

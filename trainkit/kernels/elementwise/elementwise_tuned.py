@@ -6,29 +6,36 @@ from typing import Any
 
 from trainkit.kernels.jit.array_kernel import ArrayKernel
 
-FEWEST = 1 << 16
-"""Smaller arrays are left to NumPy without a further look: waking a thread takes that long."""
+PARALLEL = 1 << 16
+"""About so many elements are worth a second thread.
+
+Fewer are left to the plain versions where these are fused in graphs, which have the bits of eager
+calls: a loop of several operations is faster than a kernel for one. Kernels for operations that
+are not fused serve all sizes: one thread is 8 to 12 times faster than their long formulas.
+"""
 
 
-def _kernel(name: str, takes: str, plain: float, exact: bool = False) -> ArrayKernel:
-    compiled = 0.1 if exact else plain / 8
-    facts: dict[str, Any] = {"plain": plain, "compiled": compiled, "exact": exact}
-    return ArrayKernel(
-        name, "elementwise.elementwise_compiled", name, takes, fewest=FEWEST, **facts
-    )
+def _kernel(name: str, takes: str, plain: float, fewest: int = 1, **facts: Any) -> ArrayKernel:
+    facts = {"plain": plain, "compiled": plain / 8, "fewest": fewest, **facts}
+    return ArrayKernel(name, "elementwise.elementwise_compiled", name, takes, **facts)
 
 
-relu = _kernel("relu", "flat", 0.3, exact=True)
-relu_gradient = _kernel("relu_gradient", "flat flat", 0.25, exact=True)
-clip = _kernel("clip", "flat number number", 0.6, exact=True)
-where = _kernel("where", "mask flat flat", 3.7, exact=True)
-keep_where = _kernel("keep_where", "mask flat", 3.0, exact=True)
-sigmoid = _kernel("sigmoid", "flat", 0.55)
-softplus = _kernel("softplus", "flat", 1.5)
-silu = _kernel("silu", "flat", 0.6)
+def _exact(name: str, takes: str, plain: float, fewest: int) -> ArrayKernel:
+    """One that does what NumPy does in a single pass, and is called more slowly."""
+    return _kernel(name, takes, plain, fewest, compiled=0.1, exact=True)
+
+
+relu = _exact("relu", "flat", 0.3, 1 << 12)
+relu_gradient = _exact("relu_gradient", "flat flat", 0.25, 1 << 12)
+clip = _exact("clip", "flat number number", 0.6, 1 << 8)
+where = _exact("where", "mask flat flat", 3.7, 1 << 12)
+keep_where = _exact("keep_where", "mask flat", 3.0, 1 << 10)
+sigmoid = _kernel("sigmoid", "flat", 0.55, 1 << 14)
+softplus = _kernel("softplus", "flat", 1.5, PARALLEL)
+silu = _kernel("silu", "flat", 0.6, PARALLEL)
 erf = _kernel("erf", "flat", 1.5)
 gelu_erf = _kernel("gelu_erf", "flat", 1.8)
-gelu_tanh = _kernel("gelu_tanh", "flat", 1.0)
-silu_gradient = _kernel("silu_gradient", "flat flat", 1.2)
+gelu_tanh = _kernel("gelu_tanh", "flat", 1.0, PARALLEL)
+silu_gradient = _kernel("silu_gradient", "flat flat", 1.2, PARALLEL)
 gelu_erf_gradient = _kernel("gelu_erf_gradient", "flat flat", 3.0)
-gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5)
+gelu_tanh_gradient = _kernel("gelu_tanh_gradient", "flat flat", 2.5, PARALLEL)

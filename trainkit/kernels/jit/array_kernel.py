@@ -16,6 +16,7 @@ import numpy as np
 
 from trainkit.core.dispatch.facets import Tuned
 from trainkit.kernels.jit.kernel_family import SMALLEST_SECONDS, Family, owned
+from trainkit.kernels.jit.kernel_library import lies_here
 from trainkit.kernels.threads.thread_pool import shared
 
 _LIKE = "{x}.dtype is f32 and {x}.shape == shape"
@@ -87,8 +88,11 @@ class ArrayKernel(Family):
             each row, "shares" sums over rows, which the kernel makes in `shares` parts.
         plain: nanoseconds that the plain version takes for an element.
         compiled: nanoseconds that the compiled one takes for an element on one core.
-        fewest: arrays of fewer elements are left to the plain version; by default those on which
-            it spends less than `SMALLEST_SECONDS`, when an operation asks.
+        fewest: arrays of fewer elements are left to the plain version, which is as fast there:
+            measured by one thread.
+        asked: elements from which on an operation asks, if that is more. Where no kernels came
+            compiled, it does not ask for those on which the plain version spends less than
+            `SMALLEST_SECONDS` either.
         exact: it gives the bits of the plain version.
         shares: how many parts sums over rows are made in; a fixed number, so that any machine gives
             the same.
@@ -104,17 +108,18 @@ class ArrayKernel(Family):
         *,
         plain: float,
         compiled: float,
-        fewest: int = 0,
+        fewest: int = 1,
+        asked: int = 1,
         exact: bool = False,
         shares: int = 16,
     ) -> None:
         super().__init__(name, file, builder, exact)
-        self.fewest = fewest or math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
+        self.fewest = max(fewest, asked, 1 if lies_here() else _least(plain))
         self._layouts = takes, gives
         self._facts = {
             "plain": plain * 1e-9,
             "compiled": compiled,
-            "fewest": max(1, fewest),
+            "fewest": fewest,
             "shares": shares,
         }
         self._call: Callable[..., Any] = self._first_call
@@ -155,6 +160,11 @@ class ArrayKernel(Family):
         exec(compile(_text_of(*self._layouts), f"<call of {self.name}>", "exec"), scope)
         self._call = scope["call"]
         return self._call(*inputs)
+
+
+def _least(plain: float) -> int:
+    """Elements from which on calls count, so that asking for a smaller one would be in vain."""
+    return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
 
 
 def _text_of(takes: str, gives: str) -> str:

@@ -39,7 +39,10 @@ START_SECONDS = 0.01
 SWITCH_SECONDS = 0.1
 """Compiling takes a second or two, once on a machine; loading what lies on disk, a tenth of one."""
 SMALLEST_SECONDS = 5e-5
-"""A call on which the plain version spends less is left to it: waking threads takes a half."""
+"""A call on which the plain version spends less does not count towards compiling.
+
+It uses a kernel that is compiled all the same: a small call wakes no threads, see `shared`.
+"""
 FLOPS_PER_SECOND = 5e10
 """What plain versions reach, for estimates of the time that they take."""
 BYTES_PER_SECOND = 5e9
@@ -100,7 +103,7 @@ class Family:
         builder: the name of the function that compiles the kernel of a key, given as arguments.
         exact: the kernels give the bits of the plain version, so they may take over at any call;
             no call waits for them.
-        alone: the kernels wake no threads, so they pay in short calls too.
+        alone: short calls count towards compiling too, as the kernels gain most in them.
     """
 
     def __init__(
@@ -127,9 +130,18 @@ class Family:
         kernel = self._ready.get(key)
         if kernel is not None:
             return kernel or None
-        if seconds < SMALLEST_SECONDS and not self.alone and _State.mode != "eager":
+        if _State.mode == "off":
             return None
-        return self._warm(key, seconds)
+        spent = self._spent.get(key)
+        if spent is None:
+            kernel = self._met(key)
+            if kernel is not None:
+                return kernel
+            spent = self._spent[key]
+        counts = seconds >= SMALLEST_SECONDS or self.alone
+        if not counts and spent < SWITCH_SECONDS and _State.mode != "eager":
+            return None
+        return self._warm(key, spent + seconds)
 
     def forget(self) -> None:
         """Start anew, as in a fresh process."""
@@ -140,23 +152,26 @@ class Family:
 
     # ------------------------------------------------------------------ compiling
 
-    def _warm(self, key: Key, seconds: float) -> Any:
-        if _State.mode == "off":
-            return None
-        spent = self._spent.get(key)
-        if spent is None:
-            spent = _RESTORED.pop(f"{self.name}{key!r}", None)
-            if spent is None or spent >= SWITCH_SECONDS or self.exact:
-                until = _State.began if spent is None and not self.exact else math.inf
-                kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key, until)
-                if kernel is not None:
-                    self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
-                    return kernel
-            if _State.mode == "eager":
-                self._compile(key)
-                return self._take(key)
-            spent = spent or 0.0
-        spent += seconds
+    def _met(self, key: Key) -> Any:
+        """The kernel that is at hand when a run first asks for it, `None` where there is none.
+
+        Calls of every size ask in the same way, so which of them comes first changes nothing.
+        """
+        spent = _RESTORED.pop(f"{self.name}{key!r}", None)
+        if spent is None or spent >= SWITCH_SECONDS or self.exact:
+            until = _State.began if spent is None and not self.exact else math.inf
+            kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key, until)
+            if kernel is not None:
+                self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
+                return kernel
+        self._spent[key] = spent or 0.0
+        return None
+
+    def _warm(self, key: Key, spent: float) -> Any:
+        """Count a call that is worth compiling for, and compile when enough have come."""
+        if _State.mode == "eager":
+            self._compile(key)
+            return self._take(key)
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
             self._begin(key)

@@ -66,6 +66,15 @@ def shipped_object(name: str) -> bytes | None:
         return None
 
 
+@lru_cache(maxsize=1)
+def lies_here() -> bool:
+    """Whether kernels for this processor lie beside the package; nothing is loaded for that."""
+    level = target.level()
+    if not level or os.environ.get("TRAINKIT_KERNELS") == "0":
+        return False
+    return os.path.exists(library_path(level)) or os.path.isdir(objects_path(level))
+
+
 def came_along() -> bool:
     """Whether kernels for this processor came compiled with the package."""
     return kernel_library() is not None or os.path.isdir(objects_path(target.level()))

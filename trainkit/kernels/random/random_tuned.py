@@ -23,6 +23,8 @@ DROPPED = kernel_family.Family(
     "dropped", "random.philox_compiled", "dropped", exact=True, alone=True
 )
 
+FEWEST_DROPPED = 1 << 10
+"""Smaller arrays are left to NumPy without a further look."""
 MANY_WORDS, MANY_FLOATS = 1 << 14, 1 << 17
 """From these sizes on the work is shared out."""
 _WORD_NANOSECONDS, _FLOAT_NANOSECONDS = 1.0, 0.3

@@ -37,7 +37,9 @@ MIDDLE_SUMS = kernel_family.Family(
 )
 
 FEWEST = 1 << 14
-"""Smaller arrays are left to NumPy without a further look."""
+"""Smaller arrays are left to NumPy without a further look, or to the fused loops of a graph."""
+FEWEST_RUNNING = 1 << 5
+"""The same for running sums, which are in no fused loop."""
 FEWEST_OF_ALL = 1 << 21
 """The largest of fewer elements NumPy finds by one core as fast."""
 _WHOLE = 64

@@ -23,7 +23,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.reductions.reductions_tuned import FEWEST
+from trainkit.kernels.reductions.reductions_tuned import FEWEST_RUNNING
 from trainkit.kernels.reductions.reductions_tuned import running_sum as compiled_sum
 from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import ravel
@@ -82,7 +82,7 @@ def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Arr
     _cumulative_rule,
     name="cumsum",
     semantics=AXIS,
-    tuned=Tuned(_compiled_sum, exact=True, fewest=FEWEST),
+    tuned=Tuned(_compiled_sum, exact=True, fewest=FEWEST_RUNNING),
 )
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""

@@ -36,7 +36,12 @@ def serves(mask: Any, shape: Any) -> bool:
     _dropped_rule,
     semantics=ELEMENTWISE,
     export=Absent("a saved graph predicts, it drops nothing"),
-    tuned=Tuned(random_tuned.dropped, on_gpu=(random_gpu.dropped,), exact=True),
+    tuned=Tuned(
+        random_tuned.dropped,
+        fewest=random_tuned.FEWEST_DROPPED,
+        on_gpu=(random_gpu.dropped,),
+        exact=True,
+    ),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.

@@ -47,7 +47,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
     name="softmax",
     semantics=AXIS,
     lowering=TRACE,
-    tuned=Tuned(softmax_tuned.softmax, fewest=softmax_tuned.FEWEST, on_gpu=(softmax_gpu.softmax,)),
+    tuned=softmax_tuned.SOFTMAX.facet(softmax_tuned.softmax, on_gpu=(softmax_gpu.softmax,)),
 )
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
@@ -63,10 +63,8 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     semantics=AXIS,
     lowering=TRACE,
     export=GRADIENT_STEP,
-    tuned=Tuned(
-        softmax_tuned.softmax_gradient,
-        fewest=softmax_tuned.FEWEST,
-        on_gpu=(softmax_gpu.softmax_gradient,),
+    tuned=softmax_tuned.SOFTMAX_GRADIENT.facet(
+        softmax_tuned.softmax_gradient, on_gpu=(softmax_gpu.softmax_gradient,)
     ),
 )
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
