@@ -10,6 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from trainkit.kernels.cuda.element_types import BY_DTYPE
 from trainkit.kernels.cudnn import deferred
 from trainkit.kernels.cudnn.deferred import Deferred
 from trainkit.kernels.normalization import norm_columns_cuda, norm_rows_cuda
@@ -24,7 +27,7 @@ _ROWS = Deferred("norm_cudnn", "rows")
 _ROWS_GRADIENT = Deferred("norm_cudnn", "rows_gradient")
 _FASTEST = Deferred("kernel_choice", "fastest")
 
-_OF_CUDNN = ("float32", "float16", "bfloat16")
+_OF_CUDNN = frozenset(BY_DTYPE) - {np.dtype(np.float64)}
 LARGE = 1 << 22
 """Elements from which cuDNN may serve without being measured: what takes longer than a launch."""
 WIDE = 512
@@ -40,8 +43,8 @@ def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
     float32, half of one in short floats, of which cuDNN loads eight. In gradients it has moments to
     be made again, so these stay with the own kernels.
     """
-    short = x.dtype.itemsize == 2 and x.size >= LARGE
-    return short and features >= least and features % PACKED == 0
+    large = x.size >= LARGE and x.dtype.itemsize == 2
+    return large and features >= least and features % PACKED == 0
 
 
 def _served(
@@ -63,7 +66,7 @@ def _served(
         by_rule: whether cuDNN comes first where nothing is measured.
     """
     mode = deferred.mode()
-    if mode == "off" or x.dtype.name not in _OF_CUDNN:
+    if mode == "off" or x.dtype not in _OF_CUDNN:
         return own()
     if mode == "measure":
         return _FASTEST(xp, (what[0], x.dtype.name, x.shape, *what[1:]), own, library)
