@@ -31,6 +31,8 @@ SMALL = {"needs-gpu": "optimizers", "whole": "losses test_random.py"}
 NULL_DRIVER = ("null_driver", "null_driver")
 """Stands for each part where values mean nothing."""
 SMALL_NULL_DRIVER = "null_driver/test_driver.py null_driver/test_refusals.py"
+NOT_COMPILED = ("the GPU kernel", "fused kernels can't be compiled", "cuDNN is there but builds no")
+"""How warnings begin that make a test fail: it would see what serves in place of GPU code."""
 SECONDS = 60
 """What a test may take: a first one compiles kernels."""
 MOST_PROCESSES = 14
@@ -51,6 +53,7 @@ def words(part, on="gpu", cores=None, has=None, out=None, more=(), small=False):
     has = has or (lambda name: importlib.util.find_spec(name) is not None)
     mark, names = _tests(part, on, small)
     made = ["-q", "-m", mark, "-W", "default", "-p", "no:benchmark", "-p", "no:jaxtyping"]
+    made += [word for start in NOT_COMPILED for word in ("-W", f"error:{start}")]
     made += ["-p", "no:cacheprovider", "--maxfail", "400"]
     if has("xdist") and on != "null-driver":  # a process has to begin with the driver
         count = max(2, min(MOST_PROCESSES, (cores or os.cpu_count() or 2) - 2))

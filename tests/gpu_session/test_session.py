@@ -209,6 +209,21 @@ def test_over_the_null_driver_its_own_tests_stand_for_each_part(part, small):
     assert all((ROOT / path).exists() for path in paths)
 
 
+def test_a_test_whose_gpu_code_is_not_compiled_fails(tmp_path):
+    warned = [(f"{start} x", "RuntimeWarning") for start in suite.NOT_COMPILED]
+    warned.append(("of a library", "DeprecationWarning"))
+    tests = [
+        f'def test_{i}():\n    warnings.warn("{text}", {kind})\n'
+        for i, (text, kind) in enumerate(warned)
+    ]
+    (tmp_path / "test_warns.py").write_text("import warnings\n" + "".join(tests))
+    given = suite.words("whole", has=lambda name: False)
+    given = [word for word in given if not word.startswith("tests/")]
+    command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), *given, "test_warns.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert f"{len(suite.NOT_COMPILED)} failed, 1 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_small_part_for_a_gpu_has_tests_of_its_mark():
     mark = suite.PARTS["needs-gpu"][0]
     paths = [f"tests/{name}" for name in suite.SMALL["needs-gpu"].split()]

@@ -107,6 +107,7 @@ def test_draws_of_a_shape_that_is_a_tensor(name):
     assert name == "random_crop" or (one != two).any()
 
 
+@pytest.mark.usefixtures("on_cpu")  # a GPU gives the least number, as nothing waits for its bounds
 def test_bounds_of_whole_numbers_are_compared_when_the_graph_runs():
     f = tk.function(lambda n: tk.random.uniform([3], 0, n, dtype=tk.int32))
     with pytest.raises(tk.errors.InvalidArgumentError, match="minval must be below maxval"):
