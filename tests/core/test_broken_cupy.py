@@ -44,7 +44,7 @@ def installed(monkeypatch):
         forget()
 
     def forget():
-        for found in (devices._cupy, devices._default, devices.parse):
+        for found in (devices._cupy, devices._has_cupy, devices._default, devices.parse):
             found.cache_clear()
 
     yield put

@@ -107,8 +107,9 @@ def in_place(gpus=1):
 
 def _forget():
     """Make trainkit look again for what devices there are."""
-    for found in (devices._cupy, devices._default, devices.parse, devices.several_gpus):
+    for found in (devices._cupy, devices._has_cupy, devices._default, devices.parse):
         found.cache_clear()
+    devices.several_gpus.cache_clear()
     matmul_gpu._THREAD.handles.clear()
     frontend._THREAD.by_device.clear()
     frontend._FAILED.clear()

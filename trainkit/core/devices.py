@@ -165,9 +165,13 @@ class _Stack(threading.local):
     def __init__(self) -> None:
         self.chosen: list[Device] = []
         self.kernels: list[AbstractContextManager[Any] | None] = []
+        self.elsewhere: list[bool] = []
 
 
 _STACK = _Stack()
+
+ELSEWHERE: list[Device] = []
+"""Devices of contexts that any thread is in and that are not the default: empty almost always."""
 
 
 @lru_cache(maxsize=1)
@@ -179,6 +183,23 @@ def current() -> Device:
     """The device on which new tensors are made."""
     chosen = _STACK.chosen
     return chosen[-1] if chosen else _default()
+
+
+def elsewhere() -> Device | None:
+    """The device of this thread's context, where that is not the default device."""
+    if not ELSEWHERE:
+        return None
+    return _STACK.chosen[-1] if _STACK.elsewhere and _STACK.elsewhere[-1] else None
+
+
+def _may_differ(where: Device) -> bool:
+    """Whether `where` may be another device than the default; no GPU is looked for to know."""
+    return _has_cupy() if where is CPU else where is not _default()
+
+
+@cache
+def _has_cupy() -> bool:
+    return importlib.util.find_spec("cupy") is not None
 
 
 _SOFT: list[bool] = []  # one entry while a device that is not there means the current one
@@ -245,13 +266,18 @@ class device:
         kernels = None if where is CPU else kernels_on(where)
         if kernels is not None:
             kernels.__enter__()
+        is_elsewhere = _may_differ(where)
+        if is_elsewhere:
+            ELSEWHERE.append(where)
+        _STACK.elsewhere.append(is_elsewhere)
         _STACK.kernels.append(kernels)
         _STACK.chosen.append(where)
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        _STACK.chosen.pop()
-        kernels = _STACK.kernels.pop()
+        where, kernels = _STACK.chosen.pop(), _STACK.kernels.pop()
+        if _STACK.elsewhere.pop():
+            ELSEWHERE.remove(where)
         if kernels is not None:
             kernels.__exit__(*exc)
 

@@ -89,6 +89,74 @@ def test_masks_of_recurrent_cells(gpu, made):
     assert cell(x, states, training=True)[0].device == x.device
 
 
+PLACES = [("/cpu:0", "/gpu:0"), ("/gpu:0", "/cpu:0")]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize(("home", "current"), PLACES)
+def test_draws_of_a_graph_go_to_the_device_of_its_trace(gpu, name, home, current):
+    with tk.device(home):
+        seeds, twin = tk.random.SeedGenerator(3), tk.random.SeedGenerator(3)
+    f = tk.function(lambda: DRAWS[name](seeds))
+    with tk.device(current):
+        drawn = [f() for _ in range(6)]
+        wanted = [DRAWS[name](twin) for _ in range(6)]
+    for found, expected in zip(drawn, wanted, strict=True):
+        assert found.device == expected.device
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    assert seeds.state.device == twin.state.device
+    assert seeds.state.numpy().tolist() == twin.state.numpy().tolist()
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize(("home", "lies"), PLACES)
+def test_draws_of_a_graph_follow_the_tensor_that_they_go_with(gpu, name, home, lies):
+    with tk.device(home):
+        seeds = tk.random.SeedGenerator(3)
+        tk.random.set_seed(4)
+        tk.random.uniform(())  # where the generator of the process is made, if this test is first
+    f = tk.function(lambda x: USES[name](x, seeds))
+    with tk.device(lies):
+        x = tk.reshape(tk.range(20.0), (4, 5))
+        assert [f(x).device for _ in range(6)] == [x.device] * 6
+    assert seeds.state.device[-5:].lower() == home[1:]
+
+
+def test_a_graph_of_a_cpu_tensor_is_called_where_the_gpu_is_current(gpu):
+    with tk.device("/cpu:0"):
+        x, seeds = tk.ones((4, 5)), tk.random.SeedGenerator(3)
+    f = tk.function(lambda x: tk.keras.random.dropout(x, 0.5, seed=seeds))
+    assert [f(x).device for _ in range(2)] == [x.device] * 2
+
+
+@pytest.mark.parametrize("lies", ["/cpu:0", "/gpu:0"])
+def test_draws_in_a_loop_of_a_graph(gpu, lies):
+    seeds = tk.random.SeedGenerator(3)
+
+    @tk.function
+    def summed(x, n):
+        for _ in tk.range(n):
+            x = x + tk.keras.random.uniform((2,), seed=seeds)
+        return x
+
+    with tk.device(lies):
+        twin = tk.random.SeedGenerator(3)
+        wanted = sum(tk.keras.random.uniform((2,), seed=twin).numpy() for _ in range(5))
+        found = summed(tk.zeros((2,)), tk.constant(5))
+    assert found.device[-5:].lower() == lies[1:]
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+
+
+def test_what_a_layer_of_a_gpu_has_learned_goes_into_a_graph_of_the_cpu(gpu):
+    layer = tk.layers.Normalization()
+    layer.adapt(np.arange(12.0).reshape(6, 2))
+    f = tk.function(layer)
+    with tk.device("/cpu:0"):
+        y = f(tk.ones((3, 2)))
+    assert "CPU" in y.device
+    np.testing.assert_allclose(y.numpy(), layer(tk.ones((3, 2))).numpy(), rtol=1e-6)
+
+
 def test_where_nothing_is_elsewhere_nothing_is_chosen():
     x = tk.ones((2,))
     assert beside(x) is beside(x)

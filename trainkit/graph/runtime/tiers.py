@@ -42,6 +42,7 @@ class TieredProgram:
             jit_compile or (jit_compile is None and kernel_family.mode() != "off")
         )
         self._captures_on_gpu = jit_compile is not False
+        self._goes_to_gpu = _goes_to_gpu(self.graph)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
         if jit_compile or (jit_compile is None and kernel_family.mode() == "eager"):
             self._fuse()
@@ -74,6 +75,8 @@ class TieredProgram:
         self._fuse()
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
+        if self._goes_to_gpu:
+            return True
         held = [v._value._array for v in self.plain.variables]
         return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
 
@@ -93,6 +96,19 @@ class TieredProgram:
             if graph is self.graph or not warm(graph):
                 return
             self.fused = Program(graph)
+
+
+def _goes_to_gpu(graph: Graph) -> bool:
+    """Whether a graph brings arrays of a GPU in itself, whatever it is called with."""
+    for node in graph.nodes:
+        if node.kind == "constant" and devices.XP_OF[type(node.value._array)] is not np:
+            return True
+        for name, part in node.settings.items():
+            if name == "device" and devices.parse(part) is not devices.CPU:
+                return True
+            if isinstance(part, Graph) and _goes_to_gpu(part):
+                return True
+    return False
 
 
 def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgram:

@@ -13,7 +13,8 @@ from typing import Any
 
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
-from trainkit.core import nest
+from trainkit.core import devices, nest
+from trainkit.core.devices import ELSEWHERE
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
@@ -139,7 +140,9 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
-        if self._ready and not (kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS):
+        if self._ready and not (
+            kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS or ELSEWHERE
+        ):
             try:  # tensors alone, of shapes and dtypes seen before
                 arrays = [x._array for x in args]
                 known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
@@ -169,7 +172,7 @@ class Function:
                 return run_around_replicas(self.python_function, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
-        if not (kwargs or concrete.closed or REPLICAS):
+        if not (kwargs or concrete.closed or REPLICAS or ELSEWHERE):
             short = short_key(args, [])
             if short is not None:
                 self._ready[short] = concrete
@@ -181,7 +184,8 @@ class Function:
         key = tuple([key_of(x) for x in args])
         if kwargs:
             key = (*key, tuple((k, key_of(v)) for k, v in kwargs.items()))
-        replica = replicas.among_others()
+        where, replica = devices.elsewhere(), replicas.among_others()
+        key = key if where is None else (*key, where)
         return key if replica is None else (*key, replica.key)
 
     def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

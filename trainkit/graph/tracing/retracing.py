@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.devices import Device
 from trainkit.core.user_frames import Line, line_text
 from trainkit.graph.tracing.signature import Arguments, ById, Place
 
 Row = tuple[str, str, str, str]
 """An argument or a part of one, what it was, what it is, and how to avoid the trace."""
+
+_DEVICE = "tk.device"
 
 
 def _parts(key: Any, arguments: Arguments) -> dict[str, Any]:
@@ -19,6 +22,8 @@ def _parts(key: Any, arguments: Arguments) -> dict[str, Any]:
     for i, item in enumerate(key):
         if _is_by_name(item):
             parts.update(item)
+        elif isinstance(item, Device):
+            parts[_DEVICE] = item
         else:
             parts[arguments.name_of(i)] = item
     return parts
@@ -59,10 +64,12 @@ def _text(item: Any) -> str:
             return "{" + ", ".join(f"{k!r}: {_text(v)}" for k, v in named.items()) + "}"
         inner = ", ".join(map(_text, item[2:]))
         return f"[{inner}]" if issubclass(kind, list) else f"({inner})"
-    return repr(item)
+    return item.name if isinstance(item, Device) else repr(item)
 
 
 def _advice(old: Any, new: Any) -> str:
+    if isinstance(old, Device) or isinstance(new, Device):
+        return "each device has a trace of its own, as it should be"
     if isinstance(old, Place) and isinstance(new, Place):
         if old.dtype != new.dtype:
             return "cast it to one dtype"
@@ -116,12 +123,22 @@ def _changes(arguments: Arguments, earlier: list[Any], key: Any) -> list[Row]:
             if name in before
             for row in _compared(name, before[name], now[name])
         ]
-        more = "pass the same number of arguments each time"
-        rows += [(name, "absent", _text(now[name]), more) for name in now if name not in before]
-        rows += [(name, _text(before[name]), "absent", more) for name in before if name not in now]
+        rows += [_one_sided(name, None, now[name]) for name in now if name not in before]
+        rows += [_one_sided(name, before[name], None) for name in before if name not in now]
         if best is None or len(rows) <= len(best):
             best = rows
     return best or []
+
+
+def _one_sided(name: str, old: Any, new: Any) -> Row:
+    """A part that one of two calls lacks, which is `None`."""
+    is_device = name == _DEVICE
+    before, now = (
+        ("the default" if is_device else "absent") if item is None else _text(item)
+        for item in (old, new)
+    )
+    more = "pass the same number of arguments each time"
+    return name, before, now, _advice(old, new) if is_device else more
 
 
 def difference(arguments: Arguments, earlier: list[Any], key: Any) -> str:

@@ -14,7 +14,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of
 from trainkit.ops.convolutional.window_arguments import is_channels_first
-from trainkit.ops.sampling.draw_devices import beside, state_here
+from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
 
 
 class Normalization(Layer):
@@ -99,7 +99,9 @@ class Normalization(Layer):
     def _moment(self, which: int) -> Any:
         if self._given is None:
             learned = self.adapt_variance if which else self.adapt_mean
-            return ops.reshape(state_here(learned.value()), self._broadcast)
+            moment = learned.value()
+            here = state_here(moment, home_of(learned, moment))
+            return ops.reshape(here, self._broadcast)
         sizes = tuple(n for n in self._broadcast if n != 1)
         value = self._given[which]
         if value.size not in (1, math.prod(sizes)):
