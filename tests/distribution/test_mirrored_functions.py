@@ -356,3 +356,45 @@ def test_counts_on_the_host_stay_there():
         before = loop.optimizer.iterations.device
         loop.run("given", epochs=1)
         assert loop.optimizer.iterations.device == before == "/device:CPU:0"
+
+
+@pytest.mark.parametrize("where", ["run", "fit"])
+def test_replicas_that_would_wait_for_a_trace_do_not_hang(where):
+    strategy = tk.distribute.MirroredStrategy(["/cpu:0"] * 2)
+    meets = [True]
+
+    class Meets(keras.layers.Layer):
+        def call(self, x):
+            context = tk.distribute.get_replica_context()
+            with tk.init_scope():
+                if context is not None and meets:
+                    context.all_reduce("SUM", tk.ones(2))
+            return x
+
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((5,)), Meets(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    if where == "fit":  # which goes on operation by operation
+        with pytest.warns(UserWarning, match="can't be compiled .*while a function is traced"):
+            model.fit(X, Y, batch_size=8, epochs=8, verbose=0)
+        return
+    call = tk.function(lambda x: model(x))
+    with pytest.raises(tk.errors.FailedPreconditionError, match="while a function is traced"):
+        strategy.run(call, (tk.ones((2, 5)),))
+    meets.clear()
+    assert strategy.run(call, (tk.ones((2, 5)),)).values[1].shape == (2, 1)
+
+
+def test_explain_names_replicas_and_what_runs_as_python():
+    strategy = tk.distribute.MirroredStrategy(["/cpu:0"] * 2)
+    double = tk.function(lambda x: x * 2.0)
+    outer = tk.function(lambda x: strategy.run(double, (x,)))
+    outer(tk.ones(2))
+    outer(tk.ones(3))
+    assert outer.explain().endswith("runs as Python, as it calls run of a MirroredStrategy")
+    text = double.explain()
+    for rank in range(2):
+        assert text.count(f"in replica {rank} of 2") == 2
+    assert text.count("first call: x: tensor of shape (2,)") == 2
+    assert text.count("x: tensor of shape (2,) and dtype float32 -> tensor of shape (3,)") == 2
+    assert "arg_1" not in text

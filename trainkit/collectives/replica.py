@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from trainkit.collectives.process_group import ProcessGroup
 
+_REPLICA = "replica"
+
 
 class GlobalRows(NamedTuple):
     """Which rows of the global batch a replica has.
@@ -71,7 +73,7 @@ class Replica:
     @property
     def whose(self) -> tuple[object, ...]:
         """The part of `key` that is the same on all batches."""
-        return ("replica", self.rank, self.count)
+        return (_REPLICA, self.rank, self.count)
 
     @property
     def drawn_rows(self) -> Any:
@@ -153,6 +155,21 @@ def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:
     whose = found.whose
     mine = [k[:-1] for k in keys if k and type(k[-1]) is tuple and k[-1][: len(whose)] == whose]
     return mine, key[:-1]
+
+
+def of_replica(key: Any) -> tuple[tuple[int, int] | None, Any]:
+    """The number of the replica that a graph was made in, and of how many, and the rest of its key.
+
+    Args:
+        key: of a graph; its last part names the replica, if there was one.
+
+    Returns:
+        `None` and the key itself for a graph that was made outside.
+    """
+    last = key[-1] if key else None
+    if type(last) is not tuple or last[:1] != (_REPLICA,):
+        return None, key
+    return (last[1], last[2]), key[:-1]
 
 
 def follows_in_process() -> bool:

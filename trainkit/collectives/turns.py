@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from trainkit.collectives.agreement import RanksDifferError
-from trainkit.core.errors import AbortedError
+from trainkit.core.dispatch import trace_state
+from trainkit.core.errors import AbortedError, FailedPreconditionError
 
 _ENDED = "the end of its step"
 
@@ -128,8 +129,14 @@ class Turns:
         Raises:
             RanksDifferError: they are about to do different things; in all threads.
             AbortedError: another thread has failed.
+            FailedPreconditionError: a function is traced here, which the others would wait for.
         """
         self._check()
+        if trace_state.THREAD.making is not None:
+            raise FailedPreconditionError(
+                f"{what}: the replicas of one process can't meet while a function is traced, as "
+                "one of them traces at a time; leave tk.init_scope out, or meet before the call"
+            )
         self._given[rank], self._words[rank] = value, what
         self._here.add(rank)
         if len(self._here) + len(self._ended) == self.size:

@@ -157,7 +157,7 @@ class ConcreteFunction:
 
     def _run_within(self, tensors: list[Any]) -> Any:
         """The same within another trace, or seen by a tape."""
-        around = _THREAD.traces[-1] if _THREAD.traces else None
+        around: Any = _THREAD.traces[-1] if _THREAD.traces else None
         # a replica of this process gives variables its own values, and runs the program as it is
         if hasattr(type(around), "run_graph") and not (_TAPES and self._is_watched(tensors)):
             return around.run_graph(self, tensors)

@@ -374,6 +374,8 @@ class Function:
         """
         from trainkit.graph.tracing.retracing import table
 
+        if self._calls_replicas:
+            return f"{self._name}: runs as Python, as it calls run of a MirroredStrategy"
         keys = [key for key, _ in self._history]
         places = [concrete.called_at for _, concrete in self._history]
         on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]

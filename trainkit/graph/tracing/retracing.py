@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainkit.collectives.replica import of_replica
 from trainkit.core import nest
 from trainkit.core.devices import Device
 from trainkit.core.user_frames import Line, line_text
@@ -170,11 +171,15 @@ def table(
     lines = [f"{name}: {len(keys)} trace{'s' * (len(keys) != 1)}"]
     for i, key in enumerate(keys):
         place = places[i] if i < len(places) else None
+        whose, own = of_replica(key)
         lines.append(f"  {i + 1:<2} called at {line_text(place)}")
-        if i == 0:
-            given = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(key, arguments).items())
+        if whose is not None:
+            lines.append(f"     in replica {whose[0]} of {whose[1]}")
+        earlier = [args for other, args in map(of_replica, keys[:i]) if other == whose]
+        if not earlier:
+            given = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(own, arguments).items())
             lines.append(f"     first call: {given or 'no arguments'}")
-        for argument, before, now, advice in _changes(arguments, keys[:i], key):
+        for argument, before, now, advice in _changes(arguments, earlier, own):
             lines += [f"     {argument}: {before} -> {now}", f"       {advice}"]
         if i < len(on_gpu) and on_gpu[i]:
             lines.append(f"     on the GPU: {on_gpu[i]}")
