@@ -49,3 +49,31 @@ def test_an_emulator_s_host_does_not_choose_the_tiles(monkeypatch, tmp_path):
     monkeypatch.setattr(target, "processor_facts", processor.processor_facts.__wrapped__)
     monkeypatch.setattr(target, "features", target.features.__wrapped__)
     assert target.vector_lanes() == 4
+
+
+@pytest.fixture
+def caches(monkeypatch, tmp_path):
+    """A function that has the system name caches (level, type, size); then all is as before."""
+
+    def named(*facts):
+        for i, fact in enumerate(facts):
+            folder = tmp_path / f"index{i}"
+            folder.mkdir()
+            for name, text in zip(("level", "type", "size"), fact, strict=True):
+                (folder / name).write_text(f"{text}\n")
+        monkeypatch.setattr(processor, "_CACHES", str(tmp_path))
+        return [processor.cache_bytes.__wrapped__(level) for level in (1, 2, 3)]
+
+    return named
+
+
+def test_caches_are_read_by_level_and_those_of_instructions_are_left_out(caches):
+    found = caches((1, "Instruction", "64K"), (1, "Data", "48K"), (2, "Unified", "1M"))
+    assert found == [48 << 10, 1 << 20, 8 << 20]
+
+
+def test_caches_that_nobody_names_have_usual_sizes(caches, monkeypatch):
+    usual = [32 << 10, 512 << 10, 8 << 20]
+    assert caches((1, "Data", "many"), (2, "Unified", ""), (3, "Unified", "0K")) == usual
+    monkeypatch.setattr(processor, "_CACHES", "/no/such/folder")
+    assert [processor.cache_bytes.__wrapped__(level) for level in (1, 2, 3)] == usual

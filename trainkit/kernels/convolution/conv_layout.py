@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.cpu.processor import cache_bytes
+
 Array = Any
 Pair = tuple[int, int]
 Sizes = tuple[int, ...]
@@ -25,12 +27,6 @@ SHORT_RUN = 32
 """With fewer channels, offsets that lie side by side are read as one run."""
 PIXELS_NEAR, PIXELS_FAR = 64, 320
 """Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
-CACHE_BYTES = 1 << 19
-"""Weights up to this size stay in the cache of a core."""
-STEP_NUMBERS = 96 * 64
-"""Gradients of so many pixels times filters of a tile stay in the first-level cache."""
-MOST_SUMS = 1024
-"""Sums of so many weights and 64 filters stay in the cache of a core."""
 FEWEST_TILES = 16
 """With fewer tiles of weights, images are summed in parts."""
 PARTS = 8
@@ -319,7 +315,7 @@ def _runs(
 
 def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[int, int, bool]:
     """Images of a group, parts of a group's tiles, and whether each block of filters is a task."""
-    far = weight_bytes > CACHE_BYTES
+    far = weight_bytes > cache_bytes(2) // 2  # else they stay in the cache of a core
     groups = -(-g.batch // min(g.batch, -(-(PIXELS_FAR if far else PIXELS_NEAR) // pixels)))
     group = -(-g.batch // groups)
     groups = -(-g.batch // group)
@@ -427,13 +423,17 @@ def _offset_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
 def _weight_shares(g: Geometry, tiles: int, blocks: int) -> Pair:
     """Parts of the images, which depend on shapes alone, and groups of tiles."""
     parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, PARTS)
-    groups = max(-(-tiles * g.tile[0] // MOST_SUMS), -(-g.cores // (parts * blocks)))
+    most_sums = cache_bytes(2) // 4 // (4 * 64)  # with 64 filters they stay in a core's cache
+    groups = max(-(-tiles * g.tile[0] // most_sums), -(-g.cores // (parts * blocks)))
     return parts, min(groups, tiles)
 
 
 def _step(g: Geometry) -> Pair:
-    """Images and lines whose gradients are used by all tiles of a group in turn."""
-    pixels = STEP_NUMBERS // g.tile[1]
+    """Images and lines whose gradients are used by all tiles of a group in turn.
+
+    They take half of the first cache.
+    """
+    pixels = max(1, cache_bytes(1) // 2 // 4 // g.tile[1])
     images = max(1, pixels // (g.out[1] * g.out[2])) if g.out[0] == 1 else 1
     return images, g.out[1] if images > 1 else max(1, pixels // g.out[2])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import Family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.thread_pool import thread_pool
@@ -39,7 +40,6 @@ _MOST_BLOCKS = 32
 _MOST_PARTS = 64
 _LOW, _HIGH = 64, 256
 """Rows of a block where weights fit into a core's cache as they are, and where they are copied."""
-_CACHED = 1 << 17
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 _SECONDS = 1e-11
@@ -155,13 +155,14 @@ def _blocks(
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
-    It depends on the sizes alone, so any machine divides the work in the same way.
+    It depends on the sizes and on the second cache: each sum is added up in order whatever the
+    blocks, so no bit depends on them.
     """
     tall, vectors, lanes = tiling(4)
     tile = vectors * lanes * 4 // size
     tiles = -(-columns // tile)
     wanted = max(1, min(_MOST_BLOCKS, rows * depth * columns // _BLOCK))
-    least = _LOW if across and depth * columns * size <= 4 * _CACHED else _HIGH
+    least = _LOW if across and depth * columns * size <= cache_bytes(2) // 2 else _HIGH
     down = min(wanted, max(1, rows // least))
     beside = min(tiles, -(-wanted // down))
     down = max(down, min(-(-wanted // beside), max(1, rows // 16)))
