@@ -187,6 +187,7 @@ def test_limits_of_other_kinds_are_type_errors():
         xp.iinfo(xp.float32)
 
 
+@pytest.mark.usefixtures("on_cpu")  # NumPy takes memory of the CPU alone
 def test_dlpack_has_the_standard_s_arguments():
     names = list(inspect.signature(tk.Tensor.__dlpack__).parameters)
     assert names == ["self", "stream", "max_version", "dl_device", "copy"]

@@ -7,6 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.core import devices
+from trainkit.graph.control_flow.while_loop import padded_like
 
 pytestmark = pytest.mark.usefixtures("any_gpu")
 
@@ -86,6 +87,28 @@ def test_a_function_inside_of_another_one_goes_to_the_device_of_the_call():
     for where in ("/cpu:0", "/gpu:0", "/cpu:0"):
         with tk.device(where):
             np.testing.assert_array_equal(outer(tk.ones((3,))), [2.0, 4.0, 6.0])
+
+
+@pytest.mark.parametrize("where", ["/gpu:0", "/cpu:0"])
+def test_numbers_of_text_go_to_the_device_of_the_call(where):
+    layer = tk.layers.Hashing(5, output_mode="one_hot")
+    f = tk.function(lambda text: tk.sort(layer(text), axis=-1))
+    text = tk.constant([["a", "b"], ["c", "d"]])
+    with tk.device(where):
+        for _ in range(5):
+            found = f(text)
+    assert found.device[-5:].lower() == where[1:]
+    np.testing.assert_array_equal(found, np.sort(layer(text).numpy(), axis=-1))
+
+
+def test_jacobians_of_what_is_cut_to_sizes_are_computed_at_once():
+    x, like = tk.constant([[1.0], [2.0]]), tk.zeros((3, 2))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = padded_like(x, like)
+    found = tape.jacobian(y, x).numpy()
+    assert found.sum() == 2.0
+    assert found[0, 0, 0, 0] == found[1, 0, 1, 0] == 1.0
 
 
 def test_explain_names_the_device():

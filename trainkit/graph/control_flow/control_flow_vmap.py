@@ -16,6 +16,7 @@ from trainkit.graph.control_flow.tensor_array_elements import (
 )
 from trainkit.graph.control_flow.while_loop import cut_to_sizes, scan_primitive, while_primitive
 from trainkit.graph.ir.graph import Graph, replay
+from trainkit.ops.arrays.broadcasting import copy_to_device_of
 from trainkit.ops.core.vmap import ItemStack, as_items, is_symbol, stacks_of
 from trainkit.ops.vmap_rules.shared_rules import behind_rows
 
@@ -110,7 +111,8 @@ def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, sizes = inputs
     if isinstance(sizes, ItemStack):
         return NotImplemented  # items are cut to different sizes
-    every = PRIMITIVES["concatenate"].op(convert_to_tensor([count], sizes.dtype), sizes, axis=0)
+    first = copy_to_device_of(convert_to_tensor([count], sizes.dtype), sizes)
+    every = PRIMITIVES["concatenate"].op(first, sizes, axis=0)
     return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))
 
 

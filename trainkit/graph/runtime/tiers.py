@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.dispatch.slow_work import slow_work
+from trainkit.core.dtypes import string
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.program import Program
@@ -43,6 +44,7 @@ class TieredProgram:
         )
         self._captures_on_gpu = jit_compile is not False
         self._goes_to_gpu = _goes_to_gpu(self.graph)
+        self._reads_text = any(x.dtype is string for n in self.graph.nodes for x in n.outputs)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
         if jit_compile or (jit_compile is None and kernel_family.mode() == "eager"):
             self._fuse()
@@ -77,6 +79,8 @@ class TieredProgram:
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         if self._goes_to_gpu:
             return True
+        if self._reads_text and devices.current() is not devices.CPU:
+            return True  # numbers that are made of text go to the current device
         held = [v._value._array for v in self.plain.variables]
         return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
 
