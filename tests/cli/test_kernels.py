@@ -16,7 +16,6 @@ from trainkit.kernels.jit import (
     kernel_family,
     kernel_library,
     library_builder,
-    object_code,
     target,
 )
 from trainkit.kernels.threads import pool_code
@@ -127,7 +126,36 @@ def test_another_machine_s_kernels_are_refused_where_they_can_not_be_built(monke
     assert "can be built for aarch64, not for x86-64-v3" in capsys.readouterr().err
 
 
+WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))  # which can't be imported then
+from trainkit.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("missing", ["numba", "numba,llvmlite"])
+@pytest.mark.parametrize("command", ["kernels --only", "warm"])
+def test_without_a_compiler_it_is_named(command, missing, tmp_path):
+    words = [*command.split(), *([target.level() or "aarch64"] if "--" in command else [])]
+    variables = {"TRAINKIT_CACHE": str(tmp_path), "TRAINKIT_KERNELS": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, missing, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    name = words[0]
+    assert done.stderr.startswith(f"trainkit {name}: ")
+    assert "is not installed, and kernels are compiled by it; pip install 'trainkit[numba]'" in (
+        done.stderr
+    )
+
+
 def test_what_is_for_x86_alone_is_named():
+    object_code = pytest.importorskip("trainkit.kernels.jit.object_code", exc_type=ImportError)
     text = "declare i8 @llvm.x86.sse2.other(ptr)"
     with pytest.raises(NotImplementedError, match=r"llvm\.x86\.sse2\.other is for x86 alone"):
         object_code._for_another(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import subprocess
@@ -63,14 +64,34 @@ def _build(level: str, folder: Path | None) -> int:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    try:
-        made = build_library(level, usual_kernels(), folder, say)
-    except (NoLinker, subprocess.CalledProcessError) as error:
-        print(f"trainkit kernels: {error}, so there is no library to load", file=sys.stderr)
-        made = write_objects(level, usual_kernels(), folder, say)
+    with named_compilers():
+        try:
+            made = build_library(level, usual_kernels(), folder, say)
+        except (NoLinker, subprocess.CalledProcessError) as error:
+            print(f"trainkit kernels: {error}, so there is no library to load", file=sys.stderr)
+            made = write_objects(level, usual_kernels(), folder, say)
     files = [path for path in (made, *made.glob("*.o")) if path.is_file()]
     print(f"{made}: {sum(map(os.path.getsize, files)) / 1e6:.1f} MB")
     return 0
+
+
+@contextlib.contextmanager
+def named_compilers() -> Iterator[None]:
+    """Say what to install where a compiler of kernels is missing.
+
+    Raises:
+        ValueError: in place of the error that a missing Numba or llvmlite gives.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        if name not in ("numba", "llvmlite"):
+            raise
+        raise ValueError(
+            f"{name} is not installed, and kernels are compiled by it; "
+            "pip install 'trainkit[numba]' brings it"
+        ) from None
 
 
 def usual_kernels() -> Iterator[Kernel]:

@@ -8,7 +8,7 @@ import pathlib
 import runpy
 import sys
 
-from trainkit.cli.kernels import usual_kernels
+from trainkit.cli.kernels import named_compilers, usual_kernels
 from trainkit.core import devices
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.code_store import code_folders
@@ -31,9 +31,10 @@ def run(args: argparse.Namespace) -> int:
     before, on_gpu_before = _files(), _files_of_cupy()
     status = 0 if args.script is None else _run(args.script, args.arguments)
     if args.script is None:
-        for module, builder, key in usual_kernels():
-            if kernel_at_hand(module, builder, key) is None:
-                compiled_kernel(module, builder, key)
+        with named_compilers():
+            for module, builder, key in usual_kernels():
+                if kernel_at_hand(module, builder, key) is None:
+                    compiled_kernel(module, builder, key)
     made = len(_files() - before)
     print(f"{made} compiled kernels and graphs were added to {code_folders()[0]}")
     on_gpu = len(_files_of_cupy() - on_gpu_before)

@@ -63,6 +63,16 @@ def test_numba_that_is_missing(numba, monkeypatch, came_along, level, mend):
     assert cache.text.startswith("0.0 MB")
 
 
+@pytest.mark.parametrize("came_along", [True, False])
+def test_llvmlite_that_is_missing(numba, monkeypatch, came_along):
+    """Kernels of the library need none; fused chains do, and then their plain form serves."""
+    monkeypatch.setattr(compiler.kernel_library, "came_along", lambda: came_along)
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    _, found, _ = numba({"failure": "ModuleNotFoundError: No module named 'numba'"})
+    assert (found.level, found.mend) == ("warning", "pip install llvmlite")
+    assert found.text.startswith("llvmlite is not there, so fused chains of compiled graphs stay")
+
+
 def test_numba_that_can_not_be_imported(numba):
     (found,) = numba({"failure": "ImportError: Numba needs NumPy 2.4 or less"})
     assert found.level == "problem"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickletools
 import re
@@ -59,6 +60,12 @@ def check() -> Iterator[Finding]:
         return
     else:
         yield from _with_numba(facts)
+    if importlib.util.find_spec("llvmlite") is None:
+        text = (
+            "llvmlite is not there, so fused chains of compiled graphs stay plain, with the same "
+            "results, only slower"
+        )
+        yield Finding("warning", text, "pip install llvmlite", {"llvmlite": None})
     if kernel_family.mode() == "off":
         text = "TRAINKIT_JIT turns compiled kernels off"
         yield Finding("warning", text, "unset TRAINKIT_JIT")

@@ -23,7 +23,6 @@ from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_code import function_name
 from trainkit.kernels.jit.kernel_library import library_path, objects_path
 from trainkit.kernels.jit.llvm_target import processor, target_machine
-from trainkit.kernels.jit.object_code import object_code
 from trainkit.kernels.jit.python_entry import OBJECTS
 from trainkit.kernels.jit.target import LEVELS
 from trainkit.kernels.threads.pool_code import library_text
@@ -162,7 +161,8 @@ def _code_of(
     if code is None:
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
         made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        code = object_code(made, name, for_library, _triple(level))
+        object_code = importlib.import_module("trainkit.kernels.jit.object_code")  # with Numba
+        code = object_code.object_code(made, name, for_library, _triple(level))
         write_code(digest, code)
     return code
 
