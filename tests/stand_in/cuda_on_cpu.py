@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import platform
 import re
 import shutil
 import subprocess
@@ -28,8 +29,8 @@ _DYNAMIC = re.compile(
     r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _INCLUDES = re.compile(r"^\s*#\s*include\s*<cuda_\w+\.h>.*$", re.M)
-_COMMAND = ["g++", "-x", "c++", "-std=c++17", "-", "-O1", "-ffp-contract=off", "-fno-builtin"]
-_COMMAND += ["-fno-strict-aliasing", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
+_OPTIONS = ["-x", "c++", "-std=c++17", "-", "-O1", "-ffp-contract=off", "-fno-builtin"]
+_OPTIONS += ["-fno-strict-aliasing", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
 
 
 class _Order:
@@ -57,7 +58,23 @@ def backward():
 
 
 def has_compiler():
-    return shutil.which("g++") is not None
+    """Whether some g++ makes code that this process can load."""
+    return _compiler() is not None
+
+
+@functools.cache
+def _compiler():
+    """A g++ for this machine, `None` where there is none: under an emulator g++ is the host's."""
+    machine = platform.machine()
+    return next(filter(_makes_code, ("g++", f"{machine}-linux-gnu-g++")), None)
+
+
+def _makes_code(command):
+    """Whether a compiler is there, and its code is for this machine."""
+    if shutil.which(command) is None:
+        return False
+    asked = subprocess.run([command, "-dumpmachine"], text=True, capture_output=True)
+    return asked.returncode == 0 and asked.stdout.startswith(platform.machine())
 
 
 @functools.cache
@@ -133,7 +150,7 @@ def _given(x, size, i):
 def built(code, name):
     """The kernel `name` of `code`, which may be an instance of a template, as `f<float>`."""
     if not has_compiler():
-        raise RuntimeError("g++ is not here")
+        raise RuntimeError("no g++ for this machine is here")
     waits = "#define CPU_BARRIERS\n" if _WAITING.search(code) else ""
     body = _DYNAMIC.sub(r"\1* \2 = (\1*)cpu_dynamic;", _INCLUDES.sub("", code))
     text = f"""{waits}#include "{HEADER}"
@@ -148,7 +165,10 @@ extern "C" const char* run(const unsigned* grid, const unsigned* block, void* dy
     stem = hashlib.sha256((text + HEADER.read_text()).encode()).hexdigest()[:24]
     library = _folder() / f"{stem}.so"
     done = subprocess.run(
-        [*_COMMAND, "-o", str(library), "-lm"], input=text, text=True, capture_output=True
+        [_compiler(), *_OPTIONS, "-o", str(library), "-lm"],
+        input=text,
+        text=True,
+        capture_output=True,
     )
     if done.returncode:
         raise RuntimeError(f"g++ refuses a kernel:\n{done.stderr[:4000]}\n{code}")

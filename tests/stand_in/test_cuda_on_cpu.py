@@ -8,7 +8,9 @@ import pytest
 
 from tests.stand_in import cuda_on_cpu
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 PLACES = """
 extern "C" __global__ void places(int* out, int n) {

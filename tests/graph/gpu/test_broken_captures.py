@@ -16,7 +16,7 @@ from trainkit.graph.gpu.gpu_program import CALLS_BEFORE_CAPTURE
 CALLS = CALLS_BEFORE_CAPTURE + 1
 ONES = np.ones((3, 3), "float32")
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 
 @pytest.fixture(autouse=True)

@@ -489,7 +489,7 @@ def captured_calls(function):
     return [step[0].__qualname__ for step in plan._capture._graph._steps]
 
 
-needs_compiler = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 
 @needs_compiler

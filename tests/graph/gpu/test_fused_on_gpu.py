@@ -16,7 +16,7 @@ from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import fuse
 from trainkit.kernels.cuda import raw_kernel
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 
 @pytest.fixture(autouse=True)

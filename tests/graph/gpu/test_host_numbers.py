@@ -11,7 +11,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.graph.gpu import host_numbers
 from trainkit.graph.gpu.host_numbers import MOST, HostNumbers
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 DTYPES = ["bool", "int8", "float16", bfloat16.dtype, "int32", "float32", "int64", "float64"]
 
 

@@ -11,7 +11,7 @@ from trainkit.kernels.softmax import softmax_gpu
 from trainkit.ops.neural import fused_attention
 from trainkit.ops.neural.fused_attention import attend, is_served
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 SHAPES = {  # batch, targets, sources, heads, key heads, size, value size
     "alike": (2, 9, 9, 2, 2, 4, 4),

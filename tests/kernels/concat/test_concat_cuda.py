@@ -9,7 +9,7 @@ from tests.stand_in.kernels import has_compiler
 from trainkit.kernels.concat import concat_cuda
 from trainkit.kernels.cuda import pointer_table
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 DRAWN = np.random.default_rng(0)
 COUNTS = [1, 2, 3, 9, pointer_table.MOST + 2]
 

@@ -9,7 +9,7 @@ from trainkit.kernels.concat.copies_cuda import Copies
 from trainkit.kernels.cuda import pointer_table
 
 pytestmark = [
-    pytest.mark.skipif(not has_compiler(), reason="g++ is not here"),
+    pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here"),
     pytest.mark.usefixtures("any_gpu"),
 ]
 SHAPES = [(3, 5), (), (0, 4), (7,), (pointer_table.PIECE,), (2, pointer_table.PIECE + 3), (1,)]

@@ -9,7 +9,7 @@ from trainkit.core.dtypes import bfloat16
 from trainkit.kernels.convolution import conv_reference, windows_cuda
 from trainkit.kernels.convolution.sliding_windows import Windows
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 DRAWN = np.random.default_rng(0)
 # sizes, window, strides, padding, dilation
 PLACES = {

@@ -27,7 +27,7 @@ def gradient(f, x):
     return y, tape.gradient(y, x)
 
 
-@pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+@pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_second_call_sends_nothing(name):

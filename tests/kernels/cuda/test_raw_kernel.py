@@ -7,7 +7,7 @@ from tests.stand_in.kernels import has_compiler
 from trainkit.core import devices
 from trainkit.kernels.cuda.raw_kernel import RawKernel, blocks_for
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 DOUBLED = """
 extern "C" __global__ void doubled(const float* __restrict__ x, float* y, int n) {

@@ -9,7 +9,7 @@ from tests.stand_in.kernels import RawKernel, has_compiler
 from trainkit.kernels.cuda import pointer_table
 from trainkit.kernels.elementwise import unscale_cuda
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 SHAPES = [(), (5,), (3, 4), (0,), (pointer_table.PIECE + 3,), (7, 2, 2)]
 
 

@@ -10,7 +10,9 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.kernels.indexing import bins_cuda
 from trainkit.kernels.threads import pools
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 KERNELS = [(bins_cuda.counted_bins, dtype, w) for dtype in bins_cuda.INTEGERS for w in (0, 1)]
 SETTINGS = [

@@ -12,7 +12,9 @@ from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.threads import pools
 from trainkit.ops.indexing.scattering import scatter_multiply
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 DTYPES = ["int8", "int32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64"]
 MANY = rows_gpu.FEW + 500

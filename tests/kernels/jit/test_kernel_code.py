@@ -4,16 +4,17 @@ import os
 import subprocess
 import sys
 
-import numba
 import numpy as np
 import pytest
-from numba import boolean, float32, float64, int64, uint8, uint64, void
-from numba.core.types import Array, UniTuple
 
-from trainkit.kernels.jit import kernel_code, kernel_family, source_digest
-from trainkit.kernels.jit.object_code import can_be_kept, object_code
-from trainkit.kernels.jit.object_loader import linker
-from trainkit.kernels.jit.options import compiled
+numba = pytest.importorskip("numba")
+from numba import boolean, float32, float64, int64, uint8, uint64, void  # noqa: E402  after the skip
+from numba.core.types import Array, UniTuple  # noqa: E402
+
+from trainkit.kernels.jit import kernel_code, kernel_family, source_digest  # noqa: E402
+from trainkit.kernels.jit.object_code import can_be_kept, object_code  # noqa: E402
+from trainkit.kernels.jit.object_loader import linker  # noqa: E402
+from trainkit.kernels.jit.options import compiled  # noqa: E402
 
 _ALL = (
     float32[:, ::1],

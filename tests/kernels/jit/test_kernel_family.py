@@ -1,6 +1,7 @@
 """When kernels are compiled, when they take over, and what happens when they can't be."""
 
 import concurrent.futures
+import importlib.util
 import math
 import os
 import sys
@@ -45,6 +46,10 @@ def built(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trainkit.kernels.convolution.conv_compiled", module)
     monkeypatch.setattr(kernel_family._State, "families", kernel_family._State.families)
     monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path))
+    if importlib.util.find_spec("numba") is None:  # whose types and threads are asked about
+        kept = types.SimpleNamespace(can_be_kept=lambda kernel: False)
+        monkeypatch.setitem(sys.modules, "trainkit.kernels.jit.object_code", kept)
+        monkeypatch.setattr(kernel_family, "_guarded", lambda kernel: kernel)
     before = kernel_family.mode()
     yield keys
     kernel_family.set_mode(before)

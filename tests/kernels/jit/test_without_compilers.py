@@ -85,6 +85,7 @@ def test_without_compilers_it_says_so_once_and_goes_on(tmp_path, expected, block
 @pytest.fixture(scope="module")
 def needed(tmp_path_factory):
     """All kernels of a usual model, compiled by Numba; and the losses with them."""
+    pytest.importorskip("numba")
     folder = tmp_path_factory.mktemp("needed")
     facts = {"TRAINKIT_JIT": "eager", "TRAINKIT_KERNELS": "0"}
     losses, _, kernels = trained_with(folder, (), USUAL, **facts)

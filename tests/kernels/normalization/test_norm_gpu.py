@@ -22,7 +22,7 @@ from trainkit.ops.neural.fused_normalization import (
 )
 from trainkit.ops.neural.standardization import standardized, standardized_gradient
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 EPSILON = 1e-3
 NEAR = {"float32": 3e-5, "float64": 1e-11, "float16": 4e-3, "bfloat16": 3e-2}

@@ -17,7 +17,9 @@ from trainkit.kernels.random import dropped_cuda, philox_cuda, random_gpu, trunc
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.sampling import philox
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 STATES = [(0, 0, 1), (2**64 - 2, 3, 77), (5, 2**64 - 1, 2**63)]
 COUNTS = [0, 1, 5, 33, 16387]

@@ -11,7 +11,9 @@ from tests.stand_in.kernels import RawKernel
 from trainkit.kernels.random import rejection_cuda as texts
 from trainkit.ops.sampling import distributions, philox
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 KERNELS = [
     texts.boosted_gamma,

@@ -10,7 +10,7 @@ from trainkit.core import devices
 from trainkit.kernels.recurrent import recurrent_gpu, recurrent_reference
 from trainkit.ops.neural import recurrence
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 NEAR = {"float32": 1e-5, "float64": 1e-12, "float16": 1e-2, "bfloat16": 6e-2}
 DTYPES = pytest.mark.parametrize(

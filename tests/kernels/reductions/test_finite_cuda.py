@@ -9,7 +9,7 @@ from trainkit.kernels.cuda import pointer_table
 from trainkit.kernels.reductions import finite_cuda
 from trainkit.ops.math.finiteness import all_finite
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 SIZES = [(1,), (7,), (33, 5), (pointer_table.PIECE + 3,), ()]
 

@@ -11,7 +11,7 @@ from trainkit.core import devices
 from trainkit.kernels.attention import attention_reference
 from trainkit.kernels.softmax import softmax_gpu
 
-pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="no g++ for this machine is here")
 
 NEAR = {"float32": 1e-5, "float64": 1e-12, "float16": 4e-3, "bfloat16": 3e-2}
 DTYPES = pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import trainkit as tk
 from tests import stand_in
 from tests.stand_in import cuda_on_cpu
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.has_compiler(), reason="g++ is not here")
+pytestmark = pytest.mark.skipif(
+    not cuda_on_cpu.has_compiler(), reason="no g++ for this machine is here"
+)
 
 SHAPES = [(7,), (3, 1), (2, 64), (2, 0), (0, 3)]
 LARGE = [(5, 65), (3, 2048), (2, 2049), (2, 9000)]

@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+
+pytest.importorskip("numba")
 from numba import float32, int64, void
 
 from trainkit.kernels.jit.options import compiled
