@@ -5,6 +5,7 @@ PYTHON ?= python3.11
 VENV ?= .venv$(patsubst python%,-%,$(filter-out python3.11,$(notdir $(PYTHON))))
 EXTRAS ?= dev
 CUDA ?= cuda13
+ARM_PYTHON ?= arm/python
 BIN := $(VENV)/bin
 ARGS ?=
 ifdef NO_VENV
@@ -16,7 +17,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-shared bench-gpu clean
+.PHONY: train test test-kernels test-arm test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-shared bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -27,6 +28,11 @@ test: $(VENV)/.ready
 # Kernels are compiled at their first call, where the tests leave them out unless they ask for them.
 test-kernels: $(VENV)/.ready
 	TRAINKIT_JIT=eager $(BIN)/python -m pytest $(ARGS)
+
+# ARM's kernels on x86. ARM_PYTHON runs a Python for ARM under qemu-aarch64: docs/kernels.md.
+test-arm: $(VENV)/.ready
+	$(BIN)/python -m trainkit kernels --levels aarch64
+	PYTHONPATH=.:$$PYTHONPATH $(ARM_PYTHON) -m pytest -m "not gpu" tests/kernels $(ARGS)
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
