@@ -126,3 +126,24 @@ def test_no_source_gives_zeros():
     q, k = tk.ones((2, 3, 1, 4)), tk.ones((2, 5, 1, 4))
     y = attend(q, k, k, tk.zeros((2, 1, 3, 5), "bool"), scale=1.0)
     np.testing.assert_array_equal(y.numpy(), np.zeros((2, 3, 1, 4)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_reference_multiplies_short_floats_of_four_axes(rng, xp, dtype):
+    """CuPy's own product refuses bfloat16 of more than two axes."""
+    kind = tk.as_dtype(dtype).as_numpy_dtype
+    arrays = [rng.normal(size=(2, 5, 3, 4)).astype(kind) for _ in range(4)]
+    g, q, k, v = arrays
+    wanted = [
+        attention_reference.attention(np, q, k, v, None, 0.5, False),
+        *attention_reference.attention_gradient(np, g, q, k, v, None, 0.5, False),
+    ]
+    g, q, k, v = map(xp.asarray, arrays)
+    found = [
+        attention_reference.attention(xp, q, k, v, None, 0.5, False),
+        *attention_reference.attention_gradient(xp, g, q, k, v, None, 0.5, False),
+    ]
+    near = {"bfloat16": 0.1, "float16": 0.02, "float32": 1e-5}[dtype]
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == b.dtype == kind
+        np.testing.assert_allclose(a.get().astype("f8"), b.astype("f8"), rtol=near, atol=near)
