@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import os
 import pty
 import re
@@ -60,9 +61,9 @@ class Screen:
 def terminal():
     """`terminal(columns, action)` is the screen after `action` printed to a real pty."""
 
-    def run(columns, action):
+    def run(columns, action, said=None):
         screen, (master, slave) = Screen(columns), pty.openpty()
-        termios.tcsetwinsize(slave, (24, columns))
+        termios.tcsetwinsize(slave, (24, columns) if said is None else (0, said))
         parts = []
 
         def read():
@@ -371,6 +372,60 @@ def test_it_stands_below_a_bar_of_the_program(terminal):
     assert all("seeds" in rows[0] and "epoch" in rows[1] for rows in below)
     (bar,) = (row for row in screen.rows if row.strip())
     assert "seeds: 100%" in bar
+
+
+def test_a_terminal_that_does_not_say_its_size_has_a_bar(terminal):
+    """As a terminal of a container or a serial line: it says that it has no columns."""
+
+    def run():
+        line = StatusLine()
+        line.draw("epoch", 0.5, ["loss: 1"])
+        line.end("epoch", 1.0, ["loss: 0"])
+
+    def shown(columns):
+        return [row.rstrip() for row in terminal(columns, run, said=0).rows if row.strip()]
+
+    assert shown(80) == ["epoch " + "━" * 20 + " - loss: 0"]
+
+
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_in_a_file_slow_work_is_told_beside_the_lines_of_epochs(monkeypatch, capsys, verbose):
+    monkeypatch.setattr(slow_work, "PATIENCE_SECONDS", 0.0)
+    spoken = threading.Event()
+    monkeypatch.setattr(progress._Bar, "_tell", _telling(progress._Bar._tell, spoken))
+
+    class Slow(tk.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            with slow_work.slow_work("something"):
+                spoken.wait(5)
+
+    model = tk.Sequential([tk.Input((2,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(tk.ones((4, 2)), tk.ones((4, 1)), verbose=verbose, callbacks=[Slow()])
+    said = capsys.readouterr()
+    assert "something ...\n" in said.err
+    assert re.search(r"^something took \d+\.\d s$", said.err, re.MULTILINE)
+    (line,) = said.out.splitlines()
+    assert line.startswith("Epoch 1/1 - ")
+
+
+def test_slow_work_goes_to_the_log_where_lines_do(caplog, capsys):
+    tk.utils.disable_interactive_logging()
+    try:
+        with caplog.at_level(logging.INFO, "trainkit"):
+            tk.callbacks.ProgressBar(verbose=2)._tell("tracing ...")
+    finally:
+        tk.utils.enable_interactive_logging()
+    assert caplog.messages == ["tracing ..."]
+    assert capsys.readouterr() == ("", "")
+
+
+def _telling(tell, spoken):
+    def telling(bar, text):
+        tell(bar, text)
+        spoken.set()
+
+    return telling
 
 
 def test_a_note_stands_above_the_line(terminal):

@@ -8,7 +8,7 @@ from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.progbar import Pace, count_text, duration_text, logs_pieces, logs_text
 from trainkit.callbacks.status_line import StatusLine
 from trainkit.core.dispatch import slow_work
-from trainkit.core.process.console import say
+from trainkit.core.process.console import say, say_beside
 
 _SECONDS_BETWEEN_DRAWS = 0.1
 _SECONDS_BEFORE_FIRST_PREDICT_BAR = 0.5
@@ -49,8 +49,11 @@ class _Bar(Callback):
         self.drawn_at = time.perf_counter()
 
     def _listen(self) -> None:
-        if self.draws:
-            slow_work.notify(self.line.note)
+        slow_work.notify(self.line.note if self.draws else self._tell)
+
+    def _tell(self, text: str) -> None:
+        """Say what takes long where no bar is drawn: beside the lines of epochs, not among them."""
+        say_beside(text)
 
     def _listen_no_more(self) -> None:
         slow_work.notify(None)

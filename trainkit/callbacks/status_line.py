@@ -15,6 +15,7 @@ _BARS = (_WIDEST_BAR, 10, 5, 0)
 _INDENT = "    "
 _BETWEEN = " - "
 _FEWEST_COLUMNS = 20
+_USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 
 
 def kind_of(stream: Any) -> str:
@@ -29,11 +30,15 @@ def kind_of(stream: Any) -> str:
 
 def columns_of(stream: Any) -> int:
     """How many columns a terminal has, 80 where it does not say."""
+    return _said_columns(stream) or _USUAL_COLUMNS
+
+
+def _said_columns(stream: Any) -> int | None:
+    """What a terminal says of its columns, which may be 0; `None` for anything else."""
     try:
-        found = os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns
     except (AttributeError, OSError, ValueError):
-        found = 0
-    return found or 80
+        return None
 
 
 def bar_text(share: float, width: int, plain: bool) -> str:
@@ -163,7 +168,10 @@ def _row_class() -> Any:
         monitor_interval = 0  # no thread that draws it in between
 
         def __init__(self, desc: str, file: Any) -> None:
-            super().__init__(desc=desc, file=file, bar_format="{desc}", leave=False, mininterval=0)
+            facts: dict[str, Any] = {"bar_format": "{desc}", "leave": False, "mininterval": 0}
+            if _said_columns(file) == 0:  # where tqdm draws nothing
+                facts |= {"ncols": _USUAL_COLUMNS, "nrows": _USUAL_ROWS}
+            super().__init__(desc=desc, file=file, **facts)
 
     return Row
 

@@ -79,3 +79,11 @@ def write(text: str) -> None:
 def say(text: str) -> None:
     """Send out a line."""
     write(f"{text}\n")
+
+
+def say_beside(text: str) -> None:
+    """Send out a line that does not belong to the output: to `sys.stderr`, or to the log."""
+    if not _Mode.interactive:
+        say(text)
+    elif sys.stderr is not None and not _Mode.muted:
+        print(text, file=sys.stderr, flush=True)
