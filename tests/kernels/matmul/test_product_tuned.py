@@ -10,6 +10,8 @@ from trainkit.kernels.threads import thread_pool
 from trainkit.ops.linear_algebra.matmul import tuned_product
 from trainkit.ops.neural.dense import dense
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 SIZES = [
     (128, 64, 48),
     (33, 600, 130),

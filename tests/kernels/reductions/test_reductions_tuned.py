@@ -10,6 +10,8 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.reductions import reductions_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 SIDE_BY_SIDE = [
     ((3, 40), -1),
     ((2, 5, 7), 2),
