@@ -32,7 +32,8 @@ test-kernels: $(VENV)/.ready
 # ARM's kernels on x86. ARM_PYTHON runs a Python for ARM under qemu-aarch64: docs/kernels.md.
 test-arm: $(VENV)/.ready
 	$(BIN)/python -m trainkit kernels --levels aarch64
-	PYTHONPATH=.:$$PYTHONPATH $(ARM_PYTHON) -m pytest -m "not gpu" tests/kernels $(ARGS)
+	PYTHONPATH=.:$$PYTHONPATH $(ARM_PYTHON) -m pytest -m "not gpu" \
+		-W "ignore:numba is not installed:RuntimeWarning" tests/kernels $(ARGS)
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
