@@ -148,3 +148,23 @@ def test_the_pool_has_no_more_threads_than_it_may(how):
     command = [sys.executable, "-c", THREADS, how]
     done = subprocess.run(command, env=given, capture_output=True, text=True)
     assert done.stdout.split() == ["1", "1", "True"], done.stderr
+
+
+MISSING = """
+import trainkit
+from trainkit.kernels.jit import kernel_family
+def missing():
+    raise ModuleNotFoundError("no numba", name="numba")
+kernel_family._kernel_code = missing
+family = kernel_family.Family("conv", "none", "none")
+for key in ((1,), (2,)):
+    family._compile_behind(key)
+"""
+
+
+def test_a_missing_compiler_is_told_where_no_filter_is_set():
+    """NumPy's warnings about numbers are ignored in the modules of the package, this is not."""
+    given = {name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"}
+    command = [sys.executable, "-c", MISSING]
+    done = subprocess.run(command, env=given, capture_output=True, text=True)
+    assert done.stderr.count("RuntimeWarning: numba is not installed") == 1
