@@ -66,9 +66,9 @@ def test_the_text_of_short_floats_rounds_each_result():
 
 def test_the_text_of_a_large_kernel_moves_vectors():
     (kernel,) = a_large_chain("float32")
-    assert "struct __align__(16) Four_float32 { float v[4]; };" in kernel.text
-    assert "const Four_float32 q0 = ((const Four_float32*)(p0))[j];" in kernel.text
-    assert "((Four_float32*)(p2))[j] = q2;" in kernel.text
+    assert "struct __align__(16) Vector_float32 { float v[4]; };" in kernel.text
+    assert "const Vector_float32 q0 = ((const Vector_float32*)(p0))[j];" in kernel.text
+    assert "((Vector_float32*)(p2))[j] = q2;" in kernel.text
     (small,) = sources(lambda x: x * 2.0 + 1.0, tk.TensorSpec([FEWEST_BY_FOUR - 1]))
     assert (small.each, "Four" in small.text) == (1, False)
 

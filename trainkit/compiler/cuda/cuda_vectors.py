@@ -1,4 +1,4 @@
-"""Four elements of memory as one word, or two: what a thread moves at a time in large arrays."""
+"""Some elements of memory as one word, or two: what a thread moves at a time in large arrays."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ALIGNMENT = 16
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The type of four elements."""
-    return f"Four_{dtype.name}"
+    """The type of some elements."""
+    return f"Vector_{dtype.name}"
 
 
-def declarations(dtypes: Iterable[np.dtype[Any]]) -> str:
-    """The types of four elements of each of these dtypes."""
+def declarations(dtypes: Iterable[np.dtype[Any]], each: int = EACH) -> str:
+    """The types of `each` elements of each of these dtypes."""
     found = {name_of(d): d for d in dtypes}
     return "".join(
-        f"struct __align__({min(ALIGNMENT, EACH * d.itemsize)}) {name} "
-        f"{{ {type_of(d)} v[{EACH}]; }};\n"
+        f"struct __align__({min(ALIGNMENT, each * d.itemsize)}) {name} "
+        f"{{ {type_of(d)} v[{each}]; }};\n"
         for name, d in sorted(found.items())
     )
 

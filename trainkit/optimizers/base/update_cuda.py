@@ -143,7 +143,7 @@ extern "C" __global__ void {name}(const Table t) {{
 {loads}
 #pragma unroll
       for (int k = 0; k < {each}; ++k) {{
-{body_of_four}
+{body_of_vector}
       }}
 {saves}
     }}
@@ -156,10 +156,11 @@ extern "C" __global__ void {name}(const Table t) {{
 
 
 def _source(program: UpdateProgram) -> KernelSource:
-    real, four = type_of(program.dtype), name_of(program.dtype)
+    real, vector = type_of(program.dtype), name_of(program.dtype)
+    each = min(EACH, ALIGNMENT // program.dtype.itemsize)  # more would not leave registers enough
     buffers = range(program.n_buffers)
     before, body = _statements(program, real, lambda k: f"b{k}[i]")
-    _, body_of_four = _statements(program, real, lambda k: f"q{k}.v[k]")
+    _, body_of_vector = _statements(program, real, lambda k: f"q{k}.v[k]")
     written = [slot for slot, _ in _written(program)]
     given = {
         "buffers": program.n_buffers,
@@ -170,16 +171,16 @@ def _source(program: UpdateProgram) -> KernelSource:
         "before": _lines(before, 2),
         "address": " | ".join(f"(unsigned long long)b{k}" for k in buffers),
         "unaligned": ALIGNMENT - 1,
-        "each": EACH,
-        "loads": _lines([f"{four} q{k} = (({four}*)b{k})[j];" for k in buffers], 6),
-        "body_of_four": _lines(body_of_four, 8),
-        "saves": _lines([f"(({four}*)b{k})[j] = q{k};" for k in written], 6),
+        "each": each,
+        "loads": _lines([f"{vector} q{k} = (({vector}*)b{k})[j];" for k in buffers], 6),
+        "body_of_vector": _lines(body_of_vector, 8),
+        "saves": _lines([f"(({vector}*)b{k})[j] = q{k};" for k in written], 6),
         "body": _lines(body, 4),
     }
-    text = declarations([program.dtype]) + _TEXT.format(name="rule", **given)
+    types = declarations([program.dtype], each)
+    text = types + _TEXT.format(name="rule", **given)
     name = "rule_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    whole = declarations([program.dtype]) + _TEXT.format(name=name, **given)
-    return KernelSource(name, whole, (), PIECE)
+    return KernelSource(name, types + _TEXT.format(name=name, **given), (), PIECE)
 
 
 def _lines(lines: list[str], depth: int) -> str:
