@@ -1,6 +1,7 @@
 """`import trainkit` stays light: what a script does not use is not imported."""
 
 import importlib
+import os
 import pathlib
 import subprocess
 import sys
@@ -101,3 +102,23 @@ def test_names_are_imported_from_such_modules_in_a_fresh_process():
         "import trainkit.linalg; trainkit.linalg.norm",
     ]
     subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)
+
+
+_WARNED = """
+import warnings
+import trainkit
+of_numpy = "overflow encountered in multiply", "Mean of empty slice"
+for text in (*of_numpy, "a kernel can't be compiled"):
+    warnings.warn_explicit(text, RuntimeWarning, "loops.py", 7, module="trainkit.kernels.loops")
+"""
+
+
+def test_numpys_warnings_about_numbers_are_dropped_and_the_packages_own_are_shown():
+    given = {name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", _WARNED], env=given, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[:1] == [
+        "loops.py:7: RuntimeWarning: a kernel can't be compiled"
+    ]
+    assert done.stderr.count("RuntimeWarning") == 1

@@ -163,7 +163,7 @@ for key in ((1,), (2,)):
 
 
 def test_a_missing_compiler_is_told_where_no_filter_is_set():
-    """NumPy's warnings about numbers are ignored in the modules of the package, this is not."""
+    """NumPy's warnings about numbers are ignored in the modules of the package, others are not."""
     given = {name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"}
     command = [sys.executable, "-c", MISSING]
     done = subprocess.run(command, env=given, capture_output=True, text=True)

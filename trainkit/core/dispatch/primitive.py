@@ -46,8 +46,10 @@ from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tenso
 from trainkit.core.values.python_values import short_text
 
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
-# name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"trainkit\.")
+# name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings,
+# and what this package says itself is shown.
+_OF_NUMPY = r".* encountered|Mean of empty slice|Degrees of freedom <= 0"
+warnings.filterwarnings("ignore", _OF_NUMPY, RuntimeWarning, module=r"trainkit\.")
 
 Rule = Callable[..., Any]
 

@@ -224,14 +224,12 @@ def _say_missing(error: ModuleNotFoundError, kernel: str) -> None:
     if error.name in _State.missing:
         return
     _State.missing += (error.name,)
-    warnings.warn_explicit(  # of the package: what its modules warn of is ignored
+    warnings.warn(
         f"{error.name} is not installed, so kernels that did not come compiled, such as this "
         f"{kernel!r}, stay plain ones, with the same results, only slower; "
         f"{_MENDS.get(str(error.name), 'install it')}, or TRAINKIT_JIT=0 keeps this quiet",
         RuntimeWarning,
-        __file__,
-        1,
-        module="trainkit",
+        stacklevel=3,
     )
 
 

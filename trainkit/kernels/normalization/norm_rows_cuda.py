@@ -174,9 +174,10 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) row_moments(
         rest += near;
       }}
     row_sums(room, lanes, spread, rest);
-    if (!is_row || lane) continue;
-    means[first + slot] = centred ? mean + rest / width : (A)0;
-    factors[first + slot] = 1 / SQRT(spread / width + epsilon);
+    if (is_row && !lane) {{
+      means[first + slot] = centred ? mean + rest / width : (A)0;
+      factors[first + slot] = 1 / SQRT(spread / width + epsilon);
+    }}
   }}
 }}
 """,
