@@ -126,3 +126,13 @@ def test_an_error_in_a_context_leaves_no_device_behind():
         raise ValueError("inside")
     assert not devices.ELSEWHERE
     assert devices.elsewhere() is None
+
+
+def test_traces_of_another_device_are_not_counted_as_too_many():
+    f = tk.function(lambda x: x + 1)
+    for where in ("/gpu:0", "/cpu:0"):
+        with tk.device(where):
+            for n in range(1, 5):
+                f(tk.zeros((n,)))
+    with tk.device("/cpu:0"), pytest.warns(UserWarning, match="is being traced for the 5th time"):
+        f(tk.zeros((9,)))

@@ -32,6 +32,7 @@ from trainkit.graph.tracing.python_calls import (
 from trainkit.graph.tracing.signature import (
     Arguments,
     Differs,
+    device_in,
     is_tensor_like,
     joined,
     key_of,
@@ -383,6 +384,7 @@ class Function:
 
     def _warn_of_many(self, key: Any) -> None:
         keys, key = replicas.own_keys([k for k, _ in self._history], key)
+        keys = [k for k in keys if device_in(k) is device_in(key)]  # each has its own traces
         if len(keys) == 4:
             from trainkit.graph.tracing.retracing import difference
 

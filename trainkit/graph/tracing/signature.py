@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from trainkit.core import nest
+from trainkit.core.devices import Device
 from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
@@ -110,6 +111,11 @@ class Place:
                 for mine, theirs in zip(self.shape, other.shape, strict=True)
             )
         )
+
+
+def device_in(key: Any) -> Device | None:
+    """The device that the key of a graph names last: `None` for the default one."""
+    return key[-1] if key and isinstance(key[-1], Device) else None
 
 
 def key_of(x: Any) -> Any:
