@@ -193,6 +193,7 @@ def test_what_callbacks_assign_reaches_all_replicas(eagerly):
     np.testing.assert_allclose(*results, rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_files_have_the_values_of_all(tmp_path):
     model = compiled(two())
     stored = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), monitor="loss")

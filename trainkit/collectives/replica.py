@@ -76,6 +76,11 @@ class Replica:
         return (_REPLICA, self.rank, self.count)
 
     @property
+    def has_own_graphs(self) -> bool:
+        """Whether other replicas of this process have graphs of their own beside this one's."""
+        return self.group.is_of_one_process
+
+    @property
     def drawn_rows(self) -> Any:
         """`rows` as a graph holds them for its random operations."""
         return None if self.rows is None else tuple(self.rows)
@@ -143,14 +148,15 @@ def among_others() -> Replica | None:
 def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:
     """The keys of graphs without their last part, which names the replica, of this replica alone.
 
-    Where replicas are processes, or there is one, they are given back as they are.
+    Where replicas are processes, share their graphs, or there is one, they are given back as they
+    are.
 
     Args:
         keys: of graphs that there are.
         key: of one more.
     """
     found = among_others()
-    if found is None or not found.group.is_of_one_process:
+    if found is None or not found.has_own_graphs:
         return keys, key
     whose = found.whose
     mine = [k[:-1] for k in keys if k and type(k[-1]) is tuple and k[-1][: len(whose)] == whose]

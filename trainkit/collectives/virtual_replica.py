@@ -68,10 +68,17 @@ class VirtualReplica(Replica):
         return self._moving if self._shares_graphs else super().drawn_rows
 
     @property
+    def has_own_graphs(self) -> bool:
+        return not self._shares_graphs
+
+    @property
+    def whose(self) -> tuple[object, ...]:
+        return ("virtual replica", self, None if self._shares_graphs else self.rank)
+
+    @property
     def key(self) -> tuple[object, ...]:
         assert self.rows is not None
-        own = self.rows[1:] if self._shares_graphs else (self.rank, self.rows)
-        return ("virtual replica", self, own)
+        return (*self.whose, self.rows[1:] if self._shares_graphs else self.rows)
 
     def check_meets(self, what: str) -> None:
         raise UnimplementedError(

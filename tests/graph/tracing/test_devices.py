@@ -136,3 +136,14 @@ def test_traces_of_another_device_are_not_counted_as_too_many():
                 f(tk.zeros((n,)))
     with tk.device("/cpu:0"), pytest.warns(UserWarning, match="is being traced for the 5th time"):
         f(tk.zeros((9,)))
+
+
+def test_a_repeated_call_on_another_device_than_the_default_looks_at_no_argument(monkeypatch):
+    f = tk.function(lambda x: x + 1)
+    for where in ("/gpu:0", "/cpu:0"):
+        with tk.device(where):
+            x = tk.zeros((3,))
+            f(x)
+            with monkeypatch.context() as patch:
+                patch.setattr(type(f), "_key", None)  # the long way asks it
+                assert f(x).device == x.device

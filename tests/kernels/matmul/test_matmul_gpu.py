@@ -245,3 +245,14 @@ def test_operations_of_short_floats_and_their_gradients(xp, name, dtype):
         assert {x.dtype.name for x in found[-1]} == {kind}
     for x, near in zip(*found, strict=True):
         np.testing.assert_allclose(tk.cast(x, "float32").numpy(), near.numpy(), rtol=0.02, atol=0.1)
+
+
+@pytest.mark.parametrize("order", [("/gpu:0", "/cpu:0"), ("/cpu:0", "/gpu:0")])
+@pytest.mark.parametrize("op", [tk.matmul, tk.ops.dense], ids=["matmul", "dense"])
+def test_a_matrix_of_another_device_is_refused_by_name(op, order, any_gpu):
+    given = []
+    for where in order:
+        with tk.device(where):
+            given.append(tk.ones((3, 3)))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="bring them to one device"):
+        op(*given)

@@ -88,6 +88,7 @@ class Function:
         self._instance: Callable[[], Any] | None = None
         # graphs for calls with tensors alone, or tuples of them, by their short keys
         self._ready: dict[Any, ConcreteFunction] = {}
+        self._ready_elsewhere: dict[devices.Device, dict[Any, ConcreteFunction]] = {}
         self._takes_tuples = False
         self._tracing: list[Any] = []
         self._calls_replicas = False
@@ -141,17 +142,16 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
-        if self._ready and not (
-            kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS or ELSEWHERE
-        ):
+        ready = self._ready if not ELSEWHERE else self._ready_here()
+        if ready and not (kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS):
             try:  # tensors alone, of shapes and dtypes seen before
                 arrays = [x._array for x in args]
-                known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
+                known = ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
             except AttributeError:
                 known = None
                 if self._takes_tuples:
                     arrays = []
-                    known = self._ready.get(short_key(args, arrays))
+                    known = ready.get(short_key(args, arrays))
             if known is not None:
                 return known.run_arrays(arrays)
         if SWITCH.eagerly:
@@ -173,12 +173,17 @@ class Function:
                 return run_around_replicas(self.python_function, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
-        if not (kwargs or concrete.closed or REPLICAS or ELSEWHERE):
+        if not (kwargs or concrete.closed or REPLICAS):
             short = short_key(args, [])
             if short is not None:
-                self._ready[short] = concrete
+                self._ready_here()[short] = concrete
                 self._takes_tuples |= any(type(x) is tuple for x in args)
         return concrete.run(tensors_in(args, kwargs))
+
+    def _ready_here(self) -> dict[Any, ConcreteFunction]:
+        """The graphs of calls like those before, for the device of this thread's context."""
+        where = devices.elsewhere()
+        return self._ready if where is None else self._ready_elsewhere.setdefault(where, {})
 
     @staticmethod
     def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

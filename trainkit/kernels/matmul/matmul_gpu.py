@@ -117,7 +117,7 @@ def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:
     """The product as `numpy.matmul` gives it; floats of a GPU are multiplied by cuBLAS."""
     if xp is np:
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
-    if isinstance(a, xp.ndarray):  # not one that is traced
+    if isinstance(a, xp.ndarray) and isinstance(b, xp.ndarray):  # not traced, nor of the host
         if a.dtype != b.dtype:
             dtype = np.result_type(a.dtype, b.dtype)
             a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)

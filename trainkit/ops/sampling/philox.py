@@ -194,11 +194,12 @@ def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tupl
     Source: Box and Muller 1958, "A note on the generation of random normal deviates".
     """
     half = (part.total + 1) // 2
-    if xp is not np and part.size == part.total:
+    if xp is not np:
+        # the whole for a part too: array arithmetic has other last bits than the kernel
         drawn: tuple[Array, Array] | None
-        drawn = random_gpu.normal(xp, state, part.size, np.dtype(dtype))
+        drawn = random_gpu.normal(xp, state, part.total, np.dtype(dtype))
         if drawn is not None:
-            return drawn
+            return drawn[0][part.first : part.first + part.size], drawn[1]
     if part.size == part.total:
         flat = _unit_floats_from(xp, state, 0, 2 * half, dtype)
         radius, angle = _polar(xp, flat[:half], flat[half:])
