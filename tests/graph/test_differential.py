@@ -85,7 +85,8 @@ def test_each_primitive_with_its_gradients(case):
     expected = run(*xs)
     for options in WAYS.values():
         got = tk.function(run, autograph=False, **options)(*xs)
-        assert_same(expected[:1], got[:1])
+        # the last bit of a sum of products was seen to depend on what had run before in the process
+        assert_same(expected[:1], got[:1], exact=case.name != "einsum")
         # second gradients sum in the order in which a rule's own tape meets the terms
         assert_same(expected[1:], got[1:], exact=False)
 
