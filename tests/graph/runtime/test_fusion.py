@@ -412,3 +412,17 @@ def test_a_result_that_lies_transposed_is_an_array_of_its_own(rng):
         return tk.transpose(y) * 1.0, tk.transpose(tk.sort(x) - x)
 
     assert_equal_bits(f, tk.constant(rng.normal(size=(3, 3)).astype("float32")))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [3, 7, 37, 300])
+@pytest.mark.usefixtures("on_cpu")
+def test_inner_products_of_rows_have_the_bits_of_eager_calls(length, dtype, rng):
+    a, b = (tk.constant(rng.normal(size=(20, length)), dtype) for _ in range(2))
+
+    def f(a, b):
+        y = tk.einsum("bi,bi->b", a, b)
+        return y, tk.sin(y) * y + 1.0
+
+    for found, expected in zip(tk.function(f, jit_compile=True)(a, b), f(a, b), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.devices import XP_OF, Array, ArrayModule
 from trainkit.core.dispatch.facets import COMMON, CONTRACTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
@@ -107,7 +107,8 @@ def _pair_product(xp: ArrayModule, a: Array, b: Array, subscripts: str) -> Array
         left = a.reshape((*batch_dims, *first_dims, *(1,) * second))
         right = b.reshape((*batch_dims, *(1,) * first, *second_dims))
         return (left * right).transpose(order_out)
-    if xp is np and batch and not first and not second and a.dtype.kind != "b":
+    on_host = XP_OF[type(a)] is np  # or traced: no fused loop has the bits of this one of NumPy
+    if on_host and batch and not first and not second and a.dtype.kind != "b":
         names = _LETTERS[: batch + joined]
         return np.einsum(f"{names},{names}->{names[:batch]}", a, b).transpose(order_out)
     n, k, m = math.prod(first_dims), math.prod(inner), math.prod(second_dims)
