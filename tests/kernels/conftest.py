@@ -1,9 +1,10 @@
-"""The mode in which every kernel is compiled at its first call."""
+"""The mode of compiled kernels, and which kernels of a GPU the stand-in runs."""
 
 import importlib.util
 
 import pytest
 
+from tests.stand_in.kernels import RawKernel
 from trainkit.kernels.jit import kernel_family
 
 
@@ -33,3 +34,16 @@ def unusual():
         return found
 
     return result
+
+
+@pytest.fixture
+def kernel_names(monkeypatch):
+    """The names of the stand-in's kernels that run, in order."""
+    names, call = [], RawKernel.__call__
+
+    def noted(self, *args, **kwargs):
+        names.append(self.name)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(RawKernel, "__call__", noted)
+    return names

@@ -7,7 +7,6 @@ import pytest
 import trainkit as tk
 from tests import stand_in
 from tests.stand_in import cuda_on_cpu
-from tests.stand_in.kernels import RawKernel
 from trainkit.kernels.indexing import rows_gpu
 from trainkit.kernels.threads import pools
 from trainkit.ops.indexing.scattering import scatter_multiply
@@ -25,19 +24,6 @@ def determined():
     pools.determine()
     yield
     pools.determine(False)
-
-
-@pytest.fixture
-def launches(monkeypatch):
-    """The names of the kernels that run, in order."""
-    names, call = [], RawKernel.__call__
-
-    def noted(self, *args, **kwargs):
-        names.append(self.name)
-        return call(self, *args, **kwargs)
-
-    monkeypatch.setattr(RawKernel, "__call__", noted)
-    return names
 
 
 def numbers(rng, shape, dtype):
@@ -191,20 +177,20 @@ def test_segments_are_summed_in_order(rng):
         (MANY, True, ["sorted_tiles", "add_runs"]),
     ],
 )
-def test_few_rows_are_always_summed_in_order(rng, launches, count, is_determined, names):
+def test_few_rows_are_always_summed_in_order(rng, kernel_names, count, is_determined, names):
     table = tk.Variable(numbers(rng, (50, 8), "float32"))
     ids = tk.constant(rng.integers(0, 50, count))
     with tk.GradientTape() as tape:
         y = tk.nn.embedding_lookup(table, ids)
-    assert launches == ["picked_rows"]
-    launches.clear()
+    assert kernel_names == ["picked_rows"]
+    kernel_names.clear()
     pools.determine(is_determined)
     try:
         with stand_in.transfers.noted() as ledger:
             grad = tape.gradient(y, table)
     finally:
         pools.determine(False)
-    assert launches == names
+    assert kernel_names == names
     assert [ledger.to_host, ledger.to_device, ledger.waits] == [[], [], []]
     wanted = np.repeat(np.bincount(ids.numpy(), minlength=50)[:, None], 8, 1)
     np.testing.assert_array_equal(tk.convert_to_tensor(grad).numpy(), wanted)
