@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainkit.graph.gpu.gpu_program import GpuProgram
 
 _MODULES = sys.modules
+_XP_OF = devices.XP_OF
 
 START_SECONDS = 0.05
 """Time spent in a program after which its loops are compiled, in the background."""
@@ -81,8 +82,13 @@ class TieredProgram:
             return True
         if self._reads_text and devices.current() is not devices.CPU:
             return True  # numbers that are made of text go to the current device
-        held = [v._value._array for v in self.plain.variables]
-        return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
+        for array in arrays:  # loops: `any` of a generator calls it once for each array
+            if _XP_OF[type(array)] is not np:
+                return True
+        for variable in self.plain.variables:
+            if _XP_OF[type(variable._value._array)] is not np:
+                return True
+        return False
 
     def _for_gpu(self) -> GpuProgram:
         """The program for a GPU."""
