@@ -52,6 +52,19 @@ def test_each_is_one_launch(launches, name, dtype):
     assert launches == [name] * 2
 
 
+@pytest.mark.parametrize("name", ["gelu_erf_back", "gelu_tanh_back"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_one_row_for_all_has_the_bits_of_each_row_by_itself(launches, name, dtype):
+    rows = numbers(dtype)
+    one = tk.cast(tk.linspace(-1.0, 2.0, rows.shape[1]), dtype)
+    for together, by_itself in (
+        (FUNCTIONS[name](rows, one), [FUNCTIONS[name](row, one) for row in rows]),
+        (FUNCTIONS[name](one, rows), [FUNCTIONS[name](one, row) for row in rows]),
+    ):
+        assert together.numpy().tobytes() == b"".join(y.numpy().tobytes() for y in by_itself)
+    assert launches == [name] * 2 * (1 + len(rows))
+
+
 def test_a_layer_with_gelu_trains_alike_eagerly_and_compiled(launches):
     x = tk.constant(np.random.default_rng(0).normal(size=(6, 5)).astype("float32"))
 

@@ -62,16 +62,22 @@ BY_TANH_BACK = _kernel(
 
 
 def _result(xp: Any, kernel: TypedKernel, *arrays: Array) -> Array | None:
-    """What a kernel makes of arrays of one shape and dtype; `None` where it is not for them."""
-    x = arrays[0]
-    if not x.size or any(a.dtype != x.dtype or a.shape != x.shape for a in arrays[1:]):
+    """What a kernel makes of arrays of one dtype; `None` where it is not for them.
+
+    Arrays of different shapes are broadcast: array arithmetic has other last bits, and an item of a
+    batch would get others than by itself.
+    """
+    dtype = arrays[0].dtype
+    if any(a.dtype != dtype for a in arrays[1:]):
         return None
-    kernels = ready(xp, x.dtype, kernel)
+    if any(a.shape != arrays[0].shape for a in arrays[1:]):
+        arrays = tuple(xp.broadcast_arrays(*arrays))
+    size = arrays[0].size
+    kernels = ready(xp, dtype, kernel) if size else None
     if kernels is None:
         return None
-    y = xp.empty(x.shape, x.dtype)
-    given = (*map(xp.ascontiguousarray, arrays), y, np.int64(x.size))
-    kernels[0](blocks_for(x.size), given)
+    y = xp.empty(arrays[0].shape, dtype)
+    kernels[0](blocks_for(size), (*map(xp.ascontiguousarray, arrays), y, np.int64(size)))
     return y
 
 
