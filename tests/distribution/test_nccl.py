@@ -1,11 +1,13 @@
 """Arrays of GPUs are added up by NCCL: its calls, on stand-ins for CuPy and for NCCL."""
 
+import sys
+
 import pytest
 
 import trainkit as tk
 from tests import stand_in
 from tests.distribution.processes import needs_mpi, run_processes
-from trainkit.collectives.nccl import why_not
+from trainkit.core import devices
 
 FAKE = """
 import ctypes, types
@@ -93,12 +95,18 @@ with stand_in.in_place():
     assert "NCCL takes a GPU for each process, and GPU 0000:01:00.0 of" in done.stdout
 
 
-def test_nccl_without_gpus_is_refused():
-    if not why_not():
-        pytest.skip("NCCL is here")
+def test_nccl_without_gpus_is_refused(monkeypatch):
+    monkeypatch.setattr(devices, "gpu_count", lambda: 0)  # as where this process has none
     with pytest.raises(ValueError, match="implementation='NCCL' adds up on GPUs, and this process"):
         tk.distribute.CommunicationOptions(implementation="NCCL")
+
+
+def test_nccl_that_cupy_does_not_find_is_refused(monkeypatch):
+    monkeypatch.delitem(sys.modules, "cupy.cuda.nccl", raising=False)
     with stand_in.in_place(), pytest.raises(ValueError, match="CuPy finds no NCCL"):
         tk.distribute.CommunicationOptions(implementation="NCCL")
+
+
+def test_another_implementation_is_refused():
     with pytest.raises(ValueError, match="implementation must be 'AUTO'"):
         tk.distribute.CommunicationOptions(implementation="RING")
