@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib.util
 import math
 import os
+import pkgutil
 import sys
 import threading
 import types
@@ -11,6 +12,7 @@ import types
 import numpy as np
 import pytest
 
+from trainkit import kernels
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.kernels.jit import kernel_code, kernel_family
 
@@ -53,6 +55,14 @@ def built(tmp_path, monkeypatch):
     before = kernel_family.mode()
     yield keys
     kernel_family.set_mode(before)
+
+
+def every_family():
+    """The families of the package, without those that tests have made."""
+    for module in pkgutil.walk_packages(kernels.__path__, "trainkit.kernels."):
+        if module.name.endswith("_tuned") or "coding" in module.name:
+            importlib.import_module(module.name)
+    return [f for f in kernel_family._State.families if f.name != "test"]
 
 
 def family(mode):
@@ -266,6 +276,41 @@ def test_compiling_in_the_background_steps_back(built, monkeypatch):
     family("eager").find((1,), THIRD)
     assert seen == [min(19, own + 5), own]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
+
+
+def _named(name, formerly=None):
+    return kernel_family.Family(name, "convolution.conv_compiled", "build", formerly=formerly)
+
+
+def test_a_checkpoint_that_knows_a_kernel_by_its_former_name_goes_on_with_its_count(built):
+    """Two families once shared that name; the first that asks has the count, as then."""
+    kernel_family.set_mode("hot")
+    sums, other = _named("moment_sums", "column_sums"), _named("reduced_columns", "column_sums")
+    work = np.frombuffer(b'{"column_sums(1,)": 0.08}', np.uint8)
+    kernel_family.KernelChoice().load_state_arrays({"work": work})
+    assert sums.find((1,), THIRD)() == (1,)  # the rest of the way
+    assert [other.find((1,), THIRD) is None for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_family_goes_on_with_its_own_count_and_not_with_that_of_a_former_namesake(built):
+    kernel_family.set_mode("hot")
+    sums, other = _named("moment_sums", "column_sums"), _named("reduced_columns", "column_sums")
+    for _ in range(3):
+        sums.find((1,), THIRD)
+    other.find((1,), THIRD)
+    saved = kernel_family.KernelChoice().state_arrays()
+    for one in (sums, other):
+        one.forget()
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    assert [other.find((1,), THIRD) is None for _ in range(3)] == [True, True, False]
+    assert sums.find((1,), THIRD)() == (1,)
+
+
+def test_no_two_families_share_a_name():
+    """Checkpoints hold the work of each under its name."""
+    names = [family.name for family in every_family()]
+    assert len(names) > 30
+    assert sorted(names) == sorted(set(names))
 
 
 def test_counts_that_make_no_sense_are_refused(built):

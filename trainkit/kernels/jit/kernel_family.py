@@ -97,19 +97,27 @@ class Family:
     """Kernels of one kind, one for each signature.
 
     Args:
-        name: what it is called on disk and in warnings.
+        name: what it is called in checkpoints and in warnings; no two families share one.
         file: the module in `kernels` that holds `builder`; it is imported when first
             needed.
         builder: the name of the function that compiles the kernel of a key, given as arguments.
         exact: the kernels give the bits of the plain version, so they may take over at any call;
             no call waits for them.
         alone: short calls count towards compiling too, as the kernels gain most in them.
+        formerly: what it is called in checkpoints of 0.2, if that was another name.
     """
 
     def __init__(
-        self, name: str, file: str, builder: str, exact: bool = False, alone: bool = False
+        self,
+        name: str,
+        file: str,
+        builder: str,
+        exact: bool = False,
+        alone: bool = False,
+        formerly: str | None = None,
     ) -> None:
         self.name = name
+        self.formerly = formerly or name
         self.exact = exact
         self.alone = alone
         self.file = file
@@ -158,6 +166,8 @@ class Family:
         Calls of every size ask in the same way, so which of them comes first changes nothing.
         """
         spent = _RESTORED.pop(f"{self.name}{key!r}", None)
+        if spent is None:  # of two families with one former name the first to ask has its count
+            spent = _RESTORED.pop(f"{self.formerly}{key!r}", None)
         if spent is None or spent >= SWITCH_SECONDS or self.exact:
             until = _State.began if spent is None and not self.exact else math.inf
             kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key, until)

@@ -27,7 +27,9 @@ ROWS_GRADIENT = ArrayKernel(
     "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
     "rows rows ones number width", "rows shares shares", plain=12.8, compiled=0.3,
 )  # fmt: skip
-COLUMN_SUMS = kernel_family.Family("column_sums", "normalization.norm_compiled", "column_sums")
+COLUMN_SUMS = kernel_family.Family(
+    "moment_sums", "normalization.norm_compiled", "column_sums", formerly="column_sums"
+)
 COLUMNS = kernel_family.Family("scaled_columns", "normalization.norm_compiled", "columns")
 
 WORKERS = 16

@@ -30,7 +30,11 @@ RUNNING_COLUMNS = kernel_family.Family(
     "running_columns", "reductions.reductions_compiled", "running_columns", exact=True
 )
 COLUMN_SUMS = kernel_family.Family(
-    "column_sums", "reductions.reductions_compiled", "column_sums", alone=True
+    "reduced_columns",
+    "reductions.reductions_compiled",
+    "column_sums",
+    alone=True,
+    formerly="column_sums",
 )
 MIDDLE_SUMS = kernel_family.Family(
     "middle_sums", "reductions.reductions_compiled", "middle_sums", alone=True
