@@ -93,9 +93,9 @@ bench: $(VENV)/.ready
 # The rows of docs/benchmarks.md on machines that others use too: beside a busy process on each core,
 # and with half of a core's time, which only root may ask for.
 bench-shared: $(VENV)/.ready
-	$(BIN)/python benchmarks/run.py "100 steps" mlp_step_b32 cnn_step lstm_step transformer_step \
+	$(BIN)/python benchmarks/run.py bench_start mlp_step_b32 cnn_step lstm_step transformer_step \
 		--busy --rounds 3 --write-docs $(ARGS)
-	$(BIN)/python benchmarks/run.py "100 steps" --quota 0.5 --rounds 2 --write-docs $(ARGS)
+	$(BIN)/python benchmarks/run.py bench_start --quota 0.5 --rounds 2 --write-docs $(ARGS)
 
 bench-gpu: $(GPU_READY)
 	$(GPU_PYTHON) benchmarks/gpu.py $(ARGS)

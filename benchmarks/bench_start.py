@@ -10,11 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from timing import Benchmark
 
-PROGRAM = pathlib.Path(__file__).parent / "workloads" / "first_steps.py"
+FOLDER = pathlib.Path(__file__).parent
+PROGRAM = FOLDER / "workloads" / "first_steps.py"
 
 
 class Start:
@@ -44,23 +46,34 @@ class Start:
             return self._run({**os.environ, "TRAINKIT_CACHE": empty})
 
     def _run(self, environment: dict[str, str]) -> float:
-        root = str(PROGRAM.parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [root, environment.get("PYTHONPATH")])
-        )
         start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, str(PROGRAM), self._framework],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        seconds = time.perf_counter() - start
-        if done.returncode == 3:
-            raise ImportError(done.stdout.strip())
-        if done.returncode:
-            raise RuntimeError(done.stderr[-500:])
-        return seconds
+        run(self._framework, environment)
+        return time.perf_counter() - start
+
+
+def run(framework: str, environment: Mapping[str, str], count: int = 1) -> None:
+    """Run the program to its end, or several at a time.
+
+    Args:
+        framework: as the program knows it.
+        environment: of the processes; the package of this folder is found without it.
+        count: of processes.
+
+    Raises:
+        ImportError: the framework is not installed.
+        RuntimeError: a program failed.
+    """
+    path = [str(FOLDER.parent), environment.get("PYTHONPATH", "")]
+    own = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    command = [sys.executable, str(PROGRAM), framework]
+    pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, env=own, **pipe) for _ in range(count)]
+    told = [process.communicate() for process in processes]
+    for process, (out, err) in zip(processes, told, strict=True):
+        if process.returncode == 3:
+            raise ImportError(out.strip())
+        if process.returncode:
+            raise RuntimeError(err[-500:])
 
 
 def _trainkit() -> Any:

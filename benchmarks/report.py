@@ -49,6 +49,15 @@ time by that of its best peer (NumPy by hand is no peer but a limit): below 1, t
 """
 
 
+TEXTS = {
+    "bench_conditions": """CPU seconds of a process that trains a convolutional network for MNIST in
+batches of 128, by `fit`. The last column is the time by that of the first line, where nothing is
+missing and what has been compiled is on the disk.
+"""
+}
+"""What is said above the table of a file."""
+
+
 def framework_of(name: str) -> str:
     """The column that a contestant stands in; empty for one without a column."""
     first = name.partition(" ")[0].partition("-")[0]
@@ -149,7 +158,8 @@ def write_page(peers: str) -> None:
         parts += ["## Whole pieces of work\n", TABLE_TEXT, _table(results["bench_workloads"])]
     for file in sorted(results.keys() - {"bench_workloads"}):
         title = file.removeprefix("bench_").replace("_", " ")
-        parts += [f"## {title[:1].upper()}{title[1:]}\n", _table(results[file])]
+        text = [TEXTS[file]] if file in TEXTS else []
+        parts += [f"## {title[:1].upper()}{title[1:]}\n", *text, _table(results[file])]
     parts.append(_places(results, peers))
     PAGE.write_text("\n".join(parts))
 
@@ -175,17 +185,17 @@ def _table(results: dict[str, Any]) -> str:
 def _cases(name: str, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """A line's name and results: of the benchmark, and of each case of it that stands apart.
 
-    A case has the contestants of other frameworks and one of the framework that it is about.
+    A case has the contestants of other frameworks and one of the framework that it is about. Where
+    there are no others, what is usual is its measure.
     """
     apart = {row: words for row, words in found.get("apart", {}).items() if row in found["rows"]}
     rows = {row: value for row, value in found["rows"].items() if row not in apart}
     yield name, {**found, "rows": rows}
     for case, words in apart.items():
         others = {row: v for row, v in rows.items() if framework_of(row) != framework_of(case)}
-        yield (
-            f"{name}, {words}",
-            {**found, "rows": {framework_of(case): found["rows"][case], **others}},
-        )
+        alone = {} if others else {"usual": rows}
+        rows_of_case = {framework_of(case): found["rows"][case], **others}
+        yield f"{name}, {words}", {**found, "rows": rows_of_case, **alone}
 
 
 def _best(found: dict[str, Any], framework: str) -> str:
@@ -209,8 +219,10 @@ def _others(found: dict[str, Any]) -> str:
 
 
 def _ratio(found: dict[str, Any]) -> str:
-    """Trainkit's best time by that of the best peer."""
+    """Trainkit's best time by that of the best peer, or by the usual one."""
     ours = _best(found, "trainkit")
+    for usual in found.get("usual", {}).values():
+        return f"{ratio_of(found['rows'][ours]['seconds'], usual['seconds']):.2f}"
     peers = [_best(found, name) for name in FRAMEWORKS if name not in ("trainkit", "numpy")]
     times = {name: found["rows"][name]["seconds"] for name in (ours, *peers) if name}
     if not ours or len(times) < 2:

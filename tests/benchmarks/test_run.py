@@ -211,3 +211,25 @@ def test_a_case_that_was_not_measured_has_no_line(report):
         "rows": {"trainkit": {"median": 2.0, "seconds": [2.0]}},
     }
     assert len(report._table({"start": result}).splitlines()) == 3
+
+
+def test_a_case_without_peers_is_measured_by_the_usual_one(report):
+    rows = {"trainkit": [2.0, 4.0, 1.0], "trainkit cold": [3.0, 6.0, 1.0]}
+    result = {
+        "rate": False,
+        "unit": "s",
+        "apart": {"trainkit cold": "with an empty cache"},
+        "rows": {name: {"median": t[0], "seconds": t} for name, t in rows.items()},
+    }
+    table = report._table({"start": result}).splitlines()
+    assert table[2:] == ["| start (s) | 2 |  |", "| start, with an empty cache (s) | 3 | 1.50 |"]
+
+
+def test_a_file_of_benchmarks_may_have_a_text_above_its_table(report):
+    result = {"unit": "s", "rate": False, "date": "2020-01-02", "machine": "a machine"}
+    one = {"start": {**result, "rows": {"trainkit": {"median": 2.0, "seconds": [2.0]}}}}
+    report.RESULTS.write_text(json.dumps({"bench_conditions": one, "bench_start": one}))
+    report.write_page("")
+    page = report.PAGE.read_text()
+    assert "## Conditions\n\nCPU seconds" in page
+    assert "## Start\n\n|" in page
