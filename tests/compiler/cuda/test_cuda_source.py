@@ -8,14 +8,15 @@ import pytest
 import trainkit as tk
 from tests import stand_in
 from tests.kernels.cuda.nvcc import NEEDS_NVCC, machine_code_of
-from trainkit.compiler.cuda import cuda_functions
-from trainkit.compiler.cuda.cuda_source import FEWEST_BY_FOUR
+from trainkit.compiler.cuda import cuda_functions, cuda_table
+from trainkit.compiler.cuda.cuda_source import FEWEST_BY_FOUR, TableSource
 from trainkit.compiler.ir import Number, kind_of
 from trainkit.core.dtypes import bfloat16
 from trainkit.graph.gpu.fused_on_gpu import CUDA, CudaKernel
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import fuse
 
+LARGE = FEWEST_BY_FOUR
 DTYPES = [*(np.dtype(c) for c in "?bhilqBHILQefd"), bfloat16.dtype]
 UFUNCS = sorted(
     name for name in dir(np) if isinstance(getattr(np, name), np.ufunc) and name.islower()
@@ -142,8 +143,8 @@ def test_the_cuda_compiler_makes_machine_code_of_a_training_step(tmp_path):
     model(tk.zeros([4, 5]))
     found = sources(step, tk.TensorSpec([4, 5]), tk.TensorSpec([4, 1]))
     assert len(found) >= 2
-    text = "\n".join(dict.fromkeys(kernel.text for kernel in found))
-    assert compiled_by_nvcc(text, tmp_path, "-cubin")[:4] == b"\x7fELF"
+    for text in {kernel.text for kernel in found}:
+        assert compiled_by_nvcc(text, tmp_path, "-cubin")[:4] == b"\x7fELF"
 
 
 def a_large_chain(dtype):
@@ -161,17 +162,58 @@ def test_vectors_of_all_floats_fit_into_registers(tmp_path, dtype):
     assert made.registers < 64
 
 
+def updates(shapes, dtype="float32", **settings):
+    """The kernels of an Adam step that do the same with many weights, of these shapes."""
+    weights = [tk.Variable(tk.zeros(shape, dtype)) for shape in shapes]
+    rule = tk.optimizers.Adam(0.1, **settings)
+    specs = [tk.TensorSpec(shape, dtype) for shape in shapes]
+    found = sources(lambda gs: rule.apply(gs, weights), specs)
+    return [kernel for kernel in found if isinstance(kernel, TableSource)]
+
+
+def test_an_update_of_many_weights_is_one_kernel_whatever_their_number_and_shapes():
+    many = updates([[5, 7], [7], [LARGE - 1], [7, 2, 3], [7], [7]])
+    few = updates([[4], [3, 3]])
+    assert [type(kernel) for kernel in (*many, *few)] == [TableSource] * 2
+    assert many[0].text == few[0].text
+    assert sorted(many[0].sizes) == [7, 7, 7, 35, 42, LARGE - 1]
+
+
+def test_weights_of_which_one_is_large_are_updated_by_vectors():
+    (kernel,) = updates([[3], [LARGE], [5]])
+    assert (kernel.each, "Vector_float32 q0" in kernel.text) == (4, True)
+
+
+def test_more_weights_than_a_table_has_room_for_take_another_launch():
+    kernels = updates([[3]] * 200)
+    most = max(len(kernel.members) for kernel in kernels)
+    assert sum(len(kernel.members) for kernel in kernels) == 200
+    assert len(kernels) == -(-200 // most)
+    assert 40 <= most <= cuda_table.MOST_MEMBERS
+    for kernel in kernels:
+        assert cuda_table.layout(len(kernel.members[0]), most).itemsize <= 4096
+
+
 @NEEDS_NVCC
+@pytest.mark.parametrize("amsgrad", [False, True])
 @pytest.mark.parametrize("shape", [[40], [512, 512]])
-def test_an_update_of_many_weights_is_split_so_that_it_fits_into_registers(tmp_path, shape):
-    count = 12
-    weights = [tk.Variable(tk.zeros(shape)) for _ in range(count)]
-    rule = tk.optimizers.Adam(0.1, amsgrad=True)
-    found = sources(lambda gs: rule.apply(gs, weights), [tk.TensorSpec(shape)] * count)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_an_update_of_many_weights_fits_into_registers(tmp_path, dtype, shape, amsgrad):
+    kernels = updates([shape] * 12, dtype, amsgrad=amsgrad)
+    assert max(len(kernel.members) for kernel in kernels) == 12
+    for kernel in kernels:
+        made = machine_code_of(kernel.text, tmp_path)
+        assert (made.spills, made.kernels) == (0, 1)
+        assert made.registers <= 64
+
+
+def test_unrelated_loops_of_one_shape_are_split_so_that_they_fit_into_registers():
+    def f(xs):
+        return [tk.sqrt(x * (i + 2.0)) - x / (x + i + 1.0) for i, x in enumerate(xs)]
+
+    found = sources(f, [tk.TensorSpec([40])] * 12)
+    assert 1 < len(found) < 12
     assert max(len(kernel.views) for kernel in found) <= 16
-    made = machine_code_of("\n".join({kernel.text: 0 for kernel in found}), tmp_path)
-    assert made.spills == 0
-    assert made.registers < 64
 
 
 @NEEDS_NVCC

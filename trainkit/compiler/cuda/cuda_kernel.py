@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from trainkit.compiler.cuda import cuda_functions
-from trainkit.compiler.cuda.cuda_source import KernelSource, source_of
+from trainkit.compiler.cuda.cuda_source import (
+    KernelSource,
+    TableSource,
+    likeness,
+    most_loops,
+    source_of,
+    table_source_of,
+)
 from trainkit.compiler.ir import (
+    Buffer,
     Elementwise,
     Loop,
     Operand,
     Step,
     Unsupported,
+    sources_of,
 )
-from trainkit.compiler.schedule.loops import held_in_memory, joined, needed, split
+from trainkit.compiler.schedule.loops import (
+    held_in_memory,
+    joined,
+    needed,
+    split,
+    unrelated,
+)
 from trainkit.compiler.schedule.memory import reusable_inputs
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.kernels.cuda import raw_kernel
@@ -70,13 +86,20 @@ class CudaCode:
         made = {v.buffer for v in self.outputs}
         order = needed(joined(trace.steps), made)
         held = held_in_memory(order, made)
-        loops = [split(s, MOST_STREAMS, held) for s in order if isinstance(s, Loop)]
-        self.loops = [part for parts in loops for part in parts]
+        loops = _loops([s for s in order if isinstance(s, Loop)], held)
+        launches = _launches(loops, held)
+        self.loops = [loop for at_once in launches for loop in at_once]
         pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
+        pairs = [pair for pair in pairs if not _is_read_beside(*pair, launches)]
         self.reusable = {(made.index, source.index) for made, source in pairs}
         shared = {buffer for pair in pairs for buffer in pair}
-        filled = [loop for loop in self.loops if 0 not in loop.out.shape]
-        self.kernels = [source_of(loop, held, shared) for loop in filled]
+        self.kernels = [
+            source_of(at_once[0], held, shared)
+            if len(at_once) == 1
+            else table_source_of(at_once, held)
+            for at_once in launches
+            if 0 not in at_once[0].out.shape
+        ]
         self.inputs = list(trace.specs)
         used = dict.fromkeys(v.buffer for k in self.kernels for v in k.views)
         self.inside = [b for b in used if b.kind == "temporary"]
@@ -89,12 +112,57 @@ class CudaCode:
         return "\n".join(kernel.text for kernel in self.kernels)
 
 
+def _loops(loops: Sequence[Loop], held: set[Buffer]) -> list[Loop]:
+    """The same loops, of which parts that are done to several arrays alike are on their own."""
+    parts = [unrelated(loop) for loop in loops]
+    alike = {id(part): likeness(part, held) for some in parts for part in some}
+    often = Counter(alike.values())
+    found: list[Loop] = []
+    for some in parts:
+        found += [part for part in some if often[alike[id(part)]] > 1]
+        rest = [m for part in some if often[alike[id(part)]] == 1 for m in part.members]
+        found += split(Loop(rest), MOST_STREAMS, held) if rest else []
+    return found
+
+
+def _launches(loops: Sequence[Loop], held: set[Buffer]) -> list[list[Loop]]:
+    """The loops in an order in which what one reads is there, those alike at once."""
+    launches: list[list[Loop]] = []
+    texts: list[str] = []
+    made: dict[Buffer, int] = {}
+    for loop in loops:
+        text = likeness(loop, held)
+        ready = max((made.get(v.buffer, -1) for v in sources_of(loop)), default=-1)
+        most = most_loops(loop, held) if 0 not in loop.out.shape else 0
+        later = range(len(launches) - 1, ready, -1)
+        place = next((i for i in later if texts[i] == text and len(launches[i]) < most), -1)
+        if place < 0:
+            place = len(launches)
+            launches.append([])
+            texts.append(text)
+        launches[place].append(loop)
+        made.update({m.out.buffer: place for m in loop.members})
+    return launches
+
+
+def _is_read_beside(made: Buffer, source: Buffer, launches: list[list[Loop]]) -> bool:
+    """Whether a loop reads `source` while another one, which makes `made`, may write over it."""
+    at_once = next(some for some in launches if any(_makes(loop, made) for loop in some))
+    return any(
+        v.buffer is source for loop in at_once if not _makes(loop, made) for v in sources_of(loop)
+    )
+
+
+def _makes(loop: Loop, buffer: Buffer) -> bool:
+    return any(m.out.buffer is buffer for m in loop.members)
+
+
 def code_of(trace: KernelTracer, results: list[TracedArray]) -> CudaCode | None:
     """The code of a trace, where it has fewer kernels than steps."""
     code = CudaCode(trace, results)
-    return code if len(code.loops) < sum(len(loop.members) for loop in code.loops) else None
+    return code if len(code.kernels) < sum(len(loop.members) for loop in code.loops) else None
 
 
-def compiled(xp: Any, kernel: KernelSource) -> Any:
+def compiled(xp: Any, kernel: KernelSource | TableSource) -> Any:
     """The kernel, ready to be launched with (blocks, threads, arrays)."""
     return raw_kernel.compiled(xp, kernel.name, kernel.text)

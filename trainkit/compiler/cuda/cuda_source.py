@@ -2,15 +2,17 @@
 
 Sizes, strides and numbers stand in the text, so a kernel is for one shape. Each thread takes every
 so many-th element, four at a time in large arrays whose elements follow one another; what is
-computed on the way stays in registers.
+computed on the way stays in registers. Where several loops do the same, one kernel does them all:
+it is given a table of where the arrays of each lie.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,13 @@ from trainkit.compiler.cuda.cuda_functions import (
     stored,
     type_of,
     value_type_of,
+)
+from trainkit.compiler.cuda.cuda_table import (
+    FIND,
+    declaration,
+    filled,
+    layout,
+    most_members,
 )
 from trainkit.compiler.cuda.cuda_vectors import (
     ALIGNMENT,
@@ -40,6 +49,7 @@ from trainkit.compiler.ir import (
     sources_of,
 )
 from trainkit.compiler.schedule.loops import coalesced, spread_strides
+from trainkit.kernels.cuda.raw_kernel import blocks_for
 
 _FEWEST_LONG = 2**31
 """Positions from which on 32 bits are too few to count them."""
@@ -67,6 +77,48 @@ class KernelSource:
     size: int
     each: int = 1
 
+    def launch(self, arrays: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
+        """Blocks and arguments, given the arrays in which `views` are."""
+        return blocks_for(-(-self.size // self.each)), tuple(arrays)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A kernel that does the same with the arrays of several loops.
+
+    Attributes:
+        name: of the function.
+        text: its source, which holds for any number of loops.
+        members: the views of each loop, results last.
+        sizes: how many elements each has.
+        each: how many of them a thread takes at a time.
+    """
+
+    name: str
+    text: str
+    members: tuple[tuple[View, ...], ...]
+    sizes: tuple[int, ...]
+    each: int
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The views of all loops, one after the other."""
+        return tuple(v for views in self.members for v in views)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are in all."""
+        return sum(self.sizes)
+
+    def launch(self, arrays: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
+        """Blocks and arguments, given the arrays in which `views` are."""
+        starts = [x.data.ptr + v.offset for x, v in zip(arrays, self.views, strict=True)]
+        width = len(self.members[0])
+        places = [starts[i : i + width] for i in range(0, len(starts), width)]
+        blocks = [blocks_for(-(-size // self.each)) for size in self.sizes]
+        record = layout(width, most_members(width))
+        return sum(blocks), (filled(record, places, self.sizes, blocks),)
+
 
 def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSource:
     """The kernel of a loop.
@@ -79,10 +131,39 @@ def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSourc
     return _CudaWriter(loop, held, shared).written()
 
 
+def likeness(loop: Loop, held: set[Buffer]) -> str:
+    """A text that is equal for loops that do the same, each with arrays of its own."""
+    return _CudaWriter(loop, held, held, in_table=True).likeness()
+
+
+def most_loops(loop: Loop, held: set[Buffer]) -> int:
+    """How many loops like this one a table has room for."""
+    return most_members(len(_CudaWriter(loop, held, held, in_table=True).views))
+
+
+def table_source_of(loops: Sequence[Loop], held: set[Buffer]) -> TableSource:
+    """The kernel of loops of one likeness, no more of them than `most_loops`."""
+    writers = [_CudaWriter(loop, held, held, in_table=True) for loop in loops]
+    by_four = any(writer.goes_by_four() for writer in writers)
+    name, text = writers[0].written_for_table(by_four)
+    members = tuple(writer.views for writer in writers)
+    sizes = tuple(writer.size for writer in writers)
+    return TableSource(name, text, members, sizes, EACH if by_four else 1)
+
+
+def _named(head: str, text: str) -> tuple[str, str]:
+    """The name of a kernel, which says what it does, and all of its text."""
+    name = "fused_" + hashlib.sha256((head + text).encode()).hexdigest()[:16]
+    return name, f'{head}extern "C" __global__ void {name}{text}'
+
+
 class _CudaWriter:
-    def __init__(self, loop: Loop, held: set[Buffer], shared: set[Buffer]) -> None:
+    def __init__(
+        self, loop: Loop, held: set[Buffer], shared: set[Buffer], in_table: bool = False
+    ) -> None:
         self.loop = loop
         self.shared = shared
+        self.in_table = in_table
         made = dict.fromkeys(m.out for m in loop.members)
         self.sources = [v for v in dict.fromkeys(sources_of(loop)) if v.buffer.kind != "constant"]
         self.results = [v for v in made if v.buffer in held]
@@ -101,25 +182,53 @@ class _CudaWriter:
         self.lines: list[str] = []
 
     def written(self) -> KernelSource:
-        by_four = self._goes_by_four()
+        by_four = self.goes_by_four()
         parameters = [
-            f"{'const ' if k < len(self.sources) else ''}{type_of(v.dtype)}* "
-            f"{'' if v.buffer in self.shared else '__restrict__ '}p{k}"
+            f"{self._pointer(k)} {'' if v.buffer in self.shared else '__restrict__ '}p{k}"
             for k, v in enumerate(self.views)
         ]
-        body = self._by_four() if by_four else self._one_by_one("0")
-        text = f"({', '.join(parameters)}) {{\n{body}}}\n"
-        dtypes = [v.dtype for v in self.views]
-        head = headers_for(dtypes)
+        text = f"({', '.join(parameters)}) {{\n{self.body(by_four)}}}\n"
+        name, whole = _named(self.head(by_four), text)
+        return KernelSource(name, whole, self.views, self.size, EACH if by_four else 1)
+
+    def written_for_table(self, by_four: bool) -> tuple[str, str]:
+        """The name and the text of a kernel that takes a table."""
+        index, ways = self.index, range(len(self.views))
+        pointers = [
+            f"  {self._pointer(k)} p{k} = ({self._pointer(k)})t.place[{k}][k];\n" for k in ways
+        ]
+        head = self.head(by_four) + declaration(len(ways), most_members(len(ways)))
+        return _named(
+            head,
+            f"(const Table t) {{\n{FIND}"
+            "  const int block = (int)blockIdx.x - t.first[k];\n"
+            "  const int blocks = t.first[k + 1] - t.first[k];\n"
+            f"  const {index} size = ({index})t.size[k];\n"
+            f"{''.join(pointers)}{self.body(by_four)}}}\n",
+        )
+
+    def likeness(self) -> str:
+        """What loops have in common that one text can do."""
+        dtypes = " ".join(v.dtype.name for v in self.views)
+        return f"{len(self.sources)} {dtypes}\n{self.body(by_four=False)}"
+
+    def head(self, by_four: bool) -> str:
+        """What stands before a kernel."""
+        head = headers_for([v.dtype for v in self.views])
         if by_four:
             head += declarations(v.dtype for k, v in enumerate(self.views) if self.steps[k][0])
-        name = "fused_" + hashlib.sha256((head + text).encode()).hexdigest()[:16]
-        whole = f'{head}extern "C" __global__ void {name}{text}'
-        return KernelSource(name, whole, self.views, self.size, EACH if by_four else 1)
+        return head
+
+    def body(self, by_four: bool) -> str:
+        """The lines of a kernel."""
+        return self._by_four() if by_four else self._one_by_one("0")
+
+    def _pointer(self, k: int) -> str:
+        return f"{'const ' if k < len(self.sources) else ''}{type_of(self.views[k].dtype)}*"
 
     # ------------------------------------------------------------------ loops
 
-    def _goes_by_four(self) -> bool:
+    def goes_by_four(self) -> bool:
         """Whether there are many elements, and all that is read or written is in their order."""
         moved = [k for k in range(len(self.views)) if self.steps[k] != [0]]
         return (
@@ -129,6 +238,14 @@ class _CudaWriter:
             and all(self.steps[k] == [1] and is_aligned(self.views[k]) for k in moved)
         )
 
+    def _thread(self) -> tuple[str, str]:
+        """The number of a thread among those of its loop, and how many there are."""
+        block, blocks = ("block", "blocks") if self.in_table else ("blockIdx.x", "gridDim.x")
+        return (
+            f"({self.index}){block} * blockDim.x + threadIdx.x",
+            f"({self.index}){blocks} * blockDim.x",
+        )
+
     def _one_by_one(self, start: str) -> str:
         """A loop over the elements from `start` on."""
         index = self.index
@@ -136,14 +253,19 @@ class _CudaWriter:
         self._positions([n for n, _ in self.dims])
         self._do(lambda k: f"p{k}[{self._place(k)}]")
         body = "".join(f"    {line}\n" for line in self.lines)
-        first = f"({index})blockIdx.x * blockDim.x + threadIdx.x"
+        first, threads = self._thread()
         if start != "0":
             first = f"{start} + {first}"
+        # Rolled out it would take the registers of other threads, and there are many arrays.
+        rolled = "#pragma unroll 1\n" if self.in_table else ""
         return (
-            f"  const {index} step = ({index})gridDim.x * blockDim.x;\n"
-            f"  for ({index} i = {first}; i < {self.size}; "
+            f"  const {index} step = {threads};\n"
+            f"{rolled}  for ({index} i = {first}; i < {self._count()}; "
             f"i += step) {{\n{body}  }}\n"
         )
+
+    def _count(self) -> str:
+        return "size" if self.in_table else str(self.size)
 
     def _by_four(self) -> str:
         """Four elements at a time where all arrays begin at wide words; the rest one by one."""
@@ -161,12 +283,14 @@ class _CudaWriter:
         body = "".join(f"        {line}\n" for line in self.lines)
         saves = "".join(f"      {place[k]} = q{k};\n" for k in outputs)
         address = " | ".join(f"(unsigned long long)p{k}" for k in moved)
+        first, threads = self._thread()
+        whole = f"size / {EACH}" if self.in_table else str(self.size // EACH)
+        most = f"size / {EACH} * {EACH}" if self.in_table else str(self.size // EACH * EACH)
         return (
             f"  {index} done = 0;\n"
             f"  if ((({address}) & {ALIGNMENT - 1}) == 0) {{\n"
-            f"    done = {self.size // EACH * EACH};\n"
-            f"    for ({index} j = ({index})blockIdx.x * blockDim.x + threadIdx.x; "
-            f"j < {self.size // EACH}; j += ({index})gridDim.x * blockDim.x) {{\n{loads}{rooms}"
+            f"    done = {most};\n"
+            f"    for ({index} j = {first}; j < {whole}; j += {threads}) {{\n{loads}{rooms}"
             f"#pragma unroll\n      for (int k = 0; k < {EACH}; ++k) {{\n{body}      }}\n{saves}"
             f"    }}\n  }}\n{self._one_by_one('done')}"
         )
@@ -199,14 +323,14 @@ class _CudaWriter:
         view = self.views[k]
         steps = [(axis, s) for axis, s in zip(self.axes, self.steps[k], strict=False) if s]
         parts = [axis if s == 1 else f"{axis} * {s}" for axis, s in steps]
-        if view.offset:
+        if view.offset and not self.in_table:  # there it is in the address
             parts.append(str(view.offset // view.dtype.itemsize))
         return " + ".join(parts) or "0"
 
     def _start(self, k: int) -> str:
         """The first element of a view."""
         offset = self.views[k].offset // self.views[k].dtype.itemsize
-        return f"p{k} + {offset}" if offset else f"p{k}"
+        return f"p{k} + {offset}" if offset and not self.in_table else f"p{k}"
 
     # ------------------------------------------------------------------ values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trainkit.compiler.ir import (
     Buffer,
@@ -156,18 +156,36 @@ def _streams(members: list[Elementwise], held: set[Buffer]) -> int:
 
 def _apart(members: list[Elementwise]) -> list[list[Elementwise]]:
     """The steps in groups, none of which needs a result of another."""
+    made = {m.out.buffer for m in members}
+    return _connected(
+        members, lambda m: {m.out.buffer, *({v.buffer for v in sources_of(m)} & made)}
+    )
+
+
+def unrelated(loop: Loop) -> list[Loop]:
+    """A loop of element-wise steps as several, which have no more than single numbers in common."""
+    made = {m.out.buffer for m in loop.members}
+
+    def arrays(member: Elementwise) -> set[Buffer]:
+        read = {v.buffer for v in sources_of(member) if v.size > 1 or v.buffer in made}
+        return {member.out.buffer, *read}
+
+    return [Loop(members) for members in _connected(loop.members, arrays)]
+
+
+def _connected(
+    members: list[Elementwise], arrays: Callable[[Elementwise], set[Buffer]]
+) -> list[list[Elementwise]]:
+    """The steps in groups, those together that have arrays in common."""
     group: dict[Buffer, list[Elementwise]] = {}
     for member in members:
         mine = [member]
-        for view in sources_of(member):
-            other = group.get(view.buffer, mine)
-            if other is not mine:
-                mine = other + mine
-                group.update({m.out.buffer: mine for m in mine})
-        group[member.out.buffer] = mine
+        for other in {id(g): g for g in map(group.get, arrays(member)) if g}.values():
+            mine = other + mine
+        group.update({buffer: mine for m in mine for buffer in arrays(m)})
     order = {id(m): i for i, m in enumerate(members)}
-    groups = {id(g): sorted(g, key=lambda m: order[id(m)]) for g in group.values()}
-    return list(groups.values())
+    found = {id(g): sorted(g, key=lambda m: order[id(m)]) for g in group.values()}
+    return sorted(found.values(), key=lambda g: order[id(g[0])])
 
 
 def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from trainkit.core import devices
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.runtime.fused import FusedRun
 from trainkit.graph.runtime.fusion import Target
-from trainkit.kernels.cuda.raw_kernel import THREADS, blocks_for
+from trainkit.kernels.cuda.raw_kernel import THREADS
 
 
 class CudaKernel(FusedRun):
@@ -78,8 +78,8 @@ class CudaKernel(FusedRun):
         places = {"input": arrays, "output": results, "temporary": inside}
         assert self._launches is not None
         for kernel, launch in zip(self.code.kernels, self._launches, strict=True):
-            blocks = blocks_for(-(-kernel.size // kernel.each))
-            given = tuple(places[v.buffer.kind][v.buffer.index] for v in kernel.views)
+            held = [places[v.buffer.kind][v.buffer.index] for v in kernel.views]
+            blocks, given = kernel.launch(held)
             launch((blocks,), (THREADS,), given)
         return tuple(results)
 
@@ -93,4 +93,4 @@ def _made(xp: Any, view: View) -> Any:
     return xp.empty(tuple(view.shape[i] for i in order), view.dtype).transpose(back)
 
 
-CUDA = Target(CudaTracer, code_of, CudaKernel)
+CUDA = Target(CudaTracer, code_of, CudaKernel, results_last=True)

@@ -49,11 +49,14 @@ class Target:
         code: makes the code of a trace and its results; `None` where it is not worth a call.
         kernel: makes what a fused node calls, of the code, the nodes as a graph of their own, and
             what makes the program of that graph.
+        results_last: whether results that no other operation needs, such as new values of
+            variables, are all worked out in the last run: where one launch does many of them.
     """
 
     trace: Callable[[], KernelTracer]
     code: Callable[[KernelTracer, list[TracedArray]], Any]
     kernel: Callable[[Any, Graph, Callable[..., Any]], Any]
+    results_last: bool = False
 
 
 def _traceable(nodes: list[Node], target: Target) -> set[Node]:
@@ -92,12 +95,14 @@ def _given(trace: KernelTracer, x: Any) -> Any:
     return trace.input(tuple(x.shape), x.dtype.dtype)
 
 
-def _runs(nodes: list[Node], chosen: set[Node]) -> list[list[Node]]:
+def _runs(nodes: list[Node], chosen: set[Node], late: set[Node]) -> list[list[Node]]:
     """All operations in an order in which inputs come first, in runs of chosen ones and others.
 
-    Each run takes in turn all that is ready, so there are few runs.
+    Each run takes in turn all that is ready, so there are few runs; `late` ones make the last.
     """
-    left = [node for node in nodes if node.kind == "op"]
+    operations = [node for node in nodes if node.kind == "op"]
+    last = [node for node in operations if node in late]
+    left = [node for node in operations if node not in late]
     done = {node for node in nodes if node.kind != "op"}
     effects = [node for node in left if node.effect]
     order: list[list[Node]] = []
@@ -115,7 +120,25 @@ def _runs(nodes: list[Node], chosen: set[Node]) -> list[list[Node]]:
         if run:
             order.append(run)
         left, wanted = rest, not wanted
+    if last and order and wanted is False:
+        order[-1] += last  # the run before was one of chosen nodes, too
+    elif last:
+        order.append(last)
     return order
+
+
+def _leading_nowhere(nodes: list[Node], chosen: set[Node]) -> set[Node]:
+    """The chosen nodes whose results no other operation needs, but chosen ones of the same kind."""
+    readers: dict[Node, set[Node]] = {}
+    for node in nodes:
+        for x in node.inputs:
+            if isinstance(x, GraphTensor):
+                readers.setdefault(x.node, set()).add(node)
+    found: set[Node] = set()
+    for node in reversed(nodes):
+        if node in chosen and not node.effect and readers.get(node, set()) <= found:
+            found.add(node)
+    return found
 
 
 # ------------------------------------------------------------------ one run
@@ -252,7 +275,8 @@ def fuse(graph: Graph, target: Target = CPU) -> Graph:
     chosen = _traceable(nodes, target)
     made: dict[int, tuple[_Run, Any]] = {}
     while True:
-        runs = _runs(nodes, chosen)
+        late = _leading_nowhere(nodes, chosen) if target.results_last else set()
+        runs = _runs(nodes, chosen, late)
         wanted = _wanted(graph, runs)
         try:
             for i, run in enumerate(runs):

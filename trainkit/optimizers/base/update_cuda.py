@@ -22,6 +22,14 @@ from trainkit.compiler.cuda.cuda_functions import (
 )
 from trainkit.compiler.cuda.cuda_kernel import compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
+from trainkit.compiler.cuda.cuda_table import (
+    ARGUMENT_BYTES,
+    FIND,
+    MOST_MEMBERS,
+    declaration,
+    filled,
+    layout,
+)
 from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, name_of
 from trainkit.compiler.ir import Number
 from trainkit.core.devices import XP_OF, device_of
@@ -29,11 +37,10 @@ from trainkit.kernels.cuda.raw_kernel import THREADS
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_program import NotElementwise, Symbol, UpdateProgram
 
-MOST_WEIGHTS = 64
-"""Weights of one launch: their table has to fit into the 4 KiB of a kernel's arguments."""
+MOST_WEIGHTS = MOST_MEMBERS
+"""Weights of one launch."""
 PIECE = 16384
 """Elements of a weight that one block works on."""
-_ARGUMENT_BYTES = 4096
 
 
 class RuleKernel:
@@ -49,7 +56,7 @@ class RuleKernel:
     def __init__(self, program: UpdateProgram) -> None:
         self.program = program
         self.record = _record(program)
-        if self.record.itemsize > _ARGUMENT_BYTES:
+        if self.record.itemsize > ARGUMENT_BYTES:
             raise NotElementwise(f"{program.n_buffers} buffers of a weight")
         self.source = _source(program)
         self._launch: Any = None
@@ -92,47 +99,22 @@ class RuleKernel:
 
     def _table(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> tuple[Any, int]:
         """The argument of a launch, and its number of blocks."""
-        table = np.zeros((), self.record)
-        table["count"] = len(members)
+        sizes = [arrays[0].size for arrays in members]
+        blocks = [-(-size // PIECE) for size in sizes]
+        places = [[array.data.ptr for array in arrays] for arrays in members]
+        table = filled(self.record, places, sizes, blocks)
         table["scalar"] = np.asarray(scalars, self.program.dtype)
-        blocks = 0
-        for k, arrays in enumerate(members):
-            table["place"][:, k] = [array.data.ptr for array in arrays]
-            table["size"][k] = size = arrays[0].size
-            blocks += -(-size // PIECE)
-            table["first"][k + 1] = blocks
-        return table, blocks
+        return table, sum(blocks)
 
 
 def _record(program: UpdateProgram) -> np.dtype[Any]:
-    """The layout of the table, as the compiler of CUDA lays it out."""
-    return np.dtype(
-        [
-            ("place", np.uint64, (program.n_buffers, MOST_WEIGHTS)),
-            ("size", np.int64, (MOST_WEIGHTS,)),
-            ("scalar", program.dtype, (program.n_scalars,)),
-            ("first", np.int32, (MOST_WEIGHTS + 1,)),
-            ("count", np.int32),
-        ],
-        align=True,
-    )
+    scalars = ("scalar", program.dtype, (program.n_scalars,))
+    return layout(program.n_buffers, MOST_WEIGHTS, scalars)
 
 
 _TEXT = """\
-struct Table {{
-  unsigned long long place[{buffers}][{most}];
-  long long size[{most}];
-  {real} scalar[{scalars}];
-  int first[{most} + 1];
-  int count;
-}};
-extern "C" __global__ void {name}(const Table t) {{
-  int k = 0, end = t.count;
-  while (end - k > 1) {{
-    const int middle = (k + end) / 2;
-    if (t.first[middle] <= (int)blockIdx.x) k = middle; else end = middle;
-  }}
-  const long long start = (long long)((int)blockIdx.x - t.first[k]) * {piece};
+{table}extern "C" __global__ void {name}(const Table t) {{
+{find}  const long long start = (long long)((int)blockIdx.x - t.first[k]) * {piece};
   const long long rest = t.size[k] - start;
   const int count = rest < {piece} ? (int)rest : {piece};
 {before}
@@ -163,10 +145,10 @@ def _source(program: UpdateProgram) -> KernelSource:
     _, body_of_vector = _statements(program, real, lambda k: f"q{k}.v[k]")
     written = [slot for slot, _ in _written(program)]
     given = {
-        "buffers": program.n_buffers,
-        "most": MOST_WEIGHTS,
-        "real": real,
-        "scalars": program.n_scalars,
+        "table": declaration(
+            program.n_buffers, MOST_WEIGHTS, f"{real} scalar[{program.n_scalars}]"
+        ),
+        "find": FIND,
         "piece": PIECE,
         "before": _lines(before, 2),
         "address": " | ".join(f"(unsigned long long)b{k}" for k in buffers),
