@@ -77,3 +77,13 @@ def test_caches_that_nobody_names_have_usual_sizes(caches, monkeypatch):
     assert caches((1, "Data", "many"), (2, "Unified", ""), (3, "Unified", "0K")) == usual
     monkeypatch.setattr(processor, "_CACHES", "/no/such/folder")
     assert [processor.cache_bytes.__wrapped__(level) for level in (1, 2, 3)] == usual
+
+
+@pytest.mark.parametrize("size", ["1K", "8K", "2M"])
+def test_a_first_cache_that_no_processor_has_is_not_believed(caches, size):
+    assert caches((1, "Data", size), (2, "Unified", "2M"))[:2] == [32 << 10, 2 << 20]
+
+
+@pytest.mark.parametrize("size", ["4K", "64K", "1G"])
+def test_nor_is_such_a_second_cache(caches, size):
+    assert caches((1, "Data", "48K"), (2, "Unified", size))[:2] == [48 << 10, 512 << 10]

@@ -10,6 +10,9 @@ _CPUINFO = "/proc/cpuinfo"
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _USUAL = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
 """Bytes of caches where nobody says: what most processors have at least."""
+_LEAST = {1: 16 << 10, 2: 128 << 10, 3: 512 << 10}
+_MOST = {1: 1 << 20, 2: 128 << 20, 3: 4 << 30}
+"""What is less or more than these, as some virtual machines say, is not believed."""
 
 
 @lru_cache(maxsize=1)
@@ -47,7 +50,8 @@ def cache_bytes(level: int) -> int:
     for name in folders:
         facts = [_line(os.path.join(_CACHES, name, fact)) for fact in ("level", "type", "size")]
         size = _size_of(facts[2])
-        if facts[0] == str(level) and facts[1] in ("Data", "Unified") and size:
+        fits = _LEAST[level] <= size <= _MOST[level]
+        if facts[0] == str(level) and facts[1] in ("Data", "Unified") and fits:
             return size
     return _USUAL[level]
 
