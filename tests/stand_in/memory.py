@@ -91,17 +91,29 @@ def current_pool():
     return None if _STATE.allocator is None else _STATE.allocator.__self__
 
 
+def _whole(host):
+    """The array of NumPy that `host` is a view of.
+
+    A view with strides of its own names another object in between, and spans more bytes than are
+    there.
+    """
+    while True:
+        base = host.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)
+        if not isinstance(base, np.ndarray):
+            return host
+        host = base
+
+
 def found(host):
     """The memory in which `host` lies, if it belongs to an array of the device."""
-    while isinstance(host.base, np.ndarray):
-        host = host.base
-    return _OF_HOST.get(id(host))
+    return _OF_HOST.get(id(_whole(host)))
 
 
 def allocated(host, owner):
     """New memory for `owner`, in which `host` lies."""
-    while isinstance(host.base, np.ndarray):
-        host = host.base
+    host = _whole(host)
     pool = current_pool()
     if pool is not None:
         pool.count += 1

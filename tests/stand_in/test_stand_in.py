@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import stand_in
-from tests.stand_in import facts
+from tests.stand_in import facts, memory
 
 
 @pytest.fixture
@@ -139,6 +139,26 @@ def test_views_share_memory_and_copies_do_not(cupy):
     x.reshape(-1)[0] = 1
     x.copy()[:] = 9
     assert x.get().tolist() == [[1, 5, 0], [0, 0, 7]]
+
+
+def windows(cupy, x):
+    return cupy.lib.stride_tricks.sliding_window_view(x, 3)
+
+
+def strided(cupy, x):
+    return cupy.lib.stride_tricks.as_strided(x, (6, 6), (0, 8))
+
+
+@pytest.mark.parametrize("view", [windows, strided, lambda cupy, x: cupy.broadcast_to(x, (4, 6))])
+def test_views_that_repeat_elements_lie_in_the_memory_of_the_array(cupy, view):
+    x = cupy.arange(6.0)
+    y = view(cupy, x)
+    assert y.nbytes > x.nbytes
+    for z in (y, y[1], y[:, 1:]):
+        assert z.data.mem is x.data.mem
+    assert memory.around(x.data.ptr + x.nbytes) is not x.data.mem
+    x[:] = cupy.full(6, 5.0)
+    assert set(y.get().ravel()) == {5}
 
 
 def test_afterwards_the_machine_is_as_before():
