@@ -28,6 +28,15 @@ def rows(x: Array) -> Array:
 # ------------------------------------------------------------------ LSTM
 
 
+def by_gate(x: Array) -> Array:
+    """A view (steps, 4, batch, units) of four gates, (batch, steps, 4 units).
+
+    The arrays of a step lie so: along the short rows of a gate NumPy takes four times as long.
+    """
+    batch, steps, width = x.shape
+    return x.reshape(batch, steps, 4, width // 4).transpose(1, 2, 0, 3)
+
+
 def lstm(xp: Any, projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...]:
     """(hidden, memory, gates) of all steps; gates are i, f, g, o side by side."""
     batch, steps, width = projected.shape
@@ -36,22 +45,27 @@ def lstm(xp: Any, projected: Array, h: Array, c: Array, kernel: Array) -> tuple[
     hidden = xp.empty((batch, steps, units), projected.dtype)
     memory = xp.empty_like(hidden)
     # sigma(x) = tanh(x / 2) / 2 + 1 / 2, so that all four gates take one tanh
-    half = xp.full(width, 0.5, projected.dtype)
-    half[2 * units : 3 * units] = 1
+    half = xp.full((4, batch, units), 0.5, projected.dtype)
+    half[2] = 1
     shift = 1 - half
+    products = xp.empty((batch, width), projected.dtype)
+    z, state, cell = xp.empty_like(half), xp.empty_like(h), c.copy()
+    (i, f, g, o), sums = z, products.reshape(batch, 4, units).swapaxes(0, 1)
+    inputs, results = by_gate(projected), by_gate(gates)
     for t in range(steps):
-        z = matmul(xp, h, kernel)
-        z += projected[:, t]
-        z *= half
+        matmul(xp, h, kernel, out=products)
+        xp.add(sums, inputs[t], out=z)
+        xp.multiply(z, half, out=z)
         xp.tanh(z, out=z)
-        z *= half
-        z += shift
-        gates[:, t] = z
-        c = z[:, units : 2 * units] * c
-        c += z[:, :units] * z[:, 2 * units : 3 * units]
-        h = xp.tanh(c)
-        h *= z[:, 3 * units :]
-        memory[:, t], hidden[:, t] = c, h
+        xp.multiply(z, half, out=z)
+        xp.add(z, shift, out=z)
+        results[t] = z
+        xp.multiply(cell, f, out=cell)
+        xp.multiply(i, g, out=i)
+        xp.add(cell, i, out=cell)
+        xp.tanh(cell, out=state)
+        h = xp.multiply(state, o, out=state)
+        memory[:, t], hidden[:, t] = cell, h
     return hidden, memory, gates
 
 
@@ -70,25 +84,39 @@ def lstm_gradient(
 
     Without `by_memory` nothing comes back through c but from the step after.
     """
-    units = hidden.shape[-1]
+    batch, steps, units = hidden.shape
     grads = xp.empty(gates.shape, gates.dtype)
     turned = xp.ascontiguousarray(kernel.T)
-    earlier = before(xp, c, memory)
     by_h, by_c = xp.zeros_like(h), xp.zeros_like(c)
-    for t in range(hidden.shape[1] - 1, -1, -1):
-        i, f, g, o = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
-        by_h = by_h + by_hidden[:, t]
-        squashed = xp.tanh(memory[:, t])
-        by_c = by_c + by_h * o * (1 - squashed * squashed)
+    a, z, rest = (xp.empty((4, batch, units), gates.dtype) for _ in range(3))
+    squashed, cell, share = (xp.empty_like(by_c) for _ in range(3))
+    i, f, g, o = a
+    cell[...] = memory[:, -1]
+    given, results = by_gate(gates), by_gate(grads)
+    for t in range(steps - 1, -1, -1):
+        a[...] = given[t]
+        xp.subtract(1, a, out=rest)  # times the gate its slope, but that of the tanh
+        xp.multiply(g, g, out=rest[2])
+        xp.subtract(1, rest[2], out=rest[2])
+        xp.add(by_h, by_hidden[:, t], out=by_h)
+        xp.tanh(cell, out=squashed)
+        xp.multiply(by_h, squashed, out=z[3])
+        xp.multiply(squashed, squashed, out=squashed)
+        xp.subtract(1, squashed, out=squashed)
+        xp.multiply(by_h, o, out=share)
+        xp.multiply(share, squashed, out=share)
+        xp.add(by_c, share, out=by_c)
         if by_memory is not None:
-            by_c += by_memory[:, t]
-        z = grads[:, t]
-        z[:, :units] = by_c * g * i * (1 - i)
-        z[:, units : 2 * units] = by_c * earlier[:, t] * f * (1 - f)
-        z[:, 2 * units : 3 * units] = by_c * i * (1 - g * g)
-        z[:, 3 * units :] = by_h * squashed * o * (1 - o)
-        by_c = by_c * f
-        by_h = matmul(xp, z, turned)
+            xp.add(by_c, by_memory[:, t], out=by_c)
+        xp.multiply(by_c, g, out=z[0])
+        cell[...] = memory[:, t - 1] if t else c
+        xp.multiply(by_c, cell, out=z[1])
+        xp.multiply(by_c, i, out=z[2])
+        xp.multiply(z[:2], a[:2], out=z[:2])
+        xp.multiply(z[3], o, out=z[3])
+        xp.multiply(z, rest, out=results[t])
+        xp.multiply(by_c, f, out=by_c)
+        matmul(xp, grads[:, t], turned, out=by_h)
     by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(grads))
     return grads, by_h, by_c, by_kernel
 
