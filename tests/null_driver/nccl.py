@@ -1,6 +1,6 @@
 """A library with the name of NCCL that does nothing but refuse what would fail, or wait for ever.
 
-CuPy's own binding calls it. Each sum of a device counts as a call of a library.
+CuPy's own binding calls it. Each call for a device counts as a call of a library.
 Source: NVIDIA, "NCCL User Guide", "Group Calls", and `nccl.h` for signatures and error codes.
 """
 
@@ -18,7 +18,7 @@ OWN = """
 #include <stdlib.h>
 #include <stddef.h>
 enum { SUCCESS = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, MOST = 16 };
-struct set { int count, calls[MOST]; };
+struct set { int count, calls[MOST], sent; };
 struct ncclComm { struct set *set; int rank, device; };
 int null_library_call(const char *name, long stream);
 static int depth;
@@ -45,17 +45,43 @@ int ncclGroupEnd(void) {
     for (int i = 0; i < set->count; i++) {
         if (set->calls[i] != set->calls[0]) status = INVALID_USAGE;
     }
+    if (set->sent) status = INVALID_USAGE;
     for (int i = 0; i < set->count; i++) set->calls[i] = 0;
-    used = NULL;
+    used = NULL, set->sent = 0;
     return status;
+}
+static int note(const char *name, struct ncclComm *comm, int ok, int collective, int sent,
+                long stream) {
+    if (!ok) return INVALID_ARGUMENT;
+    if (!depth && comm->set->count > 1) return INVALID_USAGE;
+    if (used && used != comm->set) return INVALID_USAGE;
+    used = comm->set, used->calls[comm->rank] += collective, used->sent += sent;
+    return null_library_call(name, stream);
 }
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct ncclComm *comm,
                   long stream) {
-    if (!count || !from || from != to || type > 9 || op > 4) return INVALID_ARGUMENT;
-    if (!depth && comm->set->count > 1) return INVALID_USAGE;
-    if (used && used != comm->set) return INVALID_USAGE;
-    used = comm->set, used->calls[comm->rank]++;
-    return null_library_call("ncclAllReduce", stream);
+    int ok = count && from && from == to && type <= 9 && op <= 4;
+    return note("ncclAllReduce", comm, ok, 1, 0, stream);
+}
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root,
+               struct ncclComm *comm, long stream) {
+    int ok = count && from && (to || comm->rank != root) && type <= 9 && op <= 4 &&
+             root < comm->set->count;
+    return note("ncclReduce", comm, ok, 1, 0, stream);
+}
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root,
+                  struct ncclComm *comm, long stream) {
+    int ok = count && to && (from || comm->rank != root) && type <= 9 && root < comm->set->count;
+    return note("ncclBroadcast", comm, ok, 1, 0, stream);
+}
+int ncclSend(const void *from, size_t count, int type, int peer, struct ncclComm *comm,
+             long stream) {
+    int ok = count && from && type <= 9 && peer < comm->set->count && peer != comm->rank;
+    return note("ncclSend", comm, ok, 0, 1, stream);
+}
+int ncclRecv(void *to, size_t count, int type, int peer, struct ncclComm *comm, long stream) {
+    int ok = count && to && type <= 9 && peer < comm->set->count && peer != comm->rank;
+    return note("ncclRecv", comm, ok, 0, -1, stream);
 }
 int ncclGetVersion(int *version) { return *version = 22803, SUCCESS; }
 int ncclCommDestroy(struct ncclComm *comm) { return SUCCESS; }

@@ -7,6 +7,7 @@ import trainkit as tk
 from tests.null_driver import nccl
 from tests.null_driver.counting import counted
 from tests.null_driver.installing import SEEN
+from trainkit.collectives.replica import current
 from trainkit.core import devices
 
 STEPS = 10
@@ -110,6 +111,65 @@ def test_a_step_of_fit_calls_nccl_once_for_each_device(gpus):
     assert counts.names["ncclAllReduce"] == STEPS * gpus
     assert counts.to_device == 2 * STEPS
     assert counts.to_host <= (3 * gpus + 1) * STEPS  # metrics, of which each replica reads its own
+
+
+def calls_of(counts):
+    """How often each function of NCCL was called."""
+    return {name: n for name, n in counts.names.items() if name.startswith("nccl")}
+
+
+def test_values_of_replicas_come_together_by_nccl(gpus):
+    strategy = tk.distribute.MirroredStrategy()
+
+    def step():
+        x = tk.ones((4, 3))
+        return [x, x + 1.0]
+
+    for _ in range(2):
+        values = strategy.run(step)
+        with counted() as counts:
+            strategy.reduce("SUM", values)
+        assert calls_of(counts) == {"ncclReduce": 2 * gpus}
+        assert (counts.to_host, counts.to_device, counts.on_device, counts.waits) == (0, 0, 0, 0)
+        with counted() as counts:
+            strategy.gather(values, 0)
+        others = 2 * (gpus - 1)
+        assert calls_of(counts) == {"ncclSend": others, "ncclRecv": others}
+        assert (counts.to_host, counts.to_device, counts.waits) == (0, 0, 0)
+
+
+def test_variables_reach_all_gpus_by_broadcasts(gpus):
+    strategy = tk.distribute.MirroredStrategy()
+    with strategy.scope():
+        variables = [tk.Variable(tk.ones((4, 3))) for _ in range(5)]
+
+    def step():
+        return sum(variables[1:], variables[0])
+
+    found = []
+    for _ in range(3):
+        with counted() as counts:
+            strategy.run(step)
+        found.append(calls_of(counts).get("ncclBroadcast", 0))
+        assert (counts.to_host, counts.to_device, counts.on_device, counts.waits) == (0, 0, 0, 0)
+        variables[0].assign(variables[0] + 1.0)
+    assert found == [5 * gpus, gpus, gpus]
+
+
+def test_a_step_within_replicas_hands_on_by_nccl(gpus):
+    strategy = tk.distribute.MirroredStrategy()
+
+    def step():
+        group = current().group
+        x = tk.ones((4, 3))._array
+        group.broadcast(x, 1)
+        return len(group.all_gather(x))
+
+    strategy.run(step)
+    with counted() as counts:
+        assert strategy.run(step).values == (gpus,) * gpus
+    assert calls_of(counts) == {"ncclBroadcast": gpus + gpus * gpus}
+    assert (counts.to_host, counts.to_device, counts.on_device, counts.waits) == (0, 0, 0, 0)
 
 
 def test_the_library_refuses_what_would_wait_for_ever(gpus, cupy):

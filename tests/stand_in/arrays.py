@@ -64,7 +64,9 @@ def new_array(x, dtype=None, copy=True, order="K", ndmin=0):
         same = dtype in (None, x.dtype) and ndmin <= x.ndim and order in ("K", "A", None)
         if here and not copy and same:
             return x
-        copy = copy or not here
+        if not here:
+            transfers.note_moved(x)
+            copy = True
         return wrapped(np.array(x._host, dtype, copy=copy or None, order=order, ndmin=ndmin))
     if isinstance(x, list | tuple) and any(isinstance(y, ndarray) for y in _leaves(x)):
         limits.note_join([y for y in _leaves(x) if isinstance(y, ndarray)])

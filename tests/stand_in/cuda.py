@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 
-from tests.stand_in import memory, streams
+from tests.stand_in import memory, stream_log, streams
 from tests.stand_in.arrays import CURRENT, _Device
 
 
@@ -84,10 +84,16 @@ class _Runtime:
 class Event:
     """`cupy.cuda.Event`, whose time is the host's."""
 
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self.is_timed = not disable_timing
+        self.known = {}
+
     def record(self, stream=None):
-        if streams.capturing() is not None:
+        stream = streams.current_stream() if stream is None else stream
+        if streams.capturing() is not None or stream.is_capturing():
             raise AssertionError("an event was recorded in a capture")
         self.seconds = time.perf_counter()
+        self.known = stream_log.known(stream)
 
     def synchronize(self):
         streams.refuse_wait("synchronize")
@@ -95,6 +101,8 @@ class Event:
 
 def get_elapsed_time(start, stop):
     """`cupy.cuda.get_elapsed_time`, in milliseconds."""
+    if not (start.is_timed and stop.is_timed):
+        raise streams.CUDARuntimeError("cudaErrorInvalidResourceHandle: an event without times")
     return 1e3 * (stop.seconds - start.seconds)
 
 

@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 
-from tests.stand_in import memory
+from tests.stand_in import memory, stream_log
 
 _PTRS = itertools.count(16)
 # Functions on floats that CuPy leaves to libraries which it does not let take part in a capture.
@@ -49,6 +49,16 @@ class Stream:
     def synchronize(self):
         if self._tape is not None:
             self._tape.break_off("cudaErrorStreamCaptureUnsupported: the stream is capturing")
+
+    def record(self, event=None):
+        from tests.stand_in.cuda import Event
+
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        stream_log.wait(self, event)
 
     def is_capturing(self):
         if self._tape is not None and self._tape.broken:
@@ -107,10 +117,29 @@ def work(function=None, *, writes=False):
     def call(*args, **kwargs):
         tape = capturing()
         if tape is None or _STATE.inside:
+            if stream_log.OPEN and not _STATE.inside:
+                return _logged(function, args, kwargs, writes)
             return function(*args, **kwargs)
         return tape.record(function, args, kwargs, writes)
 
     return call
+
+
+def _logged(function, args, kwargs, writes):
+    """Call a function, and note which memory it uses in which stream."""
+    with _Inside("logged"):
+        result = function(*args, **kwargs)
+    given, made = list(arrays_in((args, kwargs))), list(arrays_in(result))
+    mine = {id(a) for a in given}
+    changed = given if writes else [a for a in given if any(y is a for y in made)]
+    fresh = [y for y in made if id(y) not in mine and id(y._memory) not in map(_memory_id, given)]
+    name = getattr(function, "__name__", "a kernel")
+    stream_log.note(name, current_stream(), given, [*changed, *fresh])
+    return result
+
+
+def _memory_id(array):
+    return id(array._memory)
 
 
 # ---------------------------------------------------------------------- what a capture refuses

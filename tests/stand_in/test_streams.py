@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests import stand_in
+from tests.stand_in import stream_log
 
 
 @pytest.fixture
@@ -145,3 +146,67 @@ def test_only_a_stream_of_its_own_captures(cupy):
         cupy.cuda.get_current_stream().begin_capture()
     with pytest.raises(RuntimeError, match="Implicit"):
         cupy.cuda.Stream().begin_capture()
+
+
+# ---------------------------------------------------------------------- the order of streams
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("second", ["reads", "writes"])
+def test_a_write_and_another_use_have_to_be_in_order(cupy, second, waits):
+    other, x = cupy.cuda.Stream(non_blocking=True), cupy.zeros(3)
+    with stream_log.written() as log:
+        x += 1
+        if waits:
+            other.wait_event(cupy.cuda.get_current_stream().record())
+        with other:
+            if second == "reads":
+                x + 1
+            else:
+                x.fill(2)
+    assert bool(log.races) != waits
+
+
+def test_two_streams_may_read_at_the_same_time(cupy):
+    other, x = cupy.cuda.Stream(non_blocking=True), cupy.zeros(3)
+    with stream_log.written() as log:
+        x + 1
+        with other:
+            x + 2
+    assert log.races == []
+
+
+def test_an_event_knows_what_came_before_it_alone(cupy):
+    other, x, y = cupy.cuda.Stream(non_blocking=True), cupy.zeros(3), cupy.zeros(3)
+    event = cupy.cuda.Event(disable_timing=True)
+    with stream_log.written() as log:
+        x += 1
+        event.record()
+        y += 1
+        other.wait_event(event)
+        with other:
+            x + 1
+        assert log.races == []
+        with other:
+            y + 1
+    assert len(log.races) == 1
+
+
+def test_what_one_stream_knows_of_another_it_hands_on(cupy):
+    first, second = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    x = cupy.zeros(3)
+    with stream_log.written() as log:
+        with first:
+            x += 1
+        second.wait_event(first.record())
+        cupy.cuda.get_current_stream().wait_event(second.record())
+        x + 1
+    assert log.races == []
+
+
+def test_an_event_without_times_gives_none(cupy):
+    events = [cupy.cuda.Event(disable_timing=disabled) for disabled in (False, True)]
+    for event in events:
+        event.record()
+    with pytest.raises(RuntimeError, match="without times"):
+        cupy.cuda.get_elapsed_time(*events)

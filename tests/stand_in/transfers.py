@@ -12,11 +12,12 @@ class Ledger:
         to_host: arrays that were read.
         to_device: arrays and lists that became arrays of the device. Scalars travel with the
             launch of a kernel, as in CuPy, so they are not in it.
+        between: arrays that were copied from one device to another.
         waits: what made the host wait for a number, such as the size of a selection.
     """
 
     def __init__(self):
-        self.to_host, self.to_device, self.waits = [], [], []
+        self.to_host, self.to_device, self.between, self.waits = [], [], [], []
 
     def __repr__(self):
         return f"to_host={self.to_host}, to_device={self.to_device}, waits={self.waits}"
@@ -51,6 +52,11 @@ def note_sent(array):
         streams.refuse("H2D")
         for ledger in _OPEN[1:]:
             ledger.to_device.append(_what(array))
+
+
+def note_moved(array):
+    for ledger in _OPEN[1:]:
+        ledger.between.append(_what(array))
 
 
 def note_wait(why):

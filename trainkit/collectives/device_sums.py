@@ -1,6 +1,6 @@
-"""How arrays on the devices of one process are added up: by copies between these devices.
+"""How the devices of one process add up arrays and hand them on: by copies between these devices.
 
-Each rank has an array on its device and gets the result in it. `nccl.py` does the same by NCCL.
+Each rank has an array on its device. `nccl_devices.py` does the same by NCCL.
 """
 
 from __future__ import annotations
@@ -25,12 +25,31 @@ class Message:
 
     Attributes:
         stream: CuPy's current stream of this thread on the array's GPU; `None` for the CPU.
+        ready: the event in that stream from which on the array may be read, where it was marked.
+        done: the event of another stream which is under way with the array, or `None`.
     """
 
-    def __init__(self, array: Any, reduction: str) -> None:
+    def __init__(self, array: Any, reduction: str = "SUM") -> None:
         self.array, self.reduction = array, reduction
+        self.ready: Any = None
+        self.done: Any = None
         xp = devices.XP_OF[type(array)]
-        self.stream = None if xp is np else xp.cuda.get_current_stream(int(array.device.id))
+        self.stream: Any = None if xp is np else xp.cuda.get_current_stream(int(array.device.id))
+
+    def mark(self) -> None:
+        """Note how far the stream has come: another one may take the array from there on."""
+        if self.stream is not None:
+            here = devices.device_of(self.array)
+            with devices.kernels_on(here):
+                self.ready = here.xp.cuda.Event(disable_timing=True)
+                self.ready.record(self.stream)
+
+    def settle(self) -> None:
+        """Let the stream go on only once another one is through with the array; no host waits."""
+        if self.done is not None:
+            with devices.kernels_on(devices.device_of(self.array)):
+                self.stream.wait_event(self.done)
+            self.done = None
 
     def check_works(self) -> None:
         """Refuse a sum inside of a capture, where the other devices would be waited for.
@@ -46,7 +65,14 @@ class Message:
 
 
 class DeviceSums(Protocol):
-    """What adds up the arrays of all ranks."""
+    """What adds up the arrays of all ranks, and hands arrays from one to others.
+
+    Attributes:
+        runs_beside: whether sums run on streams of their own: then `all_reduce` takes messages that
+            were marked, and each rank settles its message before it uses the result.
+    """
+
+    runs_beside: bool
 
     def all_reduce(self, messages: list[Sequence[Message]]) -> None:
         """Combine arrays in place.
@@ -55,8 +81,96 @@ class DeviceSums(Protocol):
             messages: for each array those of all ranks, in the order of the ranks.
         """
 
+    def reduce(self, arrays: Sequence[Sequence[Any]]) -> list[Any]:
+        """The sums over all ranks, on the device of the first; the arrays stay as they are.
 
-class OneDeviceSums:
+        Args:
+            arrays: for each sum those of all ranks, of one shape and dtype, each on its device.
+        """
+
+    def gather(self, arrays: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """The arrays of all ranks, on the device of the first.
+
+        Args:
+            arrays: for each result those of all ranks, each on its device.
+        """
+
+    def all_gather(self, messages: Sequence[Message]) -> list[list[Any]]:
+        """For each rank copies of the arrays of all, on its device.
+
+        Args:
+            messages: of all ranks.
+        """
+
+    def broadcast(self, messages: Sequence[Message], root: int) -> None:
+        """Write the array of one rank into those of all others.
+
+        Args:
+            messages: of all ranks, whose arrays have one shape and dtype.
+            root: whose values all get.
+        """
+
+    def spread(
+        self, arrays: Sequence[Any], places: Sequence[devices.Device]
+    ) -> list[Sequence[Any]]:
+        """For each array what all ranks have of it, each on its device.
+
+        Args:
+            arrays: on the device of the first rank, which keeps them.
+            places: the devices of all ranks.
+        """
+
+
+class _DeviceCopies:
+    """What is handed on is copied from device to device."""
+
+    runs_beside = False
+
+    def reduce(self, arrays: Sequence[Sequence[Any]]) -> list[Any]:
+        """See `DeviceSums`."""
+        found = []
+        for ranks in arrays:
+            here = devices.device_of(ranks[0])
+            with devices.kernels_on(here):
+                total = ranks[0].copy()
+            for other in ranks[1:]:
+                combine_into(total, other, "SUM")
+            found.append(total)
+        return found
+
+    def gather(self, arrays: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """See `DeviceSums`."""
+        return [
+            [devices.to_device(a, devices.device_of(ranks[0])) for a in ranks] for ranks in arrays
+        ]
+
+    def all_gather(self, messages: Sequence[Message]) -> list[list[Any]]:
+        """See `DeviceSums`."""
+        arrays = [message.array for message in messages]
+        places = [devices.device_of(array) for array in arrays]
+        return [[_copied(array, place) for array in arrays] for place in places]
+
+    def broadcast(self, messages: Sequence[Message], root: int) -> None:
+        """See `DeviceSums`."""
+        for rank, message in enumerate(messages):
+            if rank != root:
+                write_into(message.array, messages[root].array)
+
+    def spread(
+        self, arrays: Sequence[Any], places: Sequence[devices.Device]
+    ) -> list[Sequence[Any]]:
+        """See `DeviceSums`."""
+        return [[devices.to_device(array, place) for place in places] for array in arrays]
+
+
+def _copied(array: Any, where: devices.Device) -> Any:
+    if devices.device_of(array) is not where:
+        return devices.to_device(array, where)
+    with devices.kernels_on(where):
+        return array.copy()
+
+
+class OneDeviceSums(_DeviceCopies):
     """All arrays are copied to one device, combined there in the order of the ranks, and back.
 
     Args:
@@ -80,7 +194,7 @@ class OneDeviceSums:
                     write_into(array, total)
 
 
-class TreeSums:
+class TreeSums(_DeviceCopies):
     """Arrays are combined in pairs, the sums in pairs again; the result is copied back likewise.
 
     So half of the devices work at the same time, each with its neighbour.

@@ -1,24 +1,20 @@
 """Sums over arrays that lie on several GPUs, by NCCL through CuPy's binding.
 
-`NcclSums` is for processes with a GPU each, which MPI brings together and hands NCCL's identifier.
-`NcclDeviceSums` is for several GPUs of one process, for all of which one thread calls NCCL.
+`NcclSums` is for processes with a GPU each, which MPI brings together and hands NCCL's identifier;
+`nccl_devices.py` is for several GPUs of one process.
 Nothing here was run on GPUs yet: the calls follow CuPy's documentation of `cupy.cuda.nccl` and
 NCCL's own.
-Source: NVIDIA, "NCCL User Guide", sections "Group Calls" and "Managing Multiple GPUs From One
-Thread".
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainkit.collectives.device_sums import DeviceSums, Message
 from trainkit.core import devices, dtypes
 from trainkit.core.errors import InvalidArgumentError, UnavailableError
 
@@ -80,98 +76,48 @@ class NcclSums:
         Raises:
             InvalidArgumentError: NCCL has no such dtype, or the array is not contiguous.
         """
-        if not _takes(array):
+        if not takes(array):
             raise InvalidArgumentError(
                 f"all_reduce on GPUs takes contiguous arrays of numbers, got {array.dtype}"
             )
         if array.size:
             stream = devices.XP_OF[type(array)].cuda.get_current_stream()
-            _start(self._nccl, self._communicator, array, reduction, stream)
+            start_sum(self._nccl, self._communicator, array, reduction, stream)
         return array
 
 
-class NcclDeviceSums:
-    """The GPUs of one process, as NCCL sees them: a communicator for each, and one thread for all.
-
-    All calls for one sum, or for several, lie in a group, so that none waits for a device whose
-    call is still to come. They run in the order of the stream that each array was computed in.
+def takes(array: Any) -> bool:
+    """Whether NCCL adds up the array: it has the dtype, and the array is in one piece.
 
     Args:
-        gpus: the devices, in the order of the ranks, all different.
-        otherwise: adds up what NCCL does not: arrays of the host, and dtypes that it lacks.
+        array: of a GPU.
     """
-
-    def __init__(self, gpus: Sequence[devices.Device], otherwise: DeviceSums) -> None:
-        self._nccl = importlib.import_module("cupy.cuda.nccl")
-        self._gpus, self._otherwise = list(gpus), otherwise
-        self._communicators: list[Any] = []
-
-    def all_reduce(self, messages: list[Sequence[Message]]) -> None:
-        """See `DeviceSums`.
-
-        Raises:
-            RuntimeError: NCCL fails. Its communicators are given up, and the next sum makes others.
-        """
-        mine = [ranks for ranks in messages if self._lie_here(ranks)]
-        if mine:
-            self._in_a_group([ranks for ranks in mine if ranks[0].array.size])
-        others = [ranks for ranks in messages if ranks not in mine]
-        if others:
-            self._otherwise.all_reduce(others)
-
-    def _lie_here(self, ranks: Sequence[Message]) -> bool:
-        return all(
-            devices.device_of(message.array) is gpu and _takes(message.array)
-            for message, gpu in zip(ranks, self._gpus, strict=True)
-        )
-
-    def _in_a_group(self, messages: list[Sequence[Message]]) -> None:
-        try:
-            if not self._communicators:
-                with devices.kernels_on(self._gpus[0]):  # NCCL goes through all devices
-                    numbers = [gpu.index for gpu in self._gpus]
-                    self._communicators = list(self._nccl.NcclCommunicator.initAll(numbers))
-            self._nccl.groupStart()
-            try:
-                for ranks in messages:
-                    for communicator, message in zip(self._communicators, ranks, strict=True):
-                        with devices.kernels_on(devices.device_of(message.array)):
-                            self._start(communicator, message)
-            except BaseException:
-                with contextlib.suppress(Exception):  # it can only say the same once more
-                    self._nccl.groupEnd()
-                raise
-            self._nccl.groupEnd()
-        except BaseException:
-            self._give_up()
-            raise
-
-    def _start(self, communicator: Any, message: Message) -> None:
-        _start(self._nccl, communicator, message.array, message.reduction, message.stream)
-
-    def _give_up(self) -> None:
-        """End what is under way: a device would wait for others for ever."""
-        communicators, self._communicators = self._communicators, []
-        for communicator in communicators:
-            with contextlib.suppress(Exception):  # the first error is the one to be heard of
-                communicator.abort()
-
-
-def _takes(array: Any) -> bool:
-    """Whether NCCL has the dtype, and the array is in one piece."""
     return array.dtype in _TYPES and bool(array.flags.c_contiguous)
 
 
-def _start(nccl: Any, communicator: Any, array: Any, reduction: str, stream: Any) -> None:
-    """Let NCCL combine an array in place, in the order of a stream."""
-    communicator.allReduce(
-        array.data.ptr,
-        array.data.ptr,
-        array.size,
-        getattr(nccl, _TYPES[array.dtype]),
-        getattr(nccl, f"NCCL_{reduction}"),
-        stream.ptr,
-    )
+def start_sum(nccl: Any, communicator: Any, array: Any, reduction: str, stream: Any) -> None:
+    """Let NCCL combine an array in place, in the order of a stream.
+
+    Args:
+        nccl: CuPy's module.
+        communicator: of the array's GPU.
+        array: which NCCL takes.
+        reduction: see `NcclSums.all_reduce`.
+        stream: of the array's GPU.
+    """
+    place = array.data.ptr
+    kind, how = nccl_type(nccl, array), getattr(nccl, f"NCCL_{reduction}")
+    communicator.allReduce(place, place, array.size, kind, how, stream.ptr)
+
+
+def nccl_type(nccl: Any, array: Any) -> Any:
+    """NCCL's number for the dtype of an array.
+
+    Args:
+        nccl: CuPy's module.
+        array: which NCCL takes.
+    """
+    return getattr(nccl, _TYPES[array.dtype])
 
 
 def _gpu_name() -> str:

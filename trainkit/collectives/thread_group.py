@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainkit.collectives.communication import Communication
-from trainkit.collectives.device_sums import DeviceSums, Message, OneDeviceSums, write_into
+from trainkit.collectives.device_sums import DeviceSums, Message, OneDeviceSums
 from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction, sized
 from trainkit.collectives.turns import Turns
-from trainkit.core import devices
+from trainkit.core.errors import FailedPreconditionError
+
+
+class _Begun:
+    """A sum that a replica has begun.
+
+    Args:
+        message: its array.
+        what: what it is, in words, which have to be the same in all replicas.
+        failures: how many meetings of this step have failed before.
+
+    Attributes:
+        is_made: whether it is under way in all replicas, or done.
+    """
+
+    def __init__(self, message: Message, what: str, failures: int) -> None:
+        self.message, self.what, self.failures = message, what, failures
+        self.is_made = False
 
 
 class ThreadGroup(ProcessGroup):
@@ -35,57 +53,96 @@ class ThreadGroup(ProcessGroup):
         self.rank, self.size = rank, turns.size
         self._sums = OneDeviceSums() if sums is None else sums
         self.communication = Communication() if communication is None else communication
-        self._begun: list[tuple[Message, str]] = []
+        self._begun: list[_Begun] = turns.begun[rank]
+        self._open: list[Message] = []  # those of other streams that nothing has waited for yet
+        self._failures = 0
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
         return self.start_all_reduce(array, reduction, what).wait()
 
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
-        """See `ProcessGroup`. All sums that were begun are made when the first is waited for.
+        """See `ProcessGroup`. Sums are made when the first is waited for, or the last one begins.
 
-        So a turn does not end in the middle of a backward pass.
+        So a turn does not end in the middle of a backward pass. Where sums run beside other work,
+        the replica that comes last starts each as soon as it has begun it, as all others have.
         """
         check_reduction(reduction)
-        message = Message(array, reduction)
-        message.check_works()
-        begun = message, sized(array, what or "all_reduce", anywhere=True)
+        message = _message(array, reduction)
+        if self._sums.runs_beside:
+            message.mark()
+        text = sized(array, what or "all_reduce", anywhere=True)
+        begun = _Begun(message, text, self._failures)
         self._begun.append(begun)
+        self._open.append(message)
+        if self._sums.runs_beside:
+            self._make_common()
 
         def finish() -> Any:
             if any(one is begun for one in self._begun):
-                self._finish()
+                self._finish()  # also where it is made: others may wait for this replica
+            elif not begun.is_made:
+                raise FailedPreconditionError(
+                    f"{text}: the replicas failed to meet since this sum was begun; begin it again"
+                )
+            message.settle()
+            if message in self._open:
+                self._open.remove(message)
             return array
 
         return Work(finish)
 
+    def _make_common(self) -> None:
+        """Make the sums that all replicas have begun, as far as they agree on what these are."""
+        for ranks in zip(*self._turns.begun, strict=False):
+            if len({(begun.what, begun.failures) for begun in ranks}) > 1:
+                return  # they hear of it when they meet
+            self._make([ranks])
+
+    def _make(self, columns: Sequence[Sequence[_Begun]]) -> None:
+        """Make those of some sums that are not under way; each is of all ranks."""
+        wanted = [ranks for ranks in columns if not ranks[0].is_made]
+        self._sums.all_reduce([[begun.message for begun in ranks] for ranks in wanted])
+        for ranks in wanted:
+            for begun in ranks:
+                begun.is_made = True
+
     def _finish(self) -> None:
         """Make all sums that were begun."""
-        begun, self._begun = self._begun, []
-        messages = [message for message, _ in begun]
 
-        def join(given: list[list[Message]]) -> None:
-            self._sums.all_reduce(list(zip(*given, strict=True)))
+        def join(given: list[list[_Begun]]) -> None:
+            self._make(list(zip(*given, strict=True)))
+            for mine in self._turns.begun:
+                mine.clear()
 
-        self._turns.meet(self.rank, messages, ", ".join(what for _, what in begun), join)
+        what = ", ".join(begun.what for begun in self._begun)
+        try:
+            self._turns.meet(self.rank, list(self._begun), what, join)
+        except BaseException:
+            self._begun.clear()
+            self._failures += 1
+            raise
 
     def forget(self) -> None:
         """Leave out sums that were begun by a step that has failed."""
+        for message in self._open:
+            message.settle()
+        self._open.clear()
         self._begun.clear()
+        self._failures = 0
 
     def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
-        def join(arrays: list[Any]) -> None:
-            _spread(arrays, root)
+        def join(messages: list[Message]) -> None:
+            self._sums.broadcast(messages, root)
 
-        self._turns.meet(self.rank, array, sized(array, what or "broadcast", anywhere=True), join)
+        text = sized(array, what or "broadcast", anywhere=True)
+        self._turns.meet(self.rank, _message(array), text, join)
         return array
 
     def all_gather(self, array: Any, what: str = "") -> list[Any]:
-        here = devices.device_of(array)
-        arrays = self._turns.meet(self.rank, array, what or "all_gather")
-        # a step may write into its array when it goes on
-        found = [_copied(other, here) for other in arrays]
-        self._turns.meet(self.rank, None, "the end of a gather")
-        return found
+        found: list[list[Any]] = self._turns.meet(
+            self.rank, _message(array), what or "all_gather", self._sums.all_gather
+        )
+        return found[self.rank]
 
     def exchange(self, value: Any, what: str = "") -> list[Any]:
         found: list[Any] = self._turns.meet(self.rank, value, what or "exchange")
@@ -95,14 +152,7 @@ class ThreadGroup(ProcessGroup):
         self._turns.meet(self.rank, None, what or "barrier")
 
 
-def _copied(array: Any, where: devices.Device) -> Any:
-    return (
-        devices.to_device(array, where) if devices.device_of(array) is not where else array.copy()
-    )
-
-
-def _spread(arrays: list[Any], root: int) -> None:
-    """Write one of the arrays into all others."""
-    for rank, array in enumerate(arrays):
-        if rank != root:
-            write_into(array, arrays[root])
+def _message(array: Any, reduction: str = "SUM") -> Message:
+    found = Message(array, reduction)
+    found.check_works()
+    return found

@@ -43,10 +43,14 @@ class Turns:
 
     Args:
         size: how many there are.
+
+    Attributes:
+        begun: of each thread the sums that it has begun since all have met for some.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.begun: list[list[Any]] = [[] for _ in range(size)]
         self._threads = [ThreadPoolExecutor(1, f"replica {rank}") for rank in range(1, size)]
         self._calls = threading.Lock()
         self._changed = threading.Condition()

@@ -7,8 +7,10 @@ from typing import Any
 
 from trainkit.collectives.communication import Communication
 from trainkit.collectives.device_sums import DeviceSums, OneDeviceSums, TreeSums
-from trainkit.collectives.nccl import NcclDeviceSums, why_not
+from trainkit.collectives.nccl import why_not
+from trainkit.collectives.nccl_devices import NcclDeviceSums
 from trainkit.core import devices
+from trainkit.distribution.communication_options import communication_of
 
 
 class NcclAllReduce:
@@ -96,17 +98,43 @@ class ReductionToOneDevice:
 
 
 def sums_between(
-    places: Sequence[devices.Device], cross_device_ops: Any
+    places: Sequence[devices.Device], cross_device_ops: Any, options: Any = None
 ) -> tuple[DeviceSums, Communication]:
     """What adds up between devices, and how gradients are divided into messages.
 
     Args:
         places: the device of each replica.
         cross_device_ops: what a program asks for, or `None`.
+        options: a `CommunicationOptions`, or `None`.
 
     Raises:
-        ValueError: it is none of the classes here, or NCCL is asked for and can't be had.
+        TypeError: `options` is something else.
+        ValueError: `cross_device_ops` is none of the classes here, NCCL is asked for and can't be
+            had, or there are settings that exclude each other.
     """
+    sums, communication = _asked_for(places, cross_device_ops)
+    if options is None:
+        return sums, communication
+    given = communication_of(options)
+    if given.gradient_dtype is not None:
+        raise ValueError(
+            "MirroredStrategy: gradient_dtype must be None, got "
+            f"{given.gradient_dtype!r}; between processes, MultiWorkerMirroredStrategy takes it"
+        )
+    if communication.packs is not None:
+        raise ValueError(
+            f"MirroredStrategy: {cross_device_ops!r} says how many messages there are, and "
+            f"{options!r} how large they are; leave one of them out"
+        )
+    if options.implementation == "NCCL" and not isinstance(sums, NcclDeviceSums):
+        lacks = _why_no_nccl(places) or f"{cross_device_ops!r} is asked for"
+        raise ValueError(f"MirroredStrategy: implementation='NCCL' adds up by NCCL, and {lacks}")
+    return sums, communication._replace(bucket_bytes=given.bucket_bytes)
+
+
+def _asked_for(
+    places: Sequence[devices.Device], cross_device_ops: Any
+) -> tuple[DeviceSums, Communication]:
     if cross_device_ops is None:
         lacks = _why_no_nccl(places)
         sums = OneDeviceSums() if lacks else NcclDeviceSums(places, OneDeviceSums())

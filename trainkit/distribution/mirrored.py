@@ -124,10 +124,15 @@ class MirroredStrategy(Strategy):
         cross_device_ops: how the devices add up: a `NcclAllReduce`, `HierarchicalCopyAllReduce` or
             `ReductionToOneDevice`. By default NCCL where all devices are different GPUs and CuPy
             finds it, else copies to the first device.
+        communication_options: a `CommunicationOptions`, whose `bytes_per_pack` says about how many
+            bytes of gradients are added up together. By NCCL this begins while the rest of the
+            backward pass still runs.
 
     Raises:
         DeviceError: there is no such device.
-        ValueError: `cross_device_ops` is something else, or needs what is not here.
+        TypeError: `communication_options` is something else.
+        ValueError: `cross_device_ops` is something else, or settings need what is not here or
+            exclude each other.
 
     Example:
         >>> strategy = tk.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"])
@@ -138,15 +143,23 @@ class MirroredStrategy(Strategy):
         array([3., 3.], dtype=float32)
     """
 
-    def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        cross_device_ops: Any = None,
+        communication_options: Any = None,
+    ) -> None:
         super().__init__()
         self.devices = _chosen(devices)
         self.turns = Turns(len(self.devices))
-        sums, communication = sums_between(self.devices, cross_device_ops)
+        sums, communication = sums_between(self.devices, cross_device_ops, communication_options)
         self.groups = [
             ThreadGroup(self.turns, rank, sums, communication) for rank in range(len(self.devices))
         ]
-        self._copies = [ScopedCopies(device) for device in self.devices]
+        self._sums = sums
+        self._copies: list[ScopedCopies] = []
+        for device in self.devices:
+            self._copies.append(ScopedCopies(device, self._copies, sums))
         self._steps = CompiledSteps()
         self._values: WeakKeyDictionary[Any, ValuesByTurn] = WeakKeyDictionary()
         self._made: dict[int, ref[Variable]] = {}
@@ -237,7 +250,7 @@ class MirroredStrategy(Strategy):
             for copies in self._copies:
                 copies.forget()
             raise
-        write_back(self._copies, main)
+        write_back(self._copies, main, self._sums)
         return in_one(results)
 
     def in_turns(self, work: Callable[[int], Any], switches: Any = None) -> list[Any]:
@@ -273,25 +286,51 @@ class MirroredStrategy(Strategy):
         """
         found = self._values.get(model)
         if found is None:
-            found = self._values[model] = ValuesByTurn(self.devices)
+            found = self._values[model] = ValuesByTurn(self.devices, self._sums)
         return found
 
     def _reduced(self, leaves: list[Any], op: ReduceOp, axis: int | None) -> list[Any]:
         if len(self.devices) == 1:
             return super()._reduced(leaves, op, axis)
-        return [self._joined(leaf, op, axis) for leaf in leaves]
+        return self._joined(leaves, op, axis)
 
-    def _joined(self, leaf: Any, op: ReduceOp, axis: int | None) -> Any:
+    def _joined(self, leaves: list[Any], op: ReduceOp, axis: int | None) -> list[Any]:
+        columns, counts = [], []
+        for leaf in leaves:
+            parts = self._parts(leaf)
+            counts.append(float(len(parts)))
+            if axis is not None:
+                counts[-1] = float(sum(part.shape[axis] for part in parts))
+                parts = [self._summed(part, axis) for part in parts]
+            columns.append(parts)
+        alike = [i for i, parts in enumerate(columns) if self._lie_alike(parts)]
+        sums = self._sums.reduce([[part._array for part in columns[i]] for i in alike])
+        totals = {i: wrap(total) for i, total in zip(alike, sums, strict=True)}
+        for i, parts in enumerate(columns):
+            if i not in totals:
+                totals[i] = _added(list(map(self._on_first, parts)))
+        pairs = [(totals[i], count) for i, count in enumerate(counts)]
+        return [total if op is ReduceOp.SUM else total / count for total, count in pairs]
+
+    def _parts(self, leaf: Any) -> list[Tensor]:
         values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self.devices)
-        parts = [self._on_first(convert_to_tensor(value)) for value in values]
-        count = float(len(parts))
-        if axis is not None:
-            count = float(sum(part.shape[axis] for part in parts))
-            parts = [ops.sum(part, axis) for part in parts]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total if op is ReduceOp.SUM else total / count
+        return [convert_to_tensor(value) for value in values]
+
+    @staticmethod
+    def _summed(part: Tensor, axis: int) -> Tensor:
+        with devices.kernels_on(devices.device_of(part._array)):
+            summed: Tensor = ops.sum(part, axis)
+        return summed
+
+    def _lie_alike(self, parts: list[Tensor]) -> bool:
+        """Whether there are numbers of one shape and dtype, each on the GPU of its replica."""
+        first = parts[0]
+        return self._lie_here(parts) and all(
+            part.dtype is first.dtype
+            and first.dtype.name != "bool"
+            and part._array.shape == first._array.shape
+            for part in parts
+        )
 
     def _on_first(self, value: Tensor) -> Tensor:
         return wrap(devices.to_device(value._array, self.devices[0]))
@@ -299,19 +338,28 @@ class MirroredStrategy(Strategy):
     def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
         if len(self.devices) == 1:
             return super().reduce(reduce_op, value, axis)
-        op = ReduceOp.of(reduce_op)
-        return nest.map_structure(lambda leaf: self._joined(leaf, op, axis), value)
+        joined = self._joined(nest.flatten(value), ReduceOp.of(reduce_op), axis)
+        return nest.pack(value, joined)
 
     def gather(self, value: Any, axis: int) -> Any:
         if len(self.devices) == 1:
             return super().gather(value, axis)
+        columns = [self._parts(leaf) for leaf in nest.flatten(value)]
+        here = [i for i, parts in enumerate(columns) if self._lie_here(parts)]
+        found = self._sums.gather([[part._array for part in columns[i]] for i in here])
+        on_first = {i: list(map(wrap, arrays)) for i, arrays in zip(here, found, strict=True)}
+        for i, parts in enumerate(columns):
+            if i not in on_first:
+                on_first[i] = list(map(self._on_first, parts))
+        whole = [ops.concatenate(on_first[i], axis) for i in range(len(columns))]
+        return nest.pack(value, whole)
 
-        def gathered(leaf: Any) -> Any:
-            values = leaf.values if isinstance(leaf, PerReplica) else (leaf,) * len(self.devices)
-            parts = [self._on_first(convert_to_tensor(part)) for part in values]
-            return ops.concatenate(parts, axis)
-
-        return nest.map_structure(gathered, value)
+    def _lie_here(self, parts: list[Tensor]) -> bool:
+        """Whether each is on the GPU of its replica."""
+        return all(
+            part.dtype is not string and devices.device_of(part._array) is place is not devices.CPU
+            for part, place in zip(parts, self.devices, strict=True)
+        )
 
     def experimental_distribute_values_from_function(
         self, value_fn: Callable[[ValueContext], Any]
@@ -377,6 +425,13 @@ class CutBatches:
                 for a, b, device in zip(edges, edges[1:], self._targets, strict=False)
             )
         )
+
+
+def _added(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _chosen(names: Sequence[str] | None) -> list[devices.Device]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trainkit.autodiff.variable_scope import VariableScope
+from trainkit.collectives.device_sums import DeviceSums
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, wrap
@@ -24,10 +25,11 @@ class ValuesByTurn:
     Args:
         places: the device of each replica. What lies elsewhere, such as the count of steps on the
             CPU, is not moved.
+        sums: hands values from the first device to the others.
     """
 
-    def __init__(self, places: Sequence[devices.Device]) -> None:
-        self._places = list(places)
+    def __init__(self, places: Sequence[devices.Device], sums: DeviceSums) -> None:
+        self._places, self._sums = list(places), sums
         self._variables: list[Variable] = []
         # of each replica, `None` for the one whose values the variables have
         self._values: list[list[Tensor] | None] = [None for _ in places]
@@ -48,22 +50,30 @@ class ValuesByTurn:
         wanted = list(there.values())
         held: dict[int, int] = {id(v): i for i, v in enumerate(self._variables)}
         own, outside = self._values, self._outside
+        known = [
+            outside[i] if outside and (i := held.get(id(v))) is not None else None for v in wanted
+        ]
+        new = [
+            v
+            for v, value in zip(wanted, known, strict=True)
+            if value is not v._value or None in own[1:]
+        ]
+        others = self._in_others({id(v): v._value for v in new})
         for rank in range(1, len(self._places)):
-            before, values = own[rank], []
-            for variable in wanted:
-                now, i = variable._value, held.get(id(variable))
-                known = before is not None and i is not None and outside and outside[i] is now
-                values.append(before[i] if known else self._on(now, rank))  # type: ignore[index]
-            own[rank] = values
+            before = own[rank]
+            own[rank] = [
+                others[id(v)][rank] if id(v) in others else before[held[id(v)]]  # type: ignore[index]
+                for v in wanted
+            ]
         own[0], self._outside, self._variables = None, [], wanted
         self._active = 0
 
-    def _on(self, value: Tensor, rank: int) -> Tensor:
-        """A tensor of the first replica as another one has it."""
-        array = value._array
-        if devices.device_of(array) is self._places[0]:
-            array = devices.to_device(array, self._places[rank])
-        return wrap(array)
+    def _in_others(self, values: dict[int, Tensor]) -> dict[int, list[Tensor]]:
+        """Tensors of the first replica as all have them; those that lie elsewhere stay."""
+        moved = [key for key, x in values.items() if devices.device_of(x._array) is self._places[0]]
+        found = self._sums.spread([values[key]._array for key in moved], self._places)
+        stay = {key: [wrap(x._array) for _ in self._places] for key, x in values.items()}
+        return stay | {key: list(map(wrap, r)) for key, r in zip(moved, found, strict=True)}
 
     def begin_turn(self, rank: int) -> None:
         """Let variables have the values of a replica."""
@@ -136,11 +146,15 @@ class ScopedCopies(VariableScope):
 
     Args:
         device: where. Single numbers of the host, such as the count of steps, are not moved.
+        everyone: of all replicas, in order, this one among them.
+        sums: hands values from the first device to the others.
     """
 
-    def __init__(self, device: devices.Device) -> None:
+    def __init__(
+        self, device: devices.Device, everyone: Sequence[ScopedCopies], sums: DeviceSums
+    ) -> None:
         super().__init__()
-        self.device = device
+        self.device, self._everyone, self._sums = device, everyone, sums
         self._main: dict[int, Any] = {}
         self._variables: dict[int, Any] = {}
         self._of_graph: tuple[Variable, ...] = ()
@@ -164,10 +178,40 @@ class ScopedCopies(VariableScope):
         if value is None:
             value = variable._value
             array = value._array
-            if devices.device_of(array) is not self.device and not devices.is_host_number(array):
+            here = devices.device_of(array)
+            if here is not self.device and not devices.is_host_number(array):
+                if here is self._everyone[0].device:
+                    self._spread(variable)
+                    return self.values[id(variable)]
                 value = wrap(devices.to_device(array, self.device))
             self.put(variable, value)
         return value
+
+    def _spread(self, variable: Any) -> None:
+        """Give what the first replica has read, and others will, to all of them at once."""
+        first, *others = self._everyone
+        wanted = {id(variable): variable} | {
+            key: found
+            for key, found in first._variables.items()
+            if any(other._lacks(key) for other in others)
+        }
+        begins = [first._main.get(key, found._value) for key, found in wanted.items()]
+        pairs = [
+            (found, value)
+            for found, value in zip(wanted.values(), begins, strict=True)
+            if devices.device_of(value._array) is first.device
+            and not devices.is_host_number(value._array)
+        ]
+        places = [copies.device for copies in self._everyone]
+        arrays = self._sums.spread([value._array for _, value in pairs], places)
+        for (found, _), ranks in zip(pairs, arrays, strict=True):
+            for other, array in zip(others, ranks[1:], strict=True):
+                if other._lacks(id(found)):
+                    other.put(found, wrap(array))
+
+    def _lacks(self, key: int) -> bool:
+        """Whether this replica has no value of a variable, of which a graph may hold it."""
+        return key not in self.values and all(id(v) != key for v in self._of_graph)
 
     def put(self, variable: Any, value: Any) -> None:
         self._variables[id(variable)] = variable
@@ -226,17 +270,19 @@ class CopiesByTurn:
         self._copies[rank].end_turn()
 
 
-def write_back(copies: list[ScopedCopies], main: dict[int, Any]) -> None:
+def write_back(copies: list[ScopedCopies], main: dict[int, Any], sums: DeviceSums) -> None:
     """Give variables, outside, what they have in the replicas now."""
     first = copies[0]
+    summed = _on_first(copies, sums)
     for key, variable in first._variables.items():
         if getattr(variable, "aggregation", None) == "sum":
             before = main[key]
             total = before
-            for other in copies:
+            for rank, other in enumerate(copies):
                 value = other.values.get(key)
                 if value is not None:
-                    there = wrap(devices.to_device(value._array, devices.device_of(before._array)))
+                    array = summed[key][rank] if key in summed else value._array
+                    there = wrap(devices.to_device(array, devices.device_of(before._array)))
                     total = total + (there - before)
             variable._value = total
             for other in copies:
@@ -246,3 +292,19 @@ def write_back(copies: list[ScopedCopies], main: dict[int, Any]) -> None:
         for other in copies:
             if key in other._variables:
                 other._main[key] = variable._value
+
+
+def _on_first(copies: list[ScopedCopies], sums: DeviceSums) -> dict[int, list[Any]]:
+    """On the first device, what all replicas have of variables that are to be added up."""
+    keys = [
+        key
+        for key, variable in copies[0]._variables.items()
+        if getattr(variable, "aggregation", None) == "sum"
+        and all(
+            key in other.values
+            and devices.device_of(other.values[key]._array) is other.device is not devices.CPU
+            for other in copies
+        )
+    ]
+    arrays = [[other.values[key]._array for other in copies] for key in keys]
+    return dict(zip(keys, sums.gather(arrays), strict=True)) if keys else {}
