@@ -8,6 +8,7 @@ from trainkit.core.tensor import PRIMITIVES
 from trainkit.kernels.convolution import conv_layout, depthwise_tuned
 from trainkit.kernels.jit.target import vector_lanes
 from trainkit.kernels.matmul import product_tuned
+from trainkit.kernels.reductions import reductions_tuned
 
 _PLANS = conv_layout.forward, conv_layout.backward, conv_layout.weights, product_tuned._blocks
 _WHERE = {"strides": (1, 1), "padding": "same", "dilation_rate": (1, 1)}
@@ -18,7 +19,7 @@ def cached(monkeypatch):
     """A function that sets the bytes of the first and the second cache."""
 
     def with_caches(first, second):
-        for module in (conv_layout, depthwise_tuned, product_tuned):
+        for module in (conv_layout, depthwise_tuned, product_tuned, reductions_tuned):
             monkeypatch.setattr(module, "cache_bytes", {1: first, 2: second}.get)
         for plan in _PLANS:
             plan.cache_clear()
@@ -30,7 +31,7 @@ def cached(monkeypatch):
 
 
 def results(rng, channels, filters):
-    """Convolutions, their gradients, and two products, by the compiled kernels."""
+    """Convolutions, gradients, products and reductions of columns, by the compiled kernels."""
     x, g = (rng.normal(size=(5, 14, 14, n)).astype("float32") for n in (channels, filters))
     kernel = rng.normal(size=(3, 3, channels, filters)).astype("float32")
     wide = [rng.normal(size=(2, 9, 9, 10 * filters)).astype("float32") for _ in range(2)]
@@ -46,6 +47,8 @@ def results(rng, channels, filters):
         tuned("conv_kernel_gradient", *wide, kernel_size=(5, 5), groups=10 * filters, **_WHERE),
         product_tuned.product(a, b),
         product_tuned.product(np.asfortranarray(a), b),
+        reductions_tuned.axis_extreme("max", b, 0, False),
+        reductions_tuned.running_sum(b, 0),
     ]
 
 
@@ -95,3 +98,25 @@ def test_without_the_systems_facts_a_depthwise_task_has_a_usual_size(monkeypatch
     monkeypatch.setattr(depthwise_tuned, "cache_bytes", processor.cache_bytes.__wrapped__)
     usual = (512 << 10) // 2 // (4 * 49)
     assert usual - vector_lanes() < filters_of_a_task(49) <= usual
+
+
+def columns_of_a_task(outer=1, inner=100_000, parts=8):
+    return reductions_tuned._columns_each(outer, inner, parts)
+
+
+def test_columns_of_a_task_fill_an_eighth_of_the_first_cache(cached):
+    found = []
+    for first in (0, 4 << 10, 16 << 10, 48 << 10, 128 << 10):
+        cached(first, 1 << 20)
+        found.append(columns_of_a_task())
+    assert found == [256, 256, 512, 1536, 4096]
+
+
+def test_tasks_of_columns_are_enough_for_all_threads(cached, monkeypatch):
+    cached(48 << 10, 1 << 20)
+    monkeypatch.setattr(reductions_tuned.pools, "compute_threads", lambda: 4)
+    assert columns_of_a_task(inner=2000) == 500
+    assert columns_of_a_task(inner=2000, parts=2) == 1000
+    assert columns_of_a_task(inner=2000, parts=1) == 1536  # for the caller alone
+    assert columns_of_a_task(inner=2000, outer=4) == 1536
+    assert columns_of_a_task(inner=600) == 256

@@ -1,5 +1,7 @@
 """Products of float32 in blocks, against sums of float64."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -81,7 +83,27 @@ def test_the_bits_do_not_depend_on_who_helps(eager, rng, monkeypatch):
     together = product_tuned.product(x, w)
     monkeypatch.setattr(product_tuned, "thread_pool", lambda: None)
     np.testing.assert_array_equal(product_tuned.product(x, w), together)
-    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, True)[2] > 1
+    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, True, 2)[2] > 1
+
+
+@pytest.mark.parametrize("threads", [1, 3, 64])
+def test_nor_on_how_many_there_are(eager, rng, monkeypatch, threads):
+    pairs = [(of_layout(rng, 400, 500, "rows"), of_layout(rng, 500, 256, "rows"))]
+    pairs += [tuple(rng.normal(size=(20, 150, 150)).astype("float32") for _ in range(2))]
+    usual = [product_tuned.product_of(*pair) for pair in pairs]
+    pool = SimpleNamespace(most=threads, run_address=0)
+    monkeypatch.setattr(product_tuned, "thread_pool", lambda: pool)
+    for pair, expected in zip(pairs, usual, strict=True):
+        np.testing.assert_array_equal(product_tuned.product_of(*pair), expected)
+
+
+def test_a_large_product_has_blocks_for_all_threads():
+    blocks = [product_tuned._blocks(2000, 2000, 2000, True, n)[2] for n in (1, 4, 16, 64)]
+    assert blocks == sorted(blocks)
+    assert 8 <= blocks[0] == blocks[1] <= 32
+    assert blocks[2] >= 32
+    assert blocks[3] >= 128
+    assert product_tuned._blocks(100, 100, 100, True, 64)[2] == 1  # too little to be shared
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(eager, rng):
@@ -150,8 +172,8 @@ def test_many_sizes(eager, rng):
         found = product_tuned.product(x, w)
         if found is not None:
             assert_is_product(found, x, w)
-        height, width, blocks = product_tuned._blocks(rows, depth, columns, second != "columns")
-        assert blocks <= 2 * product_tuned._MOST_BLOCKS
+        height, width, blocks = product_tuned._blocks(rows, depth, columns, second != "columns", 2)
+        assert blocks <= 32
         assert not blocks or -(-rows // height) * -(-columns // width) == blocks
 
 

@@ -36,8 +36,11 @@ _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
 _BLOCK = 1_500_000
 """Multiplications that are worth a thread's while: some 20 microseconds."""
-_MOST_BLOCKS = 32
-_MOST_PARTS = 64
+_LEAST_LIMIT, _BLOCKS_EACH = 16, 4
+"""Blocks of a product at most: so many for each thread, or the first number where that is more.
+
+With more of them weights are laid side by side more often.
+"""
 _LOW, _HIGH = 64, 256
 """Rows of a block where weights fit into a core's cache as they are, and where they are copied."""
 _NARROWEST = 8
@@ -65,11 +68,10 @@ def product(x: Array, w: Array) -> Array | None:
     run = (PRODUCT if size == 4 else PRODUCT_DOUBLE).find((), _SECONDS * work)
     if run is None:
         return None
-    height, width, blocks = _blocks(rows, depth, columns, across, size)
-    pool = 0
-    if blocks > 1:
-        helpers = thread_pool()
-        pool = helpers.run_address if helpers else 0
+    helpers = thread_pool() if work >= 2 * _BLOCK else None
+    threads = helpers.most if helpers else 1
+    height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
+    pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
     run(pool, blocks, x, w, result, height, width)
     return result
@@ -124,11 +126,11 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     one, two = _by_four(x, outside), _by_four(w, outside)
     if one is None or two is None:
         return None
-    height, width, blocks = _blocks(rows, depth, columns, across, size)
-    parts, pool = min(count * blocks, max(1, min(_MOST_PARTS, work // _BLOCK))), 0
-    if parts > 1:
-        helpers = thread_pool()
-        pool = helpers.run_address if helpers else 0
+    helpers = thread_pool() if work >= 2 * _BLOCK else None
+    threads = helpers.most if helpers else 1
+    height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
+    parts = min(count * blocks, max(1, min(_most_blocks(threads), work // _BLOCK)))
+    pool = helpers.run_address if helpers and parts > 1 else 0
     result = np.empty((*one.shape[:2], rows, columns), dtype)
     run(pool, parts, one, two, result, height, width)
     return result if len(outside) == 2 else result.reshape(*outside, rows, columns)
@@ -149,19 +151,23 @@ def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
+def _most_blocks(threads: int) -> int:
+    return max(_LEAST_LIMIT, _BLOCKS_EACH * threads)
+
+
 @lru_cache(maxsize=4096)
 def _blocks(
-    rows: int, depth: int, columns: int, across: bool, size: int = 4
+    rows: int, depth: int, columns: int, across: bool, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
-    It depends on the sizes and on the second cache: each sum is added up in order whatever the
-    blocks, so no bit depends on them.
+    It depends on the sizes, on the second cache and on the threads: each sum is added up in order
+    whatever the blocks, so no bit depends on them.
     """
     tall, vectors, lanes = tiling(4)
     tile = vectors * lanes * 4 // size
     tiles = -(-columns // tile)
-    wanted = max(1, min(_MOST_BLOCKS, rows * depth * columns // _BLOCK))
+    wanted = max(1, min(_most_blocks(threads), rows * depth * columns // _BLOCK))
     least = _LOW if across and depth * columns * size <= cache_bytes(2) // 2 else _HIGH
     down = min(wanted, max(1, rows // least))
     beside = min(tiles, -(-wanted // down))

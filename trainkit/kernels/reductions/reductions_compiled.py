@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.options import inlined
@@ -10,8 +11,6 @@ from trainkit.kernels.threads.parallel_for import chunk_range
 
 _SIGN, _INFINITE = np.int32(31), np.int32(0x7F800000)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
-_COLUMNS = 256
-"""Columns that are worked on at a time: they stay in the first-level cache."""
 
 
 @inlined
@@ -58,21 +57,21 @@ def row_min(part, parts, x, y):
 
 
 @inlined
-def _columns_of(number, inner):
+def _columns_of(number, inner, columns):
     """Which block, and from where to where the columns go, of task `number`."""
     task = np.int64(number)
-    each = (inner + _COLUMNS - 1) // _COLUMNS
-    first = task % each * _COLUMNS
-    return np.uintp(task // each), np.uintp(first), np.uintp(min(first + _COLUMNS, inner))
+    each = (inner + columns - 1) // columns
+    first = task % each * columns
+    return np.uintp(task // each), np.uintp(first), np.uintp(min(first + columns, inner))
 
 
-@by_parts(CUBE, MATRIX, exact=True)
-def column_max(part, parts, x, y):
-    """The greatest numbers along the middle axis; NaN wins."""
+@by_parts(CUBE, MATRIX, types.intp, exact=True)
+def column_max(part, parts, x, y, columns):
+    """The greatest numbers along the middle axis, of so many columns at a time; NaN wins."""
     outer, size, inner = x.shape
-    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + columns - 1) // columns), 1)
     for number in range(start, stop):
-        block, first, last = _columns_of(number, inner)
+        block, first, last = _columns_of(number, inner, columns)
         for c in range(first, last):
             y[block, c] = x[block, 0, c]
         for i in range(1, size):
@@ -81,13 +80,13 @@ def column_max(part, parts, x, y):
                 y[block, c] = z if z > top or z != z else top
 
 
-@by_parts(CUBE, MATRIX, exact=True)
-def column_min(part, parts, x, y):
-    """The smallest numbers along the middle axis; NaN wins."""
+@by_parts(CUBE, MATRIX, types.intp, exact=True)
+def column_min(part, parts, x, y, columns):
+    """The smallest numbers along the middle axis, of so many columns at a time; NaN wins."""
     outer, size, inner = x.shape
-    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + columns - 1) // columns), 1)
     for number in range(start, stop):
-        block, first, last = _columns_of(number, inner)
+        block, first, last = _columns_of(number, inner, columns)
         for c in range(first, last):
             y[block, c] = x[block, 0, c]
         for i in range(1, size):
@@ -125,13 +124,13 @@ def running_rows(part, parts, x, y):
             y[first + 4, c], y[first + 5, c], y[first + 6, c], y[first + 7, c] = t4, t5, t6, t7
 
 
-@by_parts(CUBE, CUBE, exact=True)
-def running_columns(part, parts, x, y):
-    """Sums along the middle axis, of all numbers up to each."""
+@by_parts(CUBE, CUBE, types.intp, exact=True)
+def running_columns(part, parts, x, y, columns):
+    """Sums along the middle axis, of all numbers up to each, of so many columns at a time."""
     outer, size, inner = x.shape
-    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + columns - 1) // columns), 1)
     for number in range(start, stop):
-        block, first, last = _columns_of(number, inner)
+        block, first, last = _columns_of(number, inner, columns)
         for c in range(first, last):
             y[block, 0, c] = x[block, 0, c]
         for i in range(1, size):
