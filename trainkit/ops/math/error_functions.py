@@ -104,7 +104,8 @@ _FAR_BOTTOM = (
 
 def polynomial(coefficients: Sequence[float], x: Array) -> Array:
     """The polynomial with these coefficients, the highest power first, by Horner's rule."""
-    value = x * coefficients[0] + coefficients[1]
+    value = x * coefficients[0]
+    value += coefficients[1]
     for c in coefficients[2:]:
         value *= x
         value += c
@@ -112,7 +113,9 @@ def polynomial(coefficients: Sequence[float], x: Array) -> Array:
 
 
 def _ratio(top: Sequence[float], bottom: Sequence[float], x: Array) -> Array:
-    return polynomial(top, x) / polynomial(bottom, x)
+    value = polynomial(top, x)
+    value /= polynomial(bottom, x)
+    return value
 
 
 def _wide(xp: ArrayModule, x: Array) -> Array:
@@ -132,9 +135,10 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
-        wide = xp.minimum(xp.maximum(_wide(xp, x), -4), 4)
-        value = wide * _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)
-        return xp.minimum(xp.maximum(value, -1), 1).astype(x.dtype, copy=False)
+        wide = xp.clip(_wide(xp, x), -4, 4)  # NumPy's maximum and minimum take six times as long
+        value = _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)
+        value *= wide
+        return xp.clip(value, -1, 1).astype(x.dtype, copy=False)
     size = xp.minimum(xp.abs(x), 6)  # beyond 6 the result is 1 to the last place
     centre = x * _ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
     outside = 1 - xp.exp(-size * size) * _ratio(_ERFC_TOP, _ERFC_BOTTOM, size)

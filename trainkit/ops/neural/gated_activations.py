@@ -153,7 +153,10 @@ gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
-    return 0.5 * x * (1 + erf.primitive.run((x * math.sqrt(0.5),), {}))
+    y = erf.primitive.run((x * math.sqrt(0.5),), {})
+    y += 1
+    y *= 0.5 * x
+    return y
 
 
 _DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -168,8 +171,16 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
-    share = (erf.primitive.run((x * math.sqrt(0.5),), {}) + 1) * 0.5
-    return (g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))).astype(g.dtype, copy=False)
+    slope = erf.primitive.run((x * math.sqrt(0.5),), {})
+    slope += 1
+    slope *= 0.5
+    density = x * x * -0.5
+    density = xp.exp(density, out=density if density.ndim else None)
+    density *= _DENSITY
+    density *= x
+    slope += density
+    slope *= g
+    return slope.astype(g.dtype, copy=False)
 
 
 def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
