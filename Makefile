@@ -6,6 +6,7 @@ VENV ?= .venv$(patsubst python%,-%,$(filter-out python3.11,$(notdir $(PYTHON))))
 EXTRAS ?= dev
 CUDA ?= cuda13
 ARM_PYTHON ?= arm/python
+ARM_TESTS ?= tests/kernels/test_other_processors.py tests/kernels/jit/test_target.py tests/kernels/softmax
 BIN := $(VENV)/bin
 ARGS ?=
 ifdef NO_VENV
@@ -17,7 +18,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-arm test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-shared bench-gpu clean
+.PHONY: train test test-kernels test-avx2 test-arm test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-shared bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -29,11 +30,18 @@ test: $(VENV)/.ready
 test-kernels: $(VENV)/.ready
 	TRAINKIT_JIT=eager $(BIN)/python -m pytest $(ARGS)
 
-# ARM's kernels on x86. ARM_PYTHON runs a Python for ARM under qemu-aarch64: docs/kernels.md.
+# What processors with AVX2 alone run, on one with AVX-512.
+test-avx2: $(VENV)/.ready
+	$(BIN)/python -m trainkit kernels --levels x86-64-v3
+	NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe \
+		OPENBLAS_CORETYPE=Haswell $(BIN)/python -m pytest -m "not gpu" tests/kernels $(ARGS)
+
+# ARM's kernels on x86. ARM_PYTHON runs a Python for ARM under qemu-aarch64: docs/kernels.md. ARGS
+# may name more tests, as tests/kernels. Some start Python anew, so its bytecode has to be kept.
 test-arm: $(VENV)/.ready
 	$(BIN)/python -m trainkit kernels --levels aarch64
-	PYTHONPATH=.:$$PYTHONPATH $(ARM_PYTHON) -m pytest -m "not gpu" \
-		-W "ignore:numba is not installed:RuntimeWarning" tests/kernels $(ARGS)
+	PYTHONDONTWRITEBYTECODE= PYTHONPATH=.:$$PYTHONPATH $(ARM_PYTHON) -m pytest -m "not gpu" \
+		-W "ignore:numba is not installed:RuntimeWarning" $(ARM_TESTS) $(ARGS)
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)

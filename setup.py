@@ -29,8 +29,11 @@ class BuildWhereItCanBe(build_ext):
         try:
             super().build_extension(ext)
         except Exception as error:  # no compiler, no headers of Python, or one that fails
+            cause = str(error).partition("\n")[0]
             print(
-                f"trainkit: {ext.name} is left out, Python does its work: {error}", file=sys.stderr
+                f"trainkit: {ext.name} can't be compiled ({cause}), so Python does its work and "
+                "eager steps of small models take up to twice as long",
+                file=sys.stderr,
             )
 
 

@@ -191,6 +191,81 @@ def test_without_a_c_compiler_object_code_is_kept(monkeypatch, capsys, tmp_path)
     assert (folder.name, file.suffix) == (f"kernels-{level}", ".o")
 
 
+SOME = [
+    ("softmax.softmax_compiled", "softmax", ()),
+    ("coding.png_rows_compiled", "png_rows", ()),
+    ("elementwise.elementwise_compiled", "clip", ()),
+    ("elementwise.elementwise_compiled", "relu", ()),
+]
+
+
+@pytest.fixture
+def building(monkeypatch, tmp_path):
+    """`kernels` builds four kernels, and nothing is on disk."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(kernels, "usual_kernels", lambda: iter(SOME))
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    return ["kernels", "--only", target.level(), "--output", str(tmp_path / "made")]
+
+
+def said_of(text):
+    """The kernels that were compiled, in alphabetical order."""
+    return sorted(line for line in text.splitlines() if line.endswith("()"))
+
+
+EACH = ["clip()", "png_rows()", "relu()", "softmax()"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("part", [library_builder._PART, "import sys; sys.exit('it fails')"])
+def test_every_core_compiles_and_each_kernel_once(part, building, monkeypatch, capfd, tmp_path):
+    started = []
+
+    class Noted(subprocess.Popen):
+        def __init__(self, command, **options):
+            started.append(command)
+            super().__init__(command, **options)
+
+    monkeypatch.setattr(library_builder, "usable_cores", lambda: 2)
+    monkeypatch.setattr(library_builder, "_FEWEST", 2)
+    monkeypatch.setattr(library_builder, "_PART", part)
+    monkeypatch.setattr(library_builder.subprocess, "Popen", Noted)
+    assert main.main(building) == 0
+    assert said_of(capfd.readouterr().out) == EACH
+    assert [command[2] for command in started if command[1] == "-c"] == [part]
+    assert (tmp_path / "made" / f"kernels-{target.level()}.so").exists()
+    started.clear()
+    assert main.main(building) == 0  # all is on disk
+    assert said_of(capfd.readouterr().out) == []
+    assert [command for command in started if command[1] == "-c"] == []
+
+
+@needs_compiler
+def test_a_process_leaves_what_another_has_taken(building, capfd, tmp_path):
+    claims = tmp_path / "claims"
+    claims.mkdir()
+    (claims / "1").touch()
+    task = claims / "task"
+    task.write_text(repr((target.level(), SOME, str(claims), False)))
+    library_builder.compile_part(str(task))
+    assert said_of(capfd.readouterr().out) == ["clip()", "relu()", "softmax()"]
+
+
+@pytest.mark.parametrize("compiler", [f"{sys.executable} -c 1/0", "no-such-compiler"])
+def test_a_compiler_that_can_not_link_is_found_before_kernels_are_compiled(
+    compiler, building, monkeypatch, capfd, tmp_path
+):
+    monkeypatch.setenv("CC", compiler)
+    assert main.main(building) == 0
+    said = capfd.readouterr()
+    (line,) = [line for line in said.err.splitlines() if line.startswith("trainkit kernels: ")]
+    assert "the C compiler" in line
+    assert "so there is no library to load; LLVM loads each kernel" in line
+    assert said_of(said.out) == EACH
+    assert len(list((tmp_path / "made").rglob("*.o"))) == len(SOME)
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import importlib
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,11 +63,16 @@ def _build(level: str, folder: Path | None) -> int:
     def say(text: str) -> None:
         print(text, flush=True)
 
+    say(f"kernels for {level} are compiled, which takes a minute or two where none is on disk")
     with named_compilers():
         try:
             made = build_library(level, usual_kernels(), folder, say)
-        except (NoLinker, subprocess.CalledProcessError) as error:
-            print(f"trainkit kernels: {error}, so there is no library to load", file=sys.stderr)
+        except NoLinker as error:
+            print(
+                f"trainkit kernels: {error}, so there is no library to load; LLVM loads each "
+                "kernel, which takes a tenth of a second of every process",
+                file=sys.stderr,
+            )
             made = write_objects(level, usual_kernels(), folder, say)
     files = [path for path in (made, *made.glob("*.o")) if path.is_file()]
     print(f"{made}: {sum(map(os.path.getsize, files)) / 1e6:.1f} MB")

@@ -1,11 +1,13 @@
 """Builds the shared libraries of compiled kernels that packages bring along.
 
 A child process compiles for each instruction set: which one is meant is said by Numba's variables,
-which are read once. What it compiles is kept, so building again compiles what has changed alone.
+which are read once. Where there are several cores it has children of its own, which leave their
+parts on disk. What is compiled is kept, so building again compiles what has changed alone.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import platform
@@ -13,12 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainkit.core.cpu.cpu_count import usable_cores
 from trainkit.kernels.elementwise.parallel_ufuncs import library_ufuncs
-from trainkit.kernels.jit.code_store import read_code, write_code
+from trainkit.kernels.jit.code_store import has_code, read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_code import function_name
 from trainkit.kernels.jit.kernel_library import library_path, objects_path
@@ -32,10 +35,18 @@ Kernel = tuple[str, str, tuple[Any, ...]]
 
 _WIDE = "-prefer-256-bit"
 """LLVM takes half of the registers of AVX-512 by itself."""
+_FEWEST = 8
+"""Kernels that are worth a process: about as many seconds, and a third of a GB while it runs."""
+_MOST_PROCESSES = 8
+_PART = """
+import sys
+from trainkit.kernels.jit import library_builder
+library_builder.compile_part(sys.argv[1])
+"""
 
 
 class NoLinker(Exception):
-    """There is no C compiler here that could make a library."""
+    """There is no C compiler here that makes a library."""
 
 
 def environment(level: str) -> dict[str, str]:
@@ -89,25 +100,46 @@ def build_library(
         say: takes a line for each kernel that is compiled.
 
     Raises:
-        NoLinker: there is no C compiler.
-        CalledProcessError: it has failed.
+        NoLinker: there is no C compiler, or it fails.
     """
     command = linker_command(level)
     place = Path(library_path(level))
     place = place if folder is None else folder / place.name
     place.parent.mkdir(parents=True, exist_ok=True)
+    wanted = list(kernels)
     with tempfile.TemporaryDirectory() as temporary:
-        objects = []
-        for i, code in enumerate(_codes(level, kernels, say)):
-            objects.append(str(Path(temporary) / f"{i}.o"))
-            Path(objects[-1]).write_bytes(code)
         made = place.with_name(f"{os.getpid()}-{place.name}")  # ends in .so, which git ignores
+        link = [*command, "-shared", "-s", "-o", str(made)]
         try:
-            subprocess.run([*command, "-shared", "-s", "-o", str(made), *objects], check=True)
+            objects = _written(temporary, "text", _codes_of_texts(level))
+            _run_linker(link, objects)  # before minutes are spent on kernels
+            _compile_together(level, wanted, say, for_library=True)
+            codes = (_code_of(level, kernel, say) for kernel in wanted)
+            objects += _written(temporary, "kernel", codes)
+            _run_linker(link, objects)
             os.replace(made, place)
         finally:
             made.unlink(missing_ok=True)
     return place
+
+
+def _run_linker(command: Sequence[str], objects: Sequence[str]) -> None:
+    try:
+        subprocess.run([*command, *objects], check=True)
+    except subprocess.CalledProcessError as error:
+        cause = f"the C compiler {command[0]} can't link, its exit status is {error.returncode}"
+        raise NoLinker(cause) from None
+    except OSError as error:
+        raise NoLinker(f"the C compiler can't be run: {error}") from None
+
+
+def _written(folder: str, name: str, codes: Iterable[bytes]) -> list[str]:
+    """The paths of object files with these codes."""
+    paths = []
+    for i, code in enumerate(codes):
+        paths.append(str(Path(folder) / f"{name}-{i}.o"))
+        Path(paths[-1]).write_bytes(code)
+    return paths
 
 
 def write_objects(
@@ -126,19 +158,20 @@ def write_objects(
     place = Path(objects_path(level))
     place = place if folder is None else folder / place.name
     place.mkdir(parents=True, exist_ok=True)
-    for kernel in kernels:
+    wanted = list(kernels)
+    _compile_together(level, wanted, say, for_library=False)
+    for kernel in wanted:
         name = function_name(*kernel)
         (place / f"{name}.o").write_bytes(_code_of(level, kernel, say, for_library=False))
     return place
 
 
-def _codes(level: str, kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
+def _codes_of_texts(level: str) -> Iterator[bytes]:
+    """The code of what a library holds besides kernels."""
     cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
     machine = machine_of(level)
     for text in (cells, library_text(machine), library_ufuncs(machine)):
         yield _code_of_text(level, text)
-    for kernel in kernels:
-        yield _code_of(level, kernel, say)
 
 
 def _code_of_text(level: str, text: str) -> bytes:
@@ -152,19 +185,82 @@ def _code_of_text(level: str, text: str) -> bytes:
 def _code_of(
     level: str, kernel: Kernel, say: Callable[[str], None], for_library: bool = True
 ) -> bytes:
-    module, builder, key = kernel
-    name = function_name(module, builder, key)
-    assert name is not None
-    kind = "library" if for_library else "object"
-    digest = digest_of(kind, name, _triple(level), *processor())[:40]
+    name, digest = _digest(level, kernel, for_library)
     code = read_code(digest)
     if code is None:
+        module, builder, key = kernel
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
         made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        object_code = importlib.import_module("trainkit.kernels.jit.object_code")  # with Numba
-        code = object_code.object_code(made, name, for_library, _triple(level))
+        code = _compiler().object_code(made, name, for_library, _triple(level))
         write_code(digest, code)
     return code
+
+
+def _digest(level: str, kernel: Kernel, for_library: bool) -> tuple[str, str]:
+    """The name of a kernel's function, and that of its code on disk."""
+    name = function_name(*kernel)
+    assert name is not None
+    kind = "library" if for_library else "object"
+    return name, digest_of(kind, name, _triple(level), *processor())[:40]
+
+
+def _compiler() -> Any:
+    """What turns kernels into object code; it imports Numba."""
+    return importlib.import_module("trainkit.kernels.jit.object_code")
+
+
+def _compile_together(
+    level: str, kernels: Sequence[Kernel], say: Callable[[str], None], for_library: bool
+) -> None:
+    """Put the code of all kernels on disk, by as many processes as there are cores.
+
+    Where some fail, or nothing can be written, the caller compiles what is not there.
+    """
+    missing = [kernel for kernel in kernels if not has_code(_digest(level, kernel, for_library)[1])]
+    processes = min(usable_cores(), _MOST_PROCESSES, len(missing) // _FEWEST)
+    if processes < 2:
+        return
+    _compiler()  # where Numba is missing one error says so
+    children = []
+    with tempfile.TemporaryDirectory() as claims:
+        try:
+            task = Path(claims, "task")
+            task.write_text(repr((level, missing, claims, for_library)))
+            for _ in range(processes - 1):
+                children.append(subprocess.Popen([sys.executable, "-c", _PART, str(task)]))
+            _compile_claimed(level, missing, claims, for_library, say)
+            for child in children:
+                child.wait()
+        finally:
+            for child in children:
+                child.terminate()
+                child.wait()
+
+
+def _compile_claimed(
+    level: str,
+    kernels: Sequence[Kernel],
+    claims: str,
+    for_library: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Compile the kernels that no other process has taken; a file in `claims` says that one has."""
+    for i, kernel in enumerate(kernels):
+        try:
+            Path(claims, str(i)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        _code_of(level, kernel, say, for_library)
+
+
+def compile_part(task: str) -> None:
+    """Do a share of another process's kernels, which a file names."""
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    level, kernels, claims, for_library = ast.literal_eval(Path(task).read_text())
+    _compile_claimed(level, kernels, claims, for_library, say)
 
 
 def build_each(command: Sequence[str], levels: Iterable[str]) -> int:
