@@ -40,6 +40,7 @@ FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": 
 LAST = {"axis": (-1,), "epsilon": 0.1}
 GROUPS = {"axis": (1, 3), "epsilon": 0.1}
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
+ROOT_MEAN_SQUARE = {"axis": (2,), "epsilon": 1e-3, "over_batch": False, "centred": False}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
 SLOPES = normal(2, 3, 2), normal(2, 3, 2)
 LOW, HIGH = np.array(-1.0), np.array(2.0)
@@ -169,6 +170,14 @@ CASES = [
     ),
     case("fused_normalization", ops.fused_batch_normalization, normal(3, 2, 4), axis=1),
     case(
+        "fused_normalization",
+        fused_normalization.fused_normalization,
+        normal(2, 3, 4),
+        normal(4),
+        None,
+        **ROOT_MEAN_SQUARE,
+    ),
+    case(
         "fused_normalization_gradient",
         fused_normalization.fused_normalization_gradient,
         normal(3, 2, 4),
@@ -187,6 +196,16 @@ CASES = [
         None,
         None,
         **LAYER,
+    ),
+    case(
+        "fused_normalization_gradient",
+        fused_normalization.fused_normalization_gradient,
+        normal(2, 3, 4),
+        normal(2, 3, 4),
+        normal(4),
+        None,
+        None,
+        **ROOT_MEAN_SQUARE,
     ),
     case("biased_gelu", bias_activation.biased_gelu, normal(2, 3, 4), normal(4)),
     case(

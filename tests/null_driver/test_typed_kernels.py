@@ -59,6 +59,26 @@ def test_normalization_takes_two_launches_each_way(dtype, over_batch, count):
     assert (sum(forward.values()), sum(back.values())) == count, (forward, back)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization"])
+def test_a_layer_of_short_floats_takes_one_launch_and_two_back(name, dtype):
+    layer = getattr(tk.layers, name)(dtype=f"mixed_{dtype}")
+    x = tk.cast(np.ones((4, 6, 40)), dtype)
+    layer.build(x.shape)
+
+    def step():
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+        return tape.gradient(y, [x, *layer.trainable_variables], output_gradients=x)
+
+    found = launches(step)
+    rows = {kernel: n for kernel, n in found.items() if "rows" in kernel or "summed" in kernel}
+    assert sum(rows.values()) == 3
+    # a weight that is made shorter for the layer, and its gradient, which is made longer
+    assert sum(found.values()) - 3 <= (2 if name == "RMSNormalization" else 0), found
+
+
 def test_moments_that_nobody_uses_send_no_zeros_back():
     x, v = tk.ones((4, 5, 6, 40)), tk.ones((40,))
 

@@ -371,7 +371,7 @@ class LayerNormalization(Layer):
     def call(self, inputs: Any) -> Any:
         gamma = None if self.gamma is None else self.gamma.value()
         beta = None if self.beta is None else self.beta.value()
-        x = _long_floats(inputs)
+        x = inputs if self._is_one_kernel(inputs) else _long_floats(inputs)
         if self.rms_scaling:
             variance = ops.var(x, axis=tuple(self.axis), keepdims=True)
             y = ops.multiply(x, ops.rsqrt(variance + self.epsilon))
@@ -380,6 +380,10 @@ class LayerNormalization(Layer):
         else:
             y = ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon)
         return y if y.dtype.name == self.compute_dtype else ops.cast(y, self.compute_dtype)
+
+    def _is_one_kernel(self, x: Any) -> bool:
+        """Whether one kernel reads short floats, computes in float32, and rounds the result."""
+        return not self.rms_scaling and x.dtype.name == self.compute_dtype and is_one_kernel(x)
 
 
 def _long_floats(x: Any) -> Any:

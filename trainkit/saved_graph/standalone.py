@@ -930,10 +930,10 @@ def _average_pool(x, pool_size, strides, padding):
     return total / sum(counts[offset] for offset in offsets)
 
 
-def _normalization(x, scale, offset, axis, epsilon, over_batch):
+def _normalization(x, scale, offset, axis, epsilon, over_batch, centred=True):
     shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
     axes = tuple(i for i in range(x.ndim) if i not in axis) if over_batch else tuple(axis)
-    mean = x.mean(axis=axes, keepdims=True)
+    mean = x.mean(axis=axes, keepdims=True) if centred else x.dtype.type(0)
     variance = np.square(x - mean).mean(axis=axes, keepdims=True)
     y = (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
     y = y if scale is None else y * scale.reshape(shape)

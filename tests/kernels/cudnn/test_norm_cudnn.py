@@ -132,6 +132,112 @@ def test_rows_without_parameters_are_those_of_the_cpu(name, dtype, centred, forc
     assert nodes(forced) == [kind, f"{kind}_backward"]
 
 
+SHORT_LAYERS = {
+    "layer": lambda dtype: tk.layers.LayerNormalization(dtype=dtype),
+    "layer, no offset": lambda dtype: tk.layers.LayerNormalization(center=False, dtype=dtype),
+    "layer, two axes": lambda dtype: tk.layers.LayerNormalization(axis=[-2, -1], dtype=dtype),
+    "layer, no parameters": lambda dtype: tk.layers.LayerNormalization(
+        center=False, scale=False, dtype=dtype
+    ),
+    "rms": lambda dtype: tk.layers.RMSNormalization(dtype=dtype),
+    "rms, two axes": lambda dtype: tk.layers.RMSNormalization(axis=[-2, -1], dtype=dtype),
+}
+
+
+def short_layer_results(name, dtype, where, compiled=False, shape=(4, 6, 40)):
+    """y and the gradients by x and the weights, of a layer in mixed precision."""
+    with tk.device(where):
+        layer = SHORT_LAYERS[name](f"mixed_{dtype}")
+        x = tk.cast(tk.constant(numbers(*shape, mean=1.0)), dtype)
+        upstream = tk.constant(numbers(*shape, seed=3))
+        layer.build(shape)
+        for i, weight in enumerate(layer.weights):
+            weight.assign(numbers(*weight.shape, seed=i + 5))
+
+        def step(x):
+            with tk.GradientTape() as tape:
+                tape.watch(x)
+                y = layer(x)
+                loss = tk.reduce_sum(tk.cast(y, "float32") * upstream)
+            return y, tape.gradient(loss, [x, *layer.trainable_variables])
+
+        y, grads = (tk.function(step) if compiled else step)(x)
+        kinds = [part.dtype.name for part in (y, *grads)]
+        assert kinds == [dtype, dtype, *["float32"] * len(layer.weights)]
+        return wide([y, *grads])
+
+
+@pytest.mark.parametrize("mode", ["force", "off"])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SHORT_LAYERS)
+def test_layers_of_short_floats_are_not_made_longer_for_it(
+    name, dtype, compiled, mode, cudnn_state
+):
+    deferred.set_mode(mode)
+    wanted = short_layer_results(name, dtype, "/cpu:0")
+    found = short_layer_results(name, dtype, "/gpu:0", compiled)
+    for one, two in zip(found[:2], wanted[:2], strict=True):  # rounded once: the same, or beside it
+        assert np.abs(one - two).max() <= BOUND[dtype] / 4 * max(1.0, np.abs(two).max())
+        assert (one == two).mean() > 0.99
+    close(found[2:], wanted[2:], 3e-5)
+    kind = "rmsnorm" if name.startswith("rms") else "layernorm"
+    assert nodes(cudnn_state) == ([kind, f"{kind}_backward"] if mode == "force" else [])
+    assert {request.facts[0] for request in plans._PLANS} <= {dtype}
+    if mode == "force" and name in ("layer", "layer, no offset", "layer, two axes"):
+        assert {request.facts[3] for request in plans._PLANS} == {"float32"}
+
+
+@pytest.mark.parametrize("name", ["layer", "rms"])
+def test_a_layer_of_another_type_than_its_input_computes_in_its_own(name, forced):
+    layer = SHORT_LAYERS[name]("float32")
+    layer.autocast = False
+    x = tk.cast(tk.constant(numbers(4, 6, mean=1.0)), "bfloat16")
+    y = layer(x)
+    with tk.device("/cpu:0"):
+        other = SHORT_LAYERS[name]("float32")
+        other.autocast = False
+        wanted = other(tk.cast(tk.constant(numbers(4, 6, mean=1.0)), "bfloat16"))
+    assert y.dtype == wanted.dtype
+    close(wide([y]), wide([wanted]), 1e-6 if y.dtype.name == "float32" else 1e-2)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 1, 4), (3, 4), (1,)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_any_scale_of_root_mean_squares(shape, dtype, cudnn_state):
+    deferred.set_mode("off")
+
+    def results(where):
+        with tk.device(where):
+            x = tk.cast(tk.constant(numbers(2, 3, 4)), dtype)
+            scale = tk.constant(numbers(*shape, seed=1))
+            with tk.GradientTape() as tape:
+                tape.watch((x, scale))
+                y = tk.ops.rms_normalization(x, scale, epsilon=EPSILON)
+                loss = tk.reduce_sum(tk.cast(y, "float32") ** 2)
+            assert y.dtype.name == dtype
+            return wide([y, *tape.gradient(loss, (x, scale))])
+
+    close(results("/gpu:0"), results("/cpu:0"), 1e-2 if dtype == "bfloat16" else 3e-5)
+
+
+def test_gradients_of_gradients_of_root_mean_squares(cudnn_state):
+    def results(where):
+        with tk.device(where):
+            x, scale = tk.constant(numbers(3, 5)), tk.constant(numbers(5, seed=1))
+            with tk.GradientTape() as outer:
+                outer.watch((x, scale))
+                with tk.GradientTape() as inner:
+                    inner.watch((x, scale))
+                    y = tk.ops.rms_normalization(x, scale, epsilon=EPSILON)
+                    loss = tk.reduce_sum(y**3)
+                by_x, by_scale = inner.gradient(loss, (x, scale))
+                total = tk.reduce_sum(by_x**2) + tk.reduce_sum(by_scale**2)
+            return wide(outer.gradient(total, (x, scale)))
+
+    close(results("/gpu:0"), results("/cpu:0"), 3e-4)
+
+
 @pytest.mark.parametrize(("spread", "epsilon"), [(1e-3, 1e-3), (0.0, 1e-3), (2.0, 0.0)])
 def test_the_variance_comes_from_the_inverse_deviation(spread, epsilon, forced):
     x = 5 + spread * numbers(200, 3)

@@ -84,31 +84,38 @@ def describe_batch_gradient(d: Description, dtype: str, dims: Dims) -> None:
         _vector_out(d, tensor, name, channels, "float32")
 
 
-def describe_rows(d: Description, dtype: str, size: Dims, centred: bool) -> None:
-    """Normalization of `size` rows and columns, each row by its own moments."""
+def describe_rows(
+    d: Description, dtype: str, size: Dims, centred: bool, vectors: str | None = None
+) -> None:
+    """Normalization of `size` rows and columns, each row by its own moments.
+
+    `vectors` is the dtype of scale and offset, where that is another one.
+    """
     rows, width = size
     dims = (rows, width, 1, 1)
     given = {
         "norm_forward_phase": d.cudnn.norm_forward_phase.INFERENCE,  # which gives no moments
         "input": d.input("x", dims, channels_last(dims), dtype),
-        "scale": _vector(d, "scale", width, dtype),
+        "scale": _vector(d, "scale", width, vectors or dtype),
         "epsilon": d.number("epsilon"),
     }
     if centred:
-        made = d.graph.layernorm(**given, bias=_vector(d, "offset", width, dtype))
+        made = d.graph.layernorm(**given, bias=_vector(d, "offset", width, vectors or dtype))
     else:
         made = d.graph.rmsnorm(**given)
     d.output(made[0], "y", dims, channels_last(dims), dtype)
 
 
-def describe_rows_gradient(d: Description, dtype: str, size: Dims, centred: bool) -> None:
+def describe_rows_gradient(
+    d: Description, dtype: str, size: Dims, centred: bool, vectors: str | None = None
+) -> None:
     """The gradients by the input, scale and, if rows are centred, offset."""
     rows, width = size
     dims, each = (rows, width, 1, 1), (rows, 1, 1, 1)
     given = {
         "grad": d.input("g", dims, channels_last(dims), dtype),
         "input": d.input("x", dims, channels_last(dims), dtype),
-        "scale": _vector(d, "scale", width, dtype),
+        "scale": _vector(d, "scale", width, vectors or dtype),
         "inv_variance": d.input("factor", each, channels_last(each), "float32"),
     }
     if centred:
@@ -119,7 +126,7 @@ def describe_rows_gradient(d: Description, dtype: str, size: Dims, centred: bool
     d.output(made[0], "by_x", dims, channels_last(dims), dtype)
     names = ("by_scale", "by_offset") if centred else ("by_scale",)
     for tensor, name in zip(made[1:], names, strict=False):
-        _vector_out(d, tensor, name, width, dtype)
+        _vector_out(d, tensor, name, width, vectors or dtype)
 
 
 # ------------------------------------------------------------------ calls
@@ -211,6 +218,11 @@ def batch_gradient(
     return made["by_x"], by_scale, by_offset
 
 
+def _row_facts(x: Array, width: int, centred: bool, vectors: Any) -> tuple[Any, ...]:
+    facts = (x.dtype.name, (x.size // width, width), centred)
+    return facts if vectors == x.dtype else (*facts, vectors.name)
+
+
 def rows(
     xp: Any,
     x: Array,
@@ -225,24 +237,25 @@ def rows(
     Args:
         xp: CuPy.
         x: array of a GPU.
-        scale: of `width` elements, of the dtype of `x`, or `None` for 1.
+        scale: of `width` elements, of the dtype of `x` or of float32, or `None` for 1.
         offset: likewise, or `None` for 0; `None` where rows are not centred.
         width: of a row; rows lie one behind the other.
         epsilon: added to the variance.
         centred: whether the mean is taken away; else rows are divided by their root mean square.
     """
-    if not is_served(xp, x, scale, offset) or (offset is not None and not centred):
+    vectors = norm_rows_cuda.parameters_of(x, scale, offset)
+    if not is_served(xp, x) or vectors is None or (offset is not None and not centred):
         return None
     x = ready(xp, x)
     arrays = {
         "x": x,
         "y": xp.empty(x.shape, x.dtype),
-        "scale": _filled(xp, scale, width, 1, x.dtype),
+        "scale": _filled(xp, scale, width, 1, vectors),
         "epsilon": epsilon,
     }
     if centred:
-        arrays["offset"] = _filled(xp, offset, width, 0, x.dtype)
-    facts = (x.dtype.name, (x.size // width, width), centred)
+        arrays["offset"] = _filled(xp, offset, width, 0, vectors)
+    facts = _row_facts(x, width, centred, vectors)
     return arrays["y"] if run(xp, describe_rows, facts, arrays, True) else None
 
 
@@ -256,7 +269,8 @@ def rows_gradient(
     centred: bool = True,
 ) -> tuple[Array, Array, Array | None] | None:
     """Gradients by x, scale and, if rows are centred, offset, or `None`; see `rows`."""
-    if not is_served(xp, g, x, scale):
+    vectors = norm_rows_cuda.parameters_of(x, scale)
+    if not is_served(xp, g, x) or vectors is None:
         return None
     x = ready(xp, x)
     moments = norm_rows_cuda.moments(xp, x, width, epsilon, centred)
@@ -265,15 +279,15 @@ def rows_gradient(
     arrays = {
         "g": ready(xp, g),
         "x": x,
-        "scale": _filled(xp, scale, width, 1, x.dtype),
+        "scale": _filled(xp, scale, width, 1, vectors),
         "by_x": xp.empty(x.shape, x.dtype),
-        "by_scale": xp.empty(width, x.dtype),
+        "by_scale": xp.empty(width, vectors),
         "mean": moments[0],
         "factor": moments[1],
     }
     if centred:
-        arrays["by_offset"] = xp.empty(width, x.dtype)
-    facts = (x.dtype.name, (x.size // width, width), centred)
+        arrays["by_offset"] = xp.empty(width, vectors)
+    facts = _row_facts(x, width, centred, vectors)
     if not run(xp, describe_rows_gradient, facts, arrays, True):
         return None
     return arrays["by_x"], arrays["by_scale"], arrays.get("by_offset")

@@ -110,6 +110,7 @@ def normalized(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     """The result, for batches with mean and variance, or `None` where the reference is to do it.
 
@@ -117,7 +118,7 @@ def normalized(
     """
     if not over_batch:
         width = trailing_size(x, axis)
-        return _of_rows(xp, x, scale, offset, width, epsilon) if width else None
+        return _of_rows(xp, x, scale, offset, width, epsilon, centred) if width else None
     dims = _dims(x, axis)
     if dims is None:
         return None
@@ -141,6 +142,7 @@ def normalized_gradient(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> tuple[Array, ...] | None:
     """Gradients by x, scale and offset, or `None`."""
     if over_batch:
@@ -148,19 +150,21 @@ def normalized_gradient(
     width = trailing_size(x, axis)
     if not width:
         return None
-    given = (xp, g, x, scale, width, epsilon)
+    given = (xp, g, x, scale, width, epsilon, centred)
     found = _served(
         xp,
-        ("rows gradient", width, True, scale is None),
+        ("rows gradient", width, centred, scale is None),
         x,
         partial(norm_rows_cuda.normalized_gradient, *given),
         partial(_ROWS_GRADIENT, *given),
     )
     if found is None:
         return None
-    by_x, *sums = found
+    by_x, by_scale, by_offset = found
+    if by_offset is None:  # cuDNN makes none of root mean squares
+        by_offset = xp.zeros(width, by_scale.dtype)
     sizes = tuple(x.shape[a] for a in axis)
-    return by_x, *(part.reshape(sizes) for part in sums if part is not None)
+    return by_x, by_scale.reshape(sizes), by_offset.reshape(sizes)
 
 
 def _batch_gradient(

@@ -18,12 +18,17 @@ def _count(x: Array, axes: Axes) -> int:
     return math.prod(x.shape[a] for a in axes)
 
 
-def statistics(xp: Any, x: Array, axes: Axes) -> tuple[Array, Array, Array]:
-    """(x - mean, mean, variance); mean and variance over `axes`, which stay with size 1."""
+def statistics(xp: Any, x: Array, axes: Axes, centred: bool = True) -> tuple[Array, Array, Array]:
+    """(x - mean, mean, variance); mean and variance over `axes`, which stay with size 1.
+
+    Of what is not centred the mean counts as 0.
+    """
     mean = x.mean(axis=axes, keepdims=True)
-    centred = x - mean
-    variance = xp.square(centred).mean(axis=axes, keepdims=True)
-    return centred, mean, variance
+    if not centred:
+        mean = xp.zeros_like(mean)
+    rest = x - mean
+    variance = xp.square(rest).mean(axis=axes, keepdims=True)
+    return rest, mean, variance
 
 
 def apart(xp: Any, rest: Array, axes: Axes, epsilon: float) -> tuple[Array, Array]:
@@ -33,13 +38,19 @@ def apart(xp: Any, rest: Array, axes: Axes, epsilon: float) -> tuple[Array, Arra
 
 
 def normalized(
-    xp: Any, x: Array, scale: Array | None, offset: Array | None, axes: Axes, epsilon: float
+    xp: Any,
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    axes: Axes,
+    epsilon: float,
+    centred: bool = True,
 ) -> tuple[Array, Array, Array]:
     """(y, mean, variance) with y = scale * (x - mean) / sqrt(variance + epsilon) + offset.
 
     `scale` and `offset` broadcast against `x`.
     """
-    y, mean, variance = statistics(xp, x, axes)
+    y, mean, variance = statistics(xp, x, axes, centred)
     factor = 1 / xp.sqrt(variance + x.dtype.type(epsilon))
     y *= factor
     if scale is not None:
@@ -58,6 +69,7 @@ def normalized_gradient(
     by_variance: Array | None,
     axes: Axes,
     epsilon: float,
+    centred: bool = True,
 ) -> tuple[Array, Array]:
     """(gradient by x, g times the normalized x); the vectors broadcast against `x`.
 
@@ -65,12 +77,14 @@ def normalized_gradient(
     (h - mean(h) - n * mean(h * n)) / d, and for the moments (by_mean + 2 n d * by_variance) /
     count more.
     """
-    n, _, variance = statistics(xp, x, axes)
+    n, _, variance = statistics(xp, x, axes, centred)
     factor = 1 / xp.sqrt(variance + x.dtype.type(epsilon))
     n *= factor
     product = g * n
     h, weighted = (g, product) if scale is None else (g * scale, product * scale)
     grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
+    if not centred:
+        level = xp.zeros_like(level)
     count = _count(x, axes)
     if by_mean is not None:
         level = level - by_mean / (factor * count)

@@ -27,12 +27,33 @@ _BLOCK = 256
 _MOST_BLOCKS = 512
 _TILE = 32
 
-FORWARD = TypedKernel(
+_SHORT_PARAMETERS = """
+typedef T S;
+__device__ inline A given(S s) { return wide(s); }
+__device__ inline S stored(A a) { return narrow(a); }
+"""
+_WIDE_PARAMETERS = """
+typedef A S;
+__device__ inline A given(S s) { return s; }
+__device__ inline S stored(A a) { return a; }
+"""
+
+
+def _of_parameters(name: str, text: str) -> tuple[TypedKernel, TypedKernel]:
+    """A kernel with scale and offset, `S`, of the elements' type, and of that computed in."""
+    wide = text.replace(f" {name}(", f" {name}_wide(")
+    return (
+        TypedKernel(name, _SHORT_PARAMETERS + text),
+        TypedKernel(f"{name}_wide", _WIDE_PARAMETERS + wide),
+    )
+
+
+FORWARD, FORWARD_WIDE = _of_parameters(
     "normalized_rows",
     f"""{ROW_SUMS}
 #define EACH {EACH}
 extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows(
-    const T* __restrict__ x, const T* __restrict__ scale, const T* __restrict__ offset,
+    const T* __restrict__ x, const S* __restrict__ scale, const S* __restrict__ offset,
     T* __restrict__ y, long long rows, int width, int lanes, int centred, A epsilon) {{
   __shared__ A room[64];
   const int slots = blockDim.x / lanes, slot = threadIdx.x / lanes, lane = threadIdx.x % lanes;
@@ -63,8 +84,8 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows(
       const int i = lane + k * lanes;
       if (is_row && i < width) {{
         A a = (v[k] - shift) * factor;
-        if (scale) a *= wide(scale[i]);
-        if (offset) a += wide(offset[i]);
+        if (scale) a *= given(scale[i]);
+        if (offset) a += given(offset[i]);
         y[start + i] = narrow(a);
       }}
     }}
@@ -73,14 +94,14 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows(
 """,
 )
 
-BACK = TypedKernel(
+BACK, BACK_WIDE = _of_parameters(
     "normalized_rows_back",
     f"""{ROW_SUMS}
 #define EACH {EACH_BACK}
 // Elements of float64 come from a cache each time, as there are no registers for them.
 #define KEEPS (sizeof(A) < 8)
 extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_back(
-    const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ scale,
+    const T* __restrict__ g, const T* __restrict__ x, const S* __restrict__ scale,
     T* __restrict__ by_x, A* __restrict__ parts, long long rows, int width, int lanes,
     int centred, A epsilon) {{
   __shared__ A room[64];
@@ -102,7 +123,7 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
       const A slope = is_here ? wide(g[start + k * lanes]) : (A)0;
       if (KEEPS) v[k] = near, h[k] = slope;
       sum += near;
-      level += is_here && scale ? slope * wide(scale[i]) : slope;
+      level += is_here && scale ? slope * given(scale[i]) : slope;
     }}
     row_sums(room, lanes, sum, level);
     const A mean = centred ? sum / width : (A)0;
@@ -115,7 +136,7 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
       if (KEEPS) v[k] = near;
       spread += near * near;
       const A slope = KEEPS ? h[k] : is_here ? wide(g[start + k * lanes]) : (A)0;
-      grad += is_here && scale ? slope * wide(scale[i]) * near : slope * near;
+      grad += is_here && scale ? slope * given(scale[i]) * near : slope * near;
     }}
     row_sums(room, lanes, spread, grad);
     const A factor = 1 / SQRT(spread / width + epsilon);
@@ -128,7 +149,7 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_bac
         const A slope = KEEPS ? h[k] : wide(g[start + k * lanes]);
         by_scale[k] += slope * n;
         by_offset[k] += slope;
-        const A along = scale ? slope * wide(scale[i]) : slope;
+        const A along = scale ? slope * given(scale[i]) : slope;
         by_x[start + k * lanes] = narrow((along - level - n * grad) * factor);
       }}
     }}
@@ -183,12 +204,12 @@ extern "C" __global__ void __launch_bounds__({MOST_THREADS}) row_moments(
 """,
 )
 
-SUMMED = TypedKernel(
+SUMMED, SUMMED_WIDE = _of_parameters(
     "summed_parts",
     f"""
 // (2, parts, width) summed over its parts; a block has {_TILE} columns.
 extern "C" __global__ void summed_parts(
-    const A* __restrict__ found, T* __restrict__ one, T* __restrict__ two, int parts, int width) {{
+    const A* __restrict__ found, S* __restrict__ one, S* __restrict__ two, int parts, int width) {{
   __shared__ A room[{_BLOCK}];
   const int tiles = (width + {_TILE - 1}) / {_TILE}, lane = threadIdx.x % {_TILE};
   const int slots = blockDim.x / {_TILE}, slot = threadIdx.x / {_TILE};
@@ -203,7 +224,7 @@ extern "C" __global__ void summed_parts(
     if (slot < half) room[threadIdx.x] += room[threadIdx.x + half * {_TILE}];
     __syncthreads();
   }}
-  if (slot == 0 && column < width) (which ? two : one)[column] = narrow(room[lane]);
+  if (slot == 0 && column < width) (which ? two : one)[column] = stored(room[lane]);
 }}
 """,
 )
@@ -243,15 +264,16 @@ def normalized(
     Args:
         xp: CuPy.
         x: array of a GPU.
-        scale: of `width` elements, of the dtype of `x`, or `None` for 1.
-        offset: likewise, or `None` for 0.
+        scale: of `width` elements, of the dtype of `x` or of that computed in, or `None` for 1.
+        offset: likewise, of the dtype of the scale, or `None` for 0.
         width: of a row; rows lie one behind the other.
         epsilon: added to the variance.
         centred: whether the mean is taken away; else rows are divided by their root mean square.
     """
-    if not x.size or width > WIDEST or _differ(x, scale, offset):
+    dtype = parameters_of(x, scale, offset)
+    if not x.size or width > WIDEST or dtype is None:
         return None
-    kernels = ready(xp, x.dtype, FORWARD)
+    kernels = ready(xp, x.dtype, FORWARD if dtype == x.dtype else FORWARD_WIDE)
     if kernels is None:
         return None
     threads, blocks, numbers = _plan(x.size // width, width, EACH, x.dtype, centred, epsilon)
@@ -272,9 +294,12 @@ def normalized_gradient(
     parameters: bool = True,
 ) -> tuple[Array, Array | None, Array | None] | None:
     """Gradients by x, and if `parameters` scale and offset, or `None`; see `normalized`."""
-    if not x.size or width > WIDEST_BACK or _differ(x, g, scale):
+    dtype = parameters_of(x, scale)
+    if not x.size or width > WIDEST_BACK or g.dtype != x.dtype or dtype is None:
         return None
-    kernels = ready(xp, x.dtype, BACK, SUMMED)
+    short = dtype == x.dtype
+    pair = (BACK, SUMMED) if short else (BACK_WIDE, SUMMED_WIDE)
+    kernels = ready(xp, x.dtype, *pair)
     if kernels is None:
         return None
     threads, blocks, numbers = _plan(x.size // width, width, EACH_BACK, x.dtype, centred, epsilon)
@@ -285,7 +310,7 @@ def normalized_gradient(
     kernels[0](blocks, (g, x, scale, by_x, parts, *numbers), threads)
     if not parameters:
         return by_x, None, None
-    by_scale, by_offset = xp.empty(width, x.dtype), xp.empty(width, x.dtype)
+    by_scale, by_offset = xp.empty(width, dtype), xp.empty(width, dtype)
     given = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
     kernels[1](2 * -(-width // _TILE), given, _BLOCK)
     return by_x, by_scale, by_offset
@@ -310,8 +335,17 @@ def moments(
     return mean, factor
 
 
-def _differ(x: Array, *others: Array | None) -> bool:
-    return any(a is not None and a.dtype != x.dtype for a in others)
+def parameters_of(x: Array, *parameters: Array | None) -> Any:
+    """The dtype of scale and offset: that of `x`, or the one computed in; `None` for others.
+
+    Args:
+        x: what is normalized.
+        parameters: those that there are.
+    """
+    found = {a.dtype for a in parameters if a is not None} or {x.dtype}
+    if len(found) > 1 or not found <= {x.dtype, np.dtype(computed_in(x.dtype))}:
+        return None
+    return found.pop()
 
 
 def _packed(xp: Any, a: Array | None) -> Array | None:

@@ -22,7 +22,7 @@ from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
-from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, subtract
+from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, square, subtract
 from trainkit.ops.math.reductions import mean, var
 
 norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
@@ -45,7 +45,14 @@ def _parameter_shape(x: Any, axis: Axes) -> Dims:
 
 
 def _normalize_rule(
-    x: Spec, scale: Any, offset: Any, *, axis: Axes, epsilon: float, over_batch: bool
+    x: Spec,
+    scale: Any,
+    offset: Any,
+    *,
+    axis: Axes,
+    epsilon: float,
+    over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     _check_parameters(x, scale, offset, axis)
     if not over_batch:
@@ -88,8 +95,11 @@ def _compiled(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     _check_parameters(x, scale, offset, axis)
+    if not centred:
+        return None
     tuned = norm_tuned.normalized_columns if over_batch else norm_tuned.normalized_rows
     return tuned(x, scale, offset, axis, epsilon)
 
@@ -103,9 +113,10 @@ def _on_gpu(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     _check_parameters(x, scale, offset, axis)
-    return norm_gpu.normalized(xp, x, scale, offset, axis, epsilon, over_batch)
+    return norm_gpu.normalized(xp, x, scale, offset, axis, epsilon, over_batch, centred)
 
 
 @primitive(
@@ -123,8 +134,12 @@ def fused_normalization(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
-    """Normalize by own moments, then scale and shift; batches also give their mean and variance."""
+    """Normalize by own moments, then scale and shift; batches also give their mean and variance.
+
+    What is not centred is divided by its root mean square; that is for samples, not for batches.
+    """
     _check_parameters(x, scale, offset, axis)
     shape = _parameter_shape(x, axis)
     y, centre, spread = norm_reference.normalized(
@@ -134,6 +149,7 @@ def fused_normalization(
         None if offset is None else _wide(offset).reshape(shape),
         _statistics_axes(axis, x.ndim, over_batch),
         epsilon,
+        centred,
     )
     y = y.astype(x.dtype, copy=False)
     if not over_batch:
@@ -158,7 +174,10 @@ def _compiled_gradient(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
+    if not centred:
+        return None
     if not over_batch:
         return norm_tuned.normalized_rows_gradient(g, x, scale, axis, epsilon)
     return norm_tuned.normalized_columns_gradient(g, x, scale, by_mean, by_variance, axis, epsilon)
@@ -175,9 +194,10 @@ def _gradient_on_gpu(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     given = (g, x, scale, by_mean, by_variance)
-    return norm_gpu.normalized_gradient(xp, *given, axis, epsilon, over_batch)
+    return norm_gpu.normalized_gradient(xp, *given, axis, epsilon, over_batch, centred)
 
 
 @primitive(
@@ -199,6 +219,7 @@ def fused_normalization_gradient(
     axis: Axes,
     epsilon: float,
     over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     """Gradients of a fused normalization by x, scale and offset.
 
@@ -212,7 +233,7 @@ def fused_normalization_gradient(
     )
     axes = _statistics_axes(axis, x.ndim, over_batch)
     result, product = norm_reference.normalized_gradient(
-        xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon
+        xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon, centred
     )
     outer = tuple(i for i in range(x.ndim) if i not in axis)
     sums = (product.sum(axis=outer), wide.sum(axis=outer))
@@ -221,7 +242,14 @@ def fused_normalization_gradient(
 
 
 def _formula(
-    x: Tensor, scale: Any, offset: Any, *, axis: Axes, epsilon: float, over_batch: bool
+    x: Tensor,
+    scale: Any,
+    offset: Any,
+    *,
+    axis: Axes,
+    epsilon: float,
+    over_batch: bool,
+    centred: bool = True,
 ) -> Any:
     """The fused normalization in plain operations."""
     rank, dtype = len(x.shape), x.dtype
@@ -230,8 +258,11 @@ def _formula(
     shape = tuple(
         -1 if len(axis) == 1 and i in axis else n for i, n in enumerate(_parameter_shape(x, axis))
     )
-    centre, spread = mean(x, axes, True), var(x, axes, True)
-    y = multiply(subtract(x, centre), rsqrt(add(spread, epsilon)))
+    if centred:
+        centre, spread = mean(x, axes, True), var(x, axes, True)
+        y = multiply(subtract(x, centre), rsqrt(add(spread, epsilon)))
+    else:
+        y = multiply(x, rsqrt(add(mean(square(x), axes, True), epsilon)))
     if scale is not None:
         y = multiply(y, reshape(scale, shape))
     if offset is not None:

@@ -239,15 +239,43 @@ def rms_normalization(
         array([[1., 1.]], dtype=float32)
     """
     given = as_floats(as_tensor(x))
-    x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
-    axes = shapes.canonical_axes(axis, len(x.shape), "rms_normalization")
+    axes = shapes.canonical_axes(axis, len(given.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
+    along = tuple(sorted(axes))
+    vector = _along_alone(scale, given, along) if is_one_kernel(given) else None
+    if vector is not None:  # one kernel, which computes in float32 where elements are shorter
+        scaled: Tensor = fused_normalization(
+            given, vector, None, axis=along, epsilon=small, over_batch=False, centred=False
+        )
+        return scaled
+    x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
     if is_one_kernel(x):
-        y = standardized(x, axis=tuple(sorted(axes)), epsilon=small, centred=False)
+        y = standardized(x, axis=along, epsilon=small, centred=False)
     else:
         y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
     result: Tensor = y if scale is None else multiply(y, cast(as_tensor(scale), y.dtype))
     return result if result.dtype == given.dtype else cast(result, given.dtype)
+
+
+def _along_alone(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:
+    """A scale as a kernel takes it, of the sizes along `axes`; `None` if it is another one."""
+    if scale is None:
+        return None
+    scale = as_tensor(scale)
+    sizes = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    first = len(sizes) - len(scale.shape)  # axes that broadcasting puts in front
+    if (
+        None in sizes
+        or first < 0
+        or sizes[first:] != tuple(scale.shape)
+        or sizes[:first] != (1,) * first
+    ):
+        return None
+    wide = "float32" if x.dtype.size < 4 else x.dtype.name
+    if scale.dtype.name not in (x.dtype.name, wide):
+        return None
+    vector: Tensor = reshape(scale, tuple(x.shape[i] for i in axes))
+    return vector
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = None) -> Tensor:

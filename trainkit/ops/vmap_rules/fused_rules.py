@@ -80,7 +80,10 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
         return primitive.op(*[stacked(v, count) for v in inputs], **_with_items_axis(settings))
     g, x, scale = inputs[:3]
     axis = settings["axis"]
-    by_scale, by_offset = _sums(primitive, (g, x), settings, count)
+    if isinstance(g, ItemStack) or isinstance(x, ItemStack):
+        by_scale, by_offset = _sums(primitive, (g, x), settings, count)
+    else:  # the items differ in the scale alone
+        by_scale, by_offset = (stacked(part, count) for part in _sums_of_one(g, x, **settings))
     upstream = stacked(g, count)
     if isinstance(scale, ItemStack):
         dims = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
@@ -89,12 +92,14 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
     return primitive.op(*given, **_moved_up(settings))[0], by_scale, by_offset
 
 
-@by_formula
-def _sums(g: Any, x: Any, **settings: Any) -> Any:
+def _sums_of_one(g: Any, x: Any, **settings: Any) -> Any:
     """The gradients by scale and offset of a normalization of layers."""
     outer = tuple(i for i in range(len(x.shape)) if i not in settings["axis"])
     normal = fused_normalization(x, None, None, **settings)
     return total(multiply(g, normal), outer), total(g, outer)
+
+
+_sums = by_formula(_sums_of_one)
 
 
 # ------------------------------------------------------------------ recurrence
