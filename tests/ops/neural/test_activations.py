@@ -8,6 +8,7 @@ import pytest
 import trainkit as tk
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.ops.neural import gated_activations
 
 X = np.linspace(-4, 4, 33)
 
@@ -171,3 +172,28 @@ def test_the_gradient_of_gelu_has_the_dtype_of_its_input(device, dtype, compiled
     np.testing.assert_allclose(
         ops.cast(found, "float32").numpy(), [-0.0833, 0.5, 1.0852], atol=0.02
     )
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("rows", "shared"), [((4, 5), (5,)), ((5,), (4, 5)), ((3, 1), (1, 4))])
+def test_the_gradient_of_gelu_broadcasts(device, dtype, rows, shared, approximate):
+    name = "gelu_tanh_gradient" if approximate else "gelu_erf_gradient"
+    op = getattr(gated_activations, name)
+    g = tk.cast(tk.reshape(tk.linspace(-1.0, 2.0, math.prod(rows)), rows), dtype)
+    x = tk.cast(tk.reshape(tk.linspace(-2.0, 3.0, math.prod(shared)), shared), dtype)
+    shape = np.broadcast_shapes(rows, shared)
+    found, wanted = op(g, x), op(tk.broadcast_to(g, shape), tk.broadcast_to(x, shape))
+    assert (found.shape, found.dtype) == (shape, dtype)
+    assert found.numpy().tobytes() == wanted.numpy().tobytes()
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_jacobian_of_gelu_is_diagonal(device, dtype, approximate):
+    x = tk.cast(tk.linspace(-2.0, 3.0, 7), dtype)
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tk.nn.gelu(x, approximate=approximate)
+    slopes = tape.gradient(y, x)
+    np.testing.assert_allclose(tape.jacobian(y, x).numpy(), np.diag(slopes.numpy()), rtol=1e-6)

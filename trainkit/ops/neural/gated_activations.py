@@ -179,8 +179,7 @@ def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     density *= _DENSITY
     density *= x
     slope += density
-    slope *= g
-    return slope.astype(g.dtype, copy=False)
+    return (g * slope).astype(g.dtype, copy=False)
 
 
 def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
