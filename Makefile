@@ -6,7 +6,8 @@ VENV ?= .venv$(patsubst python%,-%,$(filter-out python3.11,$(notdir $(PYTHON))))
 EXTRAS ?= dev
 CUDA ?= cuda13
 ARM_PYTHON ?= arm/python
-ARM_TESTS ?= tests/kernels/test_other_processors.py tests/kernels/jit/test_target.py tests/kernels/softmax
+ARM_TESTS ?= $(addprefix tests/kernels/,test_other_processors.py jit/test_target.py) \
+	$(wildcard tests/kernels/*/test_*_tuned.py)
 BIN := $(VENV)/bin
 ARGS ?=
 ifdef NO_VENV

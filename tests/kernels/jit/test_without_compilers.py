@@ -1,5 +1,6 @@
 """Training where something is missing: the compilers, the kernels that came along, a cache."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -125,6 +126,8 @@ def test_nothing_can_be_kept(tmp_path, expected):
     nowhere = str(tmp_path / "file" / "below")
     losses, told = trained(tmp_path, TRAINKIT_CACHE=nowhere, TMPDIR=nowhere, HOME=nowhere)
     assert losses == pytest.approx(expected, rel=1e-4)
+    if importlib.util.find_spec("numba") is None:  # the window is unusual, so that is said
+        told = [text for text in told if not text.startswith("numba is not installed")]
     assert told == []
 
 
