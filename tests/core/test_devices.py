@@ -180,3 +180,36 @@ def test_tensors_of_two_gpus_are_refused_by_name(two_gpus):
 def test_an_operation_runs_on_the_gpu_of_its_inputs(two_gpus):
     x = tk.constant([1.0, 2.0]).gpu(1)
     assert (x * 2 + tk.square(x)).device == "/device:GPU:1"
+
+
+@pytest.mark.parametrize("op", ["assign_add", "assign_sub"])
+@pytest.mark.parametrize(("home", "lies"), [("/cpu:0", "/gpu:0"), ("/gpu:0", "/cpu:0")])
+def test_what_another_device_adds_to_a_variable_is_refused_by_name(op, home, lies):
+    with stand_in.in_place():
+        with tk.device(home):
+            v = tk.Variable([1.0, 2.0])
+        with tk.device(lies):
+            x = tk.constant([1.0, 2.0])
+        with pytest.raises(tk.errors.InvalidArgumentError, match="bring them to one device"):
+            getattr(v, op)(x)
+        assert v.numpy().tolist() == [1.0, 2.0]
+        assert v.device[-5:].lower() == home[1:]
+
+
+def test_a_number_of_the_cpu_is_added_to_a_variable_of_a_gpu():
+    with stand_in.in_place():
+        v = tk.Variable([1.0, 2.0])
+        with tk.device("/cpu:0"):
+            x = tk.constant(2.0)
+        assert v.assign_add(x).numpy().tolist() == [3.0, 4.0]
+        assert "GPU" in v.device
+
+
+def test_positions_of_the_cpu_are_those_of_rows_of_a_gpu():
+    with stand_in.in_place():
+        x = tk.constant([1.0, 2.0, 3.0])
+        with tk.device("/cpu:0"):
+            positions = tk.constant([[2], [0], [2]])
+        y = tk.scatter_nd(positions, x, [4])
+        assert "GPU" in y.device
+        assert y.numpy().tolist() == [2.0, 0.0, 4.0, 0.0]

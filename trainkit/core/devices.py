@@ -297,16 +297,21 @@ def device_of(array: Array) -> Device:
     return _gpu(int(array.device.id))
 
 
+def gpus_of(arrays: Sequence[Any]) -> frozenset[Device]:
+    """The GPUs on which arrays lie; arrays of the CPU, numbers and `None` are passed over."""
+    return frozenset([_gpu(int(a.device.id)) for a in arrays if XP_OF[type(a)] is not np])
+
+
 def other_gpu(arrays: Sequence[Any]) -> Device | None:
     """The GPU on which all arrays of GPUs lie, if kernels are launched on another one.
 
     Args:
         arrays: of the CPU and of GPUs; numbers and `None` are passed over.
     """
-    gpus = {_gpu(int(a.device.id)) for a in arrays if XP_OF[type(a)] is not np}
+    gpus = gpus_of(arrays)
     if len(gpus) != 1:
         return None
-    found = gpus.pop()
+    (found,) = gpus
     return None if int(found.xp.cuda.Device().id) == found.index else found
 
 

@@ -353,7 +353,7 @@ class Variable(RowUpdates, Trackable, Operators):
             return False
         try:
             PRIMITIVES[op].kernel(mine, delta, out=mine)
-        except ValueError:  # they lie on two GPUs; nothing is written
+        except (ValueError, TypeError):  # they lie on two devices; nothing is written
             return False
         return True
 

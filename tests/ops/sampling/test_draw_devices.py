@@ -5,6 +5,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from trainkit.ops.sampling import random
 from trainkit.ops.sampling.draw_devices import beside
 
 DRAWS = {
@@ -109,17 +110,45 @@ def test_draws_of_a_graph_go_to_the_device_of_its_trace(gpu, name, home, current
 
 
 @pytest.mark.parametrize("name", USES)
-@pytest.mark.parametrize(("home", "lies"), PLACES)
-def test_draws_of_a_graph_follow_the_tensor_that_they_go_with(gpu, name, home, lies):
-    with tk.device(home):
-        seeds = tk.random.SeedGenerator(3)
-        tk.random.set_seed(4)
-        tk.random.uniform(())  # where the generator of the process is made, if this test is first
-    f = tk.function(lambda x: USES[name](x, seeds))
+@pytest.mark.parametrize("home", ["/cpu:0", "/gpu:0"])
+@pytest.mark.parametrize(("lies", "current"), PLACES + [(x, x) for x, _ in PLACES])
+def test_draws_of_a_graph_follow_the_tensor_that_they_go_with(
+    gpu, name, home, lies, current, monkeypatch
+):
+    found = {}
+    for wrapper in (tk.function, lambda f: f):
+        with tk.device(home):
+            seeds = tk.random.SeedGenerator(3)
+            generator = tk.random.Generator.from_seed(4)
+        monkeypatch.setattr(random._Global, "generator", generator)
+        with tk.device(lies):
+            x = tk.reshape(tk.range(20.0), (4, 5))
+        f = wrapper(lambda x, seeds=seeds: USES[name](x, seeds))
+        with tk.device(current):
+            drawn = [f(x) for _ in range(6)]
+        assert [y.device for y in drawn] == [x.device] * 6
+        assert seeds.state.device[-5:].lower() == home[1:]
+        found[wrapper] = [y.numpy() for y in drawn], seeds.state.numpy()
+        if wrapper is tk.function and not home == lies == "/gpu:0":
+            assert "replays" not in f.explain()
+    (drawn, state), (wanted, wanted_state) = found.values()
+    np.testing.assert_array_equal(drawn, wanted)
+    np.testing.assert_array_equal(state, wanted_state)
+    assert len({y.tobytes() for y in drawn}) > 3
+
+
+@pytest.mark.parametrize("lies", ["/cpu:0", "/gpu:0"])
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_items_of_a_map_have_draws_where_they_are(gpu, lies, in_graph):
+    def f(x):
+        seeds = tk.random.SeedGenerator(3) if not in_graph else kept
+        return tk.vectorized_map(lambda row: tk.keras.random.dropout(row, 0.5, seed=seeds), x)
+
+    kept = tk.random.SeedGenerator(3)
     with tk.device(lies):
-        x = tk.reshape(tk.range(20.0), (4, 5))
-        assert [f(x).device for _ in range(6)] == [x.device] * 6
-    assert seeds.state.device[-5:].lower() == home[1:]
+        x = tk.ones((4, 5))
+    y = (tk.function(f) if in_graph else f)(x)
+    assert y.device == x.device
 
 
 def test_a_graph_of_a_cpu_tensor_is_called_where_the_gpu_is_current(gpu):

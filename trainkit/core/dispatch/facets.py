@@ -111,6 +111,7 @@ class Unit:
 UNCHANGED = "gives its input"
 IF_ALIKE = "gives its input where that has shape and dtype of the result"
 INVOLUTION = "undoes itself"
+ON_ONE_DEVICE = "gives its input where that lies beside the next one"
 
 
 class Tuned:
@@ -315,7 +316,8 @@ class Facets:
             shape alone, `NUMBER` for a number that is wanted on the CPU.
         recompute: "free", "cheap" or "costly": what it takes to compute a result again rather than
             keep it for a gradient.
-        simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION` or a `Unit`.
+        simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION`,
+            `ON_ONE_DEVICE` or a `Unit`.
         lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
             `Absent(reason)`.
         tuned: `Tuned` kernels, or `None` where the body serves all arrays. It is

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import devices
-from trainkit.core.devices import XP_OF
+from trainkit.core.devices import XP_OF, Device
 from trainkit.graph.gpu.cuda_graph import Away, Capture, NotCaptured
 from trainkit.graph.gpu.fused_on_gpu import CUDA
 from trainkit.graph.gpu.placement import (
     NotApart,
     Parts,
     Reader,
+    Seen,
     observed,
+    on_its_gpu,
+    without_idle_copies,
 )
-from trainkit.graph.ir.graph import Graph
+from trainkit.graph.ir.graph import Graph, Node
 from trainkit.graph.runtime.fusion import fuse
 from trainkit.graph.runtime.program import Program
 
@@ -29,6 +34,9 @@ _MOST_PLANS = 16
 _CALLS_OF_A_SHAPE = 3
 
 _MODE = os.environ.get("TRAINKIT_CUDA_GRAPHS", "")
+
+
+_ONE_GPU: frozenset[Device] = frozenset()
 
 
 class _Captures:
@@ -48,7 +56,7 @@ class GpuProgram:
         self.graph = graph
         self._fuses = fuses
         self._captures = captures and graph.outer is None and _Captures.wanted
-        self._whole: Program | None = None
+        self._wholes: dict[Any, Program] = {}
         self._plans: dict[Any, _ShapeProgram | None] = {}
         self._calls: dict[Any, int] = {}
         self._reason: str | None = None if self._captures else "CUDA graphs are turned off"
@@ -60,23 +68,23 @@ class GpuProgram:
         if not devices.several_gpus():
             return self._run(arrays)
         held = [variable._value._array for variable in self._variables]
-        where = devices.other_gpu([*arrays, *held])
+        gpus = devices.gpus_of([*arrays, *held])
         del held  # a variable that is held by others would be moved
-        if where is None:
-            return self._run(arrays)
-        with devices.kernels_on(where):
-            return self._run(arrays)
+        if len(gpus) != 1:
+            return self._run(arrays, gpus)
+        with devices.kernels_on(*gpus):
+            return self._run(arrays, gpus)
 
-    def _run(self, arrays: list[Any]) -> list[Any]:
+    def _run(self, arrays: list[Any], gpus: frozenset[Device] = _ONE_GPU) -> list[Any]:
         if not self._captures:
-            return self._as_a_whole(arrays)
-        key = self._key(arrays)
+            return self._as_a_whole(arrays, gpus)
+        key = (gpus, self._key(arrays))
         plan = self._plans.get(key)
         if plan is not None:
             return plan(arrays)
         if key in self._plans or not self._is_worth_it(key):
-            return self._as_a_whole(arrays)
-        return self._first(key, arrays)
+            return self._as_a_whole(arrays, gpus)
+        return self._first(key, arrays, gpus)
 
     def _key(self, arrays: list[Any]) -> Any:
         held = [variable._value._array for variable in self._variables]
@@ -91,22 +99,41 @@ class GpuProgram:
         self._calls[key] = calls = self._calls.get(key, 0) + 1
         return calls >= _CALLS_OF_A_SHAPE and len(self._plans) < _MOST_PLANS
 
-    def _as_a_whole(self, arrays: list[Any]) -> list[Any]:
-        if self._whole is None:
-            self._whole = self.program(self.graph)
-        return self._whole(arrays)
-
-    def _first(self, key: Any, arrays: list[Any]) -> list[Any]:
+    def _as_a_whole(self, arrays: list[Any], gpus: frozenset[Device]) -> list[Any]:
+        places = self._places(arrays, gpus)
+        whole = self._wholes.get(places)
+        if whole is not None:
+            return whole(arrays)
         results, seen = observed(self.graph, arrays)
-        try:
-            self._plans[key] = _ShapeProgram(self, Parts(self.graph, seen))
-        except NotApart as error:
-            self._plans[key], self._reason = None, str(error)
+        self._wholes[places] = self._whole(seen)
         return results
 
-    def program(self, graph: Graph) -> Program:
+    def _places(self, arrays: list[Any], gpus: frozenset[Device]) -> Any:
+        """Which arrays of a call lie on the CPU, and where the others do."""
+        held = [variable._value._array for variable in self._variables]
+        places = gpus, tuple([XP_OF[type(a)] is np for a in (*arrays, *held)])
+        return places if places in self._wholes or len(self._wholes) < _MOST_PLANS else None
+
+    def _whole(self, seen: Seen) -> Program:
+        """The program of the graph as it is, for arrays that lie where those of a run lay."""
+        if len(seen.gpus) > 1 or len(self._wholes) >= _MOST_PLANS:
+            return Program(self.graph, on_gpu=True, watched=on_its_gpu)
+        # a kernel takes the GPU's arrays; single numbers would leave the CPU with it
+        return self.program(self.graph, {y.node for y in seen.on_host})
+
+    def _first(self, key: Any, arrays: list[Any], gpus: frozenset[Device]) -> list[Any]:
+        places = self._places(arrays, gpus)
+        results, seen = observed(self.graph, arrays)
+        try:
+            self._plans[key] = _ShapeProgram(self, Parts(*without_idle_copies(self.graph, seen)))
+        except NotApart as error:
+            self._plans[key], self._reason = None, str(error)
+            self._wholes.setdefault(places, self._whole(seen))
+        return results
+
+    def program(self, graph: Graph, left_out: Collection[Node] = ()) -> Program:
         """The program of a graph, where what can be one kernel is one."""
-        return Program(fuse(graph, CUDA) if self._fuses else graph, on_gpu=True)
+        return Program(fuse(graph, CUDA, left_out) if self._fuses else graph, on_gpu=True)
 
     def status(self) -> str:
         """How the graph runs, in words."""
@@ -141,7 +168,7 @@ class _ShapeProgram:
     def __init__(self, owner: GpuProgram, parts: Parts) -> None:
         self.replays = self.captures = 0
         self.reason: str | None = None
-        graph = owner.graph
+        graph = parts.graph
         self._host = Program(parts.host) if parts.host.outputs else None
         self._device = owner.program(parts.device)
         self._host_sources = Reader(graph, parts.host_sources)

@@ -13,10 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.devices import XP_OF
+from trainkit.core.devices import (
+    CPU,
+    XP_OF,
+    Device,
+    device_of,
+    kernels_on,
+    other_gpu,
+    several_gpus,
+    to_numpy,
+)
 from trainkit.core.dispatch.facets import SHAPE
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import wrap
+from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import (
     Graph,
     GraphTensor,
@@ -24,7 +34,7 @@ from trainkit.graph.ir.graph import (
     VariableSlot,
     needed_nodes,
 )
-from trainkit.graph.ir.passes import copied, place_of
+from trainkit.graph.ir.passes import copied, finished, place_of, rebuilt_frame, source_copied
 from trainkit.graph.ir.user_lines import place_text
 from trainkit.graph.runtime.program import Program
 
@@ -39,14 +49,17 @@ class Seen:
     Attributes:
         on_host: the tensors that were arrays of the CPU, with these arrays.
         shapes: those of all tensors.
+        places: the devices on which all lay.
     """
 
     def __init__(self) -> None:
         self.on_host: dict[GraphTensor, Any] = {}
         self.shapes: dict[GraphTensor, tuple[int, ...]] = {}
+        self.places: dict[GraphTensor, Device] = {}
 
     def watched(self, node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """`kernel`, with a note of where its results lie."""
+        kernel = on_its_gpu(node, kernel)
 
         def run(*arrays: Any) -> Any:
             result = kernel(*arrays)
@@ -58,9 +71,29 @@ class Seen:
     def note(self, tensors: Sequence[GraphTensor], arrays: Sequence[Any]) -> None:
         """These tensors had these values."""
         for y, array in zip(tensors, arrays, strict=True):
-            self.shapes[y] = array.shape
+            self.shapes[y], self.places[y] = array.shape, device_of(array)
             if XP_OF[type(array)] is np:
                 self.on_host[y] = np.asarray(array)
+
+    @property
+    def gpus(self) -> set[Device]:
+        """The GPUs that had a part in it."""
+        return set(self.places.values()) - {CPU}
+
+
+def on_its_gpu(node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel`, launched on the GPU where its arrays lie."""
+    if not several_gpus():
+        return kernel
+
+    def run(*arrays: Any) -> Any:
+        where = other_gpu(arrays)
+        if where is None:
+            return kernel(*arrays)
+        with kernels_on(where):
+            return kernel(*arrays)
+
+    return run
 
 
 class Parts:
@@ -91,7 +124,8 @@ class Parts:
         results = list(dict.fromkeys([*graph.outputs, *(slot.now for slot in self._assigned)]))
         self.host_results = [y for y in results if y in seen.on_host]
         self.device_results = [y for y in results if y not in seen.on_host]
-        self.host, self.host_sources = self._part(here, [], [*self.numbers, *self.host_results])
+        for_host = [*self.numbers, *self.host_results]
+        self.host, self.host_sources = self._part(here, [], for_host, to_host=True)
         self.device, self.device_sources = self._part(there, self.numbers, self.device_results)
         del self._seen
 
@@ -138,6 +172,8 @@ class Parts:
         Raises:
             NotApart: with the reason.
         """
+        if len(self._seen.gpus) > 1:
+            raise NotApart("its arrays lie on several GPUs")
         for node in self._nodes:
             if node.kind != "op":
                 continue
@@ -148,7 +184,7 @@ class Parts:
                 raise NotApart(f"{_named(node)} gives values of the CPU and of the GPU")
             reads = [x for x in node.inputs if isinstance(x, GraphTensor) and x not in self._fixed]
             if True in here and node.outputs[0] not in self._fixed:
-                if any(x not in self._seen.on_host for x in reads):
+                if any(x not in self._seen.on_host and not _is_number(x) for x in reads):
                     raise NotApart(f"{_named(node)} brings values of the GPU to the CPU")
             elif False in here and any(
                 x in self._seen.on_host and self._seen.on_host[x].ndim for x in reads
@@ -167,7 +203,11 @@ class Parts:
     # ------------------------------------------------------------------ graphs
 
     def _part(
-        self, nodes: list[Node], given: list[GraphTensor], results: list[GraphTensor]
+        self,
+        nodes: list[Node],
+        given: list[GraphTensor],
+        results: list[GraphTensor],
+        to_host: bool = False,
     ) -> tuple[Graph, list[GraphTensor]]:
         """A graph of some of the nodes, and the inputs and variables that it reads."""
         part = Graph(self.graph.name)
@@ -180,7 +220,7 @@ class Parts:
         env: dict[Any, Any] = {x: part.add_input(x._spec, x.node.name) for x in [*sources, *given]}
         for x in wanted:
             if x not in env:
-                env[x] = part.constant(self._constant(x))
+                env[x] = part.constant(self._constant(x, to_host))
         for node in nodes:
             inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
             env.update(zip(node.outputs, copied(part, node, inputs), strict=True))
@@ -190,8 +230,14 @@ class Parts:
     def _is_constant(self, x: GraphTensor) -> bool:
         return x.node.kind == "constant"
 
-    def _constant(self, x: GraphTensor) -> Any:
-        return x.node.value if self._is_constant(x) else wrap(self._seen.on_host[x])
+    def _constant(self, x: GraphTensor, to_host: bool) -> Any:
+        value = x.node.value if self._is_constant(x) else wrap(self._seen.on_host[x])
+        return wrap(to_numpy(value._array)) if to_host else value
+
+
+def _is_number(x: GraphTensor) -> bool:
+    """Whether `x` is a constant that goes along with arrays of either device."""
+    return x.node.kind == "constant" and not x.shape.rank
 
 
 def _is_settled(node: Node, fixed: set[GraphTensor], shaped: set[GraphTensor]) -> bool:
@@ -242,6 +288,27 @@ class Reader:
     def given(self, arrays: Sequence[Any]) -> list[Any]:
         """The arrays of those that are inputs."""
         return [arrays[i] for i in self._places if i >= 0]
+
+
+def without_idle_copies(graph: Graph, seen: Seen) -> tuple[Graph, Seen]:
+    """`graph` without copies to where a value lay already, and what was seen of its tensors."""
+    if not any(map(brings_beside, graph.nodes)):
+        return graph, seen
+    new, env = rebuilt_frame(graph)
+    for node in needed_nodes(graph):
+        if node.kind != "op":
+            env[node.outputs[0]] = source_copied(new, node)
+            continue
+        inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+        idle = brings_beside(node) and seen.places[node.inputs[0]] is seen.places[node.outputs[0]]
+        made = inputs[:1] if idle else copied(new, node, inputs)
+        env.update(zip(node.outputs, made, strict=True))
+    known = Seen()
+    for x, y in env.items():
+        if x in seen.on_host:
+            known.on_host[y] = seen.on_host[x]
+        known.shapes[y], known.places[y] = seen.shapes[x], seen.places[x]
+    return finished(graph, new, env), known
 
 
 def observed(graph: Graph, arrays: list[Any]) -> tuple[list[Any], Seen]:

@@ -22,6 +22,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
+from trainkit.graph.ir.assigned_devices import copy_needed
 from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
 from trainkit.graph.ir.nodes import Node as Node
 from trainkit.graph.ir.nodes import NodeList
@@ -237,8 +238,11 @@ class Graph(NodeList):
 
     def assign_variable(self, variable: Variable, value: Any) -> None:
         """Let `variable` have the value `value` from this point on."""
-        slot = self.slot_of(variable)
-        slot.now = self.apply(PRIMITIVES["identity"], (self.lift(value),), {})
+        slot, value = self.slot_of(variable), self.lift(value)
+        if copy_needed(variable, value, slot.first):
+            slot.now = self.apply(PRIMITIVES["copy_to_device_of"], (value, slot.first), {})
+        else:
+            slot.now = self.apply(PRIMITIVES["identity"], (value,), {})
         slot.assigned = True
 
     def initial_value(self, value: Any, name: str | None) -> Any:

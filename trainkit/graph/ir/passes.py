@@ -17,6 +17,7 @@ from trainkit.core.dispatch.facets import (
     UNCHANGED,
     Unit,
 )
+from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import (
     Graph,
     GraphTensor,
@@ -276,6 +277,13 @@ def _with_effects(settings: dict[str, Any]) -> dict[str, Any]:
         name: getattr(value.made_by, "with_effects", value) if isinstance(value, Graph) else value
         for name, value in settings.items()
     }
+
+
+def without_copies(graph: Graph) -> Graph:
+    """`graph` for arrays of one device, where no value need be brought beside another one."""
+    if not any(map(brings_beside, graph.nodes)):
+        return graph
+    return rebuild(graph, lambda new, node, inputs: (inputs[0],) if brings_beside(node) else None)
 
 
 PASSES: list[Callable[[Graph], Graph]] = [

@@ -7,7 +7,7 @@ NumPy's own loops, so a fused graph gives the same bits as an interpreted one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -269,10 +269,16 @@ CPU = Target(LlvmTracer, _code, FusedKernel)
 # ------------------------------------------------------------------ the pass
 
 
-def fuse(graph: Graph, target: Target = CPU) -> Graph:
-    """Replace runs of nodes by one node each, `graph` itself where there are none."""
+def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) -> Graph:
+    """Replace runs of nodes by one node each, `graph` itself where there are none.
+
+    Args:
+        graph: stays as it is.
+        target: what code is made for.
+        left_out: nodes that stay as they are.
+    """
     nodes = needed_nodes(graph)
-    chosen = _traceable(nodes, target)
+    chosen = _traceable(nodes, target).difference(left_out)
     made: dict[int, tuple[_Run, Any]] = {}
     while True:
         late = _leading_nowhere(nodes, chosen) if target.results_last else set()

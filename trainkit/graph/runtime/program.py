@@ -17,13 +17,14 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
-from trainkit.core.dispatch.facets import NUMBER, PRODUCT
+from trainkit.core.dispatch.facets import ELEMENTWISE, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.string_tensor import run_beside_text
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import devices_asarray
+from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import (
     Graph,
     GraphTensor,
@@ -320,10 +321,16 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     """The kernel of a node with its settings, as a function of arrays alone."""
     primitive = node.primitive
     inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    if brings_beside(node):  # single numbers stay where they are, that is what it asks
+        return functools.partial(primitive.kernel, np)
     if on_gpu and primitive.facets.reads.get(0) == NUMBER:
         return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
     if any(x.dtype is string for x in inputs):
         return functools.partial(_run_on_text, primitive, node.settings)
+    beside = on_gpu and primitive.facets.semantics is ELEMENTWISE
+    numbers = _numbers_of_gpu(node.inputs) if beside else {}
+    if numbers and len(numbers) < len(inputs):
+        return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
     if primitive.is_ufunc:
@@ -373,6 +380,35 @@ def _run_controlled(
 
 def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
     return primitive.run(devices.on_one_device(arrays), settings)
+
+
+def _numbers_of_gpu(inputs: tuple[Any, ...]) -> dict[int, Any]:
+    """By their places the constants that are single numbers of a GPU, as numbers of the CPU.
+
+    A Python number becomes such a constant where a graph is traced for a GPU, whether or not the
+    tensor beside it will lie there.
+    """
+    constants = {
+        i: x.node.value._array
+        for i, x in enumerate(inputs)
+        if isinstance(x, GraphTensor) and x.node.kind == "constant"
+    }
+    return {
+        i: devices.to_numpy(array)
+        for i, array in constants.items()
+        if devices.XP_OF[type(array)] is not np and not array.ndim
+    }
+
+
+def _run_beside_numbers(
+    primitive: Any, settings: dict[str, Any], numbers: dict[int, Any], *arrays: Any
+) -> Any:
+    """As `_run`, with `numbers` beside arrays that all lie on the CPU."""
+    for i, array in enumerate(arrays):
+        if i not in numbers and devices.XP_OF[type(array)] is not np:
+            return primitive.run(devices.on_one_device(arrays), settings)
+    given = [numbers.get(i, array) for i, array in enumerate(arrays)]
+    return primitive.run(given, settings)
 
 
 def _run_on_text(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:

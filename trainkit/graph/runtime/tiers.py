@@ -13,7 +13,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.dtypes import string
 from trainkit.graph.ir.graph import ABOVE, Graph
-from trainkit.graph.ir.passes import optimised
+from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.runtime.program import Program
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads.thread_pool import step_back
@@ -36,7 +36,9 @@ class TieredProgram:
 
     def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
         self.graph = optimised(graph)
-        self.plain = Program(self.graph)
+        self._on_cpu = without_copies(self.graph)
+        self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
+        self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
         self.gpu: GpuProgram | None = None
         self._spent = 0.0
@@ -85,7 +87,7 @@ class TieredProgram:
         for array in arrays:  # loops: `any` of a generator calls it once for each array
             if _XP_OF[type(array)] is not np:
                 return True
-        for variable in self.plain.variables:
+        for variable in self._variables:
             if _XP_OF[type(variable._value._array)] is not np:
                 return True
         return False
@@ -102,8 +104,8 @@ class TieredProgram:
 
         self._waiting = False
         with slow_work(f"compiling the loops of {self.graph.name!r}"):
-            graph = fuse(self.graph)
-            if graph is self.graph or not warm(graph):
+            graph = fuse(self._on_cpu)
+            if graph is self._on_cpu or not warm(graph):
                 return
             self.fused = Program(graph)
 

@@ -27,7 +27,7 @@ _PARTS = {np.dtype(np.complex64): np.float32, np.dtype(np.complex128): np.float6
 
 def _here(xp: Any, *arrays: Array) -> bool:
     here = int(xp.cuda.Device().id)
-    return all(int(a.device.id) == here for a in arrays)
+    return all(isinstance(a, xp.ndarray) and int(a.device.id) == here for a in arrays)
 
 
 def picked(xp: Any, x: Array, positions: Array, axis: int, wrap: bool) -> Array | None:

@@ -21,7 +21,8 @@ Drawn = tuple[Array, Array]
 def serves(xp: Any, kernel: RawKernel, state: Array) -> bool:
     """Whether `kernel` can be launched, and `state` lies on the current GPU."""
     here = int(xp.cuda.Device().id)
-    return int(state.device.id) == here and kernel.is_there(xp)
+    lies_here = isinstance(state, xp.ndarray) and int(state.device.id) == here
+    return lies_here and kernel.is_there(xp)
 
 
 def _drawn(

@@ -12,6 +12,7 @@ from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     IF_ALIKE,
     LEADING_AXES,
+    ON_ONE_DEVICE,
     VIEW,
     Absent,
 )
@@ -145,6 +146,7 @@ def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     semantics=ELEMENTWISE,
     lowering=Absent("it moves arrays between devices"),
     memory="view",
+    simplify=ON_ONE_DEVICE,
     export=GRADIENT_STEP,
 )
 def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:

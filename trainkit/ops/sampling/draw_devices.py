@@ -14,6 +14,7 @@ from trainkit.core import devices
 from trainkit.core.devices import Device
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.arrays.broadcasting import copy_to_device, copy_to_device_of
+from trainkit.ops.core.vmap import BatchedTensor
 
 _AS_IT_IS = contextlib.nullcontext()
 
@@ -36,34 +37,25 @@ def state_here(state: Tensor, home: Device | None = None) -> Tensor:
 
     Args:
         state: of a generator, or another small tensor that goes where it is used.
-        home: where the graph being traced will find it; by default where it is needed.
+        home: where the graph being traced will find it, if that is known.
     """
-    where = devices.current()
     if type(state) is not Tensor:
-        if home is None or home is where:
-            return state
-        if _BESIDE.tensors:
-            beside_it: Tensor = copy_to_device_of(state, _BESIDE.tensors[-1])
-            return beside_it
-        copied: Tensor = copy_to_device(state, device=where.name)
-        return copied
+        return _symbolic_here(state, home) if devices.gpu_count() else state
+    where = devices.current()
     if devices.device_of(state._array) is where:
         return state
     return wrap(devices.to_device(state._array, where))
 
 
-def state_home(state: Tensor, home: Device | None, was_moved: bool) -> Tensor:
-    """The next state, where the variable of a generator is to take it.
-
-    Args:
-        state: the next one.
-        home: see `state_here`; eager assignment sees to that itself.
-        was_moved: whether the one before was copied for the draw.
-    """
-    if home is None or not was_moved:
-        return state
-    back: Tensor = copy_to_device(state, device=home.name)
-    return back
+def _symbolic_here(state: Tensor, home: Device | None) -> Tensor:
+    where = devices.current()
+    if _BESIDE.tensors:
+        copied: Tensor = copy_to_device_of(state, _BESIDE.tensors[-1])
+    elif home is where:
+        copied = state
+    else:
+        copied = copy_to_device(state, device=where.name)
+    return copied
 
 
 class _BesideSymbolic:
@@ -85,6 +77,8 @@ def beside(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
     Args:
         tensor: what the numbers are to be used with.
     """
+    while isinstance(tensor, BatchedTensor):
+        tensor = tensor.stacked
     if type(tensor) is not Tensor:
         return _BesideSymbolic(tensor)
     where = devices.device_of(tensor._array)

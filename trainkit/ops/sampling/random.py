@@ -24,7 +24,7 @@ from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import AlongBatch, along_batch
-from trainkit.ops.sampling.draw_devices import beside, home_of, state_here, state_home
+from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
 
 _WORD = (1 << 64) - 1
 
@@ -118,10 +118,9 @@ class Generator(Trackable):
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
         dims, sizes = sizes_of(shape, "random")
         kept = self.state.value()
-        home = home_of(self.state, kept)
-        given = state_here(kept, home)
+        given = state_here(kept, home_of(self.state, kept))
         values, state = primitive(given, *sizes, shape=dims, **settings)
-        self.state.assign(state_home(state, home, was_moved=given is not kept))
+        self.state.assign(state)
         result: Tensor = values
         return result
 
