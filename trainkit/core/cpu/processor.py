@@ -10,7 +10,7 @@ _CPUINFO = "/proc/cpuinfo"
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _USUAL = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
 """Bytes of caches where nobody says: what most processors have at least."""
-_LEAST = {1: 16 << 10, 2: 128 << 10, 3: 512 << 10}
+_LEAST = {1: 32 << 10, 2: 128 << 10, 3: 512 << 10}
 _MOST = {1: 1 << 20, 2: 128 << 20, 3: 4 << 30}
 """What is less or more than these, as some virtual machines say, is not believed."""
 

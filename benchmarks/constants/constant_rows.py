@@ -1,0 +1,470 @@
+"""Which numbers of the package might depend on a machine, with calls that show it; and the rest.
+
+Each number in upper case of `FOLDERS` is in one of the lists below, or in a folder for GPUs.
+"""
+
+import pathlib
+import re
+from typing import NamedTuple
+
+from constant_calls import FRESH
+from constant_numbers import Number, numbers
+
+FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "ops/neural")
+
+
+class Row(NamedTuple):
+    """A number that is varied.
+
+    Attributes:
+        file: where it stands; "" for a row in which nothing is changed.
+        name: its name; all of a tuple change together.
+        calls: names in `constant_calls.CALLS`.
+        given: what to take for a quarter and four times of it, where not all numbers will do.
+        together: it is about threads, so it is varied on all cores and not on one.
+    """
+
+    file: str
+    name: str
+    calls: tuple[str, ...]
+    given: tuple[object, object] | None = None
+    together: bool = False
+
+
+_CONV, _CONV_LARGE = "convolution, 64 filters", "convolution, 256 filters"
+_BY_WEIGHTS = "gradient by weights, 64 filters"
+_PRODUCTS = "product, 512 x 512 x 512", "product, 128 x 1024 x 1024"
+_FROM_NOTHING = (
+    "600 steps of LSTM from nothing, 32 units",
+    "600 convolutions from nothing, 64 filters",
+    "3000 calls of softmax from nothing",
+)
+_SHARED_OUT = (
+    "attention, 64 positions",
+    "attention, 128 positions",
+    "convolution, 16 filters of 3 channels",
+    "convolution, 64 filters",
+    "depthwise, 64 channels",
+    "depthwise, gradient by weights, 64 channels",
+    "pooling, 64 channels",
+    "LSTM, 32 units",
+    "LSTM, 128 units",
+    "batch normalization, 16 images",
+    "layer normalization and its gradient, 512 rows",
+    "softmax, 512 x 256",
+    "max, 512 x 512",
+    "sum, 1024 x 512",
+    "cumsum, 512 x 512",
+    "silu, 200000",
+    "softplus, 200000",
+    "random numbers, 40000",
+    "sums of embeddings' gradients, 2048 ids",
+    "Adam, 600 000 weights",
+    "product of int8, 4 x 1024 x 1024",
+)
+_DEPTHWISE = tuple(f"depthwise, gradient by weights, {n} channels" for n in (64, 256, 1024))
+_IN_CONV = "kernels/convolution/"
+
+ROWS = (
+    Row("", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0])),
+    # how work is shared out
+    Row(
+        "", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]), together=True
+    ),
+    Row("kernels/threads/thread_pool.py", "_PART_NANOSECONDS", _SHARED_OUT, together=True),
+    Row("kernels/threads/thread_pool.py", "_MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
+    Row(
+        "kernels/threads/pool_code.py",
+        "SPINS",
+        (_CONV, "softmax, 512 x 256", "LSTM, 32 units"),
+        together=True,
+    ),
+    Row(
+        "kernels/attention/attention_tuned.py",
+        "_PARTS_EACH",
+        ("attention, 128 positions", "attention, 512 positions"),
+        together=True,
+    ),
+    Row(
+        "kernels/random/random_tuned.py",
+        "MANY_WORDS",
+        ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
+        together=True,
+    ),
+    Row(
+        "optimizers/base/fused_update.py",
+        "WIDE",
+        ("Adam, 100 000 weights", "Adam, 600 000 weights"),
+        together=True,
+    ),
+    Row(
+        "core/tensor.py",
+        "LARGE",
+        (
+            "exp, 40000",
+            "exp, 200000",
+            "sum of two arrays, 50 000 elements",
+            "sum of two arrays, 200 000 elements",
+        ),
+        together=True,
+    ),
+    Row(
+        "kernels/elementwise/parallel_ufuncs.py",
+        "_PART",
+        ("exp, 200000", "exp, 1000000", "sum of two arrays, 1 000 000 elements"),
+        together=True,
+    ),
+    Row("kernels/elementwise/parallel_ufuncs.py", "_UNIT", ("exp, 200000",), together=True),
+    Row(
+        "compiler/schedule/parallel.py",
+        "FEWEST_BYTES",
+        (
+            "fused loop, 512 x 1024",
+            "fused loop, 1000 x 2048",
+            "fused rows, 1000 x 2048",
+            "fused loop, 4000 x 2048",
+        ),
+        together=True,
+    ),
+    Row(
+        "compiler/schedule/parallel.py",
+        "PART_BYTES",
+        ("fused loop, 1000 x 2048", "fused loop, 4000 x 2048"),
+        together=True,
+    ),
+    Row("compiler/llvm/entry.py", "_UNIT", ("fused loop, 1000 x 2048",), together=True),
+    Row("compiler/llvm/entry.py", "_MOST_PARTS", ("fused loop, 4000 x 2048",), together=True),
+    Row(
+        "compiler/llvm/entry.py",
+        "RELEASE_BYTES",
+        ("fused loop, 512 x 1024", "fused loop, 1000 x 2048"),
+        together=True,
+    ),
+    # how work is cut for caches and registers
+    Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
+    Row(_IN_CONV + "conv_layout.py", "PIXELS_NEAR", (_CONV, _CONV_LARGE)),
+    Row(
+        _IN_CONV + "conv_layout.py",
+        "SHORT_RUN",
+        ("convolution, 16 filters of 3 channels", "convolution, 32 filters, small", _CONV),
+    ),
+    Row(
+        _IN_CONV + "conv_layout.py",
+        "FEWEST_TILES",
+        ("gradient by weights, 16 filters", _BY_WEIGHTS, "gradient by weights, 256 filters"),
+    ),
+    Row(_IN_CONV + "conv_layout.py", "PARTS", ("gradient by weights, 16 filters",)),
+    Row(_IN_CONV + "conv_layout.py", "MOST_WORKERS", ("convolution, 16 filters of 3 channels",)),
+    Row(_IN_CONV + "conv_compiled.py", "_PARTS", (_CONV_LARGE, "convolution, 512 filters")),
+    Row(_IN_CONV + "conv_compiled.py", "_MOST_ALONE", (_CONV, _CONV_LARGE)),
+    Row(
+        _IN_CONV + "conv_reference.py",
+        "COLUMN_BYTES",
+        ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
+    ),
+    Row(
+        _IN_CONV + "conv_reference.py",
+        "_SHORT_RUN",
+        ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
+    ),
+    Row(_IN_CONV + "depthwise_tuned.py", "PARTS", ("depthwise, gradient by weights, 64 channels",)),
+    Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
+    Row(
+        "core/cpu/processor.py",
+        "cache_bytes(1)",
+        (_BY_WEIGHTS, "gradient by weights, 16 filters", "max, 512 x 1024", "cumsum, 512 x 1024"),
+    ),
+    Row(
+        "core/cpu/processor.py",
+        "cache_bytes(2)",
+        (_CONV, _CONV_LARGE, _BY_WEIGHTS, *_DEPTHWISE, *_PRODUCTS),
+    ),
+    Row(
+        "kernels/attention/attention_reference.py",
+        "MOST_SCORES",
+        ("attention of float64, 256 positions",),
+    ),
+    Row("kernels/matmul/product_tuned.py", "_BLOCK", (*_PRODUCTS, "product, 128 x 128 x 128")),
+    Row("kernels/matmul/product_tuned.py", "_LOW", _PRODUCTS),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "_LEAST_LIMIT",
+        (*_PRODUCTS, "stack of 16 products, 128 x 64 x 128"),
+    ),
+    Row(
+        "kernels/matmul/product_compiled.py",
+        "_DEPTH",
+        (*_PRODUCTS, "product, 128 x 1024 x 1024, turned"),
+    ),
+    Row(
+        "kernels/matmul/product_compiled.py",
+        "_COPIED_ROWS",
+        (*_PRODUCTS, "product, 16 x 1024 x 1024"),
+    ),
+    Row("kernels/matmul/product_compiled.py", "_FAR", (*_PRODUCTS, "product, 512 x 512 x 16")),
+    Row(
+        "kernels/recurrent/recurrent_tuned.py",
+        "SAMPLES",
+        ("LSTM, 32 units", "LSTM, 128 units"),
+        (8, 32),
+    ),
+    Row(
+        "kernels/recurrent/recurrent_tuned.py",
+        "LARGEST_KERNEL_BYTES",
+        ("LSTM, 512 units", "LSTM, 640 units"),
+    ),
+    Row(
+        "kernels/random/philox_compiled.py",
+        "_BLOCKS",
+        ("random numbers, 40000", "random numbers, 400000"),
+    ),
+    Row(
+        "kernels/reductions/reductions_tuned.py",
+        "_FEWEST_COLUMNS",
+        ("max, 512 x 1024", "cumsum, 512 x 1024"),
+    ),
+    Row("kernels/reductions/reductions_tuned.py", "_WHOLE", ("max, 4000000",)),
+    Row("kernels/reductions/reductions_tuned.py", "_SHARES", ("sum, 1024 x 512", "sum, 8192 x 32")),
+    Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
+    Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
+    Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
+    Row(
+        "kernels/normalization/norm_tuned.py",
+        "WORKERS",
+        ("batch normalization, 16 images", "batch normalization, 64 images"),
+    ),
+    Row(
+        "compiler/schedule/rows.py",
+        "MOST_BYTES",
+        ("fused rows, 512 x 1024", "fused rows, 64 x 8192"),
+    ),
+    Row(
+        "compiler/llvm/lower.py",
+        "_WIDEST_ROW",
+        (
+            "product of int32 in a graph, 64 x 64 x 64",
+            "product of int32 in a graph, 128 x 128 x 128",
+        ),
+    ),
+    Row(
+        "optimizers/base/update_program.py",
+        "PIECE",
+        ("Adam without compiled loops, 600 000 weights",),
+    ),
+    # from which size on one way is faster than another
+    Row(
+        "core/dispatch/eager.py", "MOST_BY_DOT", ("product, 48 x 48 x 48", "product, 72 x 72 x 72")
+    ),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "_LEAST_WORK",
+        ("product, 48 x 48 x 48", "product, 72 x 72 x 72"),
+    ),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "FEWEST",
+        ("product, 32 x 32 x 32", "product, 72 x 72 x 72"),
+    ),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "_LEAST_EACH",
+        ("stack of 64 products, 20 x 20 x 20", "stack of 64 products, 32 x 32 x 32"),
+    ),
+    Row("kernels/matmul/product_tuned.py", "_NARROWEST", ("product, 512 x 512 x 16",)),
+    Row("kernels/matmul/int8_tuned.py", "FEWEST", ("product of int8, 1 x 256 x 256",)),
+    Row(
+        "kernels/matmul/int8_tuned.py",
+        "MOST_ROWS",
+        ("product of int8, 4 x 1024 x 1024", "product of int8, 16 x 1024 x 1024"),
+    ),
+    Row(
+        "kernels/elementwise/elementwise_tuned.py",
+        "PARALLEL",
+        ("silu, 30000", "softplus, 30000", "silu, 200000", "softplus, 200000"),
+    ),
+    Row("kernels/random/random_tuned.py", "FEWEST_DROPPED", ("dropout, 500", "dropout, 2000")),
+    Row(
+        "kernels/reductions/reductions_tuned.py",
+        "FEWEST",
+        ("sum, 40 x 256", "sum, 8192 x 32", "max, 40 x 256"),
+    ),
+    Row(
+        "kernels/reductions/reductions_tuned.py",
+        "FEWEST_RUNNING",
+        ("cumsum, 6 x 5", "cumsum, 8 x 40"),
+    ),
+    Row(
+        "kernels/reductions/reductions_tuned.py", "FEWEST_OF_ALL", ("max, 1000000", "max, 4000000")
+    ),
+    Row("kernels/reductions/reductions_tuned.py", "_SMALLEST", ("sum, 64 x 16 x 64",)),
+    Row(
+        "kernels/softmax/softmax_tuned.py",
+        "FEWEST",
+        ("softmax, 8 x 500", "loss and its gradient, 64 x 40"),
+    ),
+    Row(
+        "ops/neural/softmax_cross_entropy.py",
+        "FEWEST_KEPT",
+        ("loss and its gradient, 32 x 10", "loss and its gradient, 64 x 40"),
+    ),
+    Row(
+        "ops/neural/softmax_cross_entropy.py",
+        "MOST_KEPT_BYTES",
+        ("loss and its gradient, 512 x 1500", "loss and its gradient, 512 x 8000"),
+    ),
+    Row(
+        "compiler/schedule/rows.py",
+        "FEWEST_BYTES",
+        ("fused rows, 64 x 256", "fused rows, 256 x 256"),
+    ),
+    Row("compiler/schedule/rows.py", "FEWEST_ELEMENTS", ("fused rows, 300 x 64",)),
+    Row(
+        "compiler/schedule/loops.py",
+        "_SMALL",
+        ("two loops over 3000 elements in a graph", "two loops over 12000 elements in a graph"),
+    ),
+    Row("optimizers/base/update_calls.py", "MOST", ("Adam without compiled loops, 8 000 weights",)),
+    Row(
+        "autodiff/accumulation.py",
+        "SMALL",
+        tuple(f"gradient of a sum of 8 uses, {n} elements" for n in (10, 40, 600, 3000)),
+    ),
+    Row("kernels/coding/png_rows.py", "BLOCK", ("PNG, 256 x 256",)),
+    Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
+    Row("kernels/threads/malloc.py", "KEPT_BYTES", ("sum of two arrays, 25 000 000 elements",)),
+    # when a kernel is compiled of which there is no code
+    Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),
+    Row("kernels/jit/kernel_family.py", "SWITCH_SECONDS", _FROM_NOTHING),
+    Row("kernels/jit/kernel_family.py", "SMALLEST_SECONDS", _FROM_NOTHING),
+    Row("kernels/jit/kernel_family.py", "FLOPS_PER_SECOND", _FROM_NOTHING[:2]),
+    Row(_IN_CONV + "conv_tuned.py", "COPY_RATE", _FROM_NOTHING[1:2]),
+    Row(_IN_CONV + "conv_tuned.py", "STEPS_SECONDS", _FROM_NOTHING[1:2]),
+    Row("kernels/recurrent/recurrent_tuned.py", "STEP_SECONDS", _FROM_NOTHING[:1]),
+    Row("graph/runtime/tiers.py", "START_SECONDS", ("3000 calls of a function from nothing",)),
+)
+
+
+VARIED_WITH = {
+    "_PART_NANOSECONDS": """
+        kernels/attention/attention_tuned.py _NANOSECONDS
+        kernels/convolution/conv_tuned.py _NANOSECONDS
+        kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
+        kernels/embedding/embedding_tuned.py _NANOSECONDS
+        kernels/normalization/norm_tuned.py _NANOSECONDS
+        kernels/pooling/pool_tuned.py _NANOSECONDS
+        kernels/random/random_tuned.py _WORD_NANOSECONDS
+        kernels/recurrent/recurrent_tuned.py _NANOSECONDS
+        kernels/reductions/reductions_tuned.py _NANOSECONDS
+        optimizers/base/fused_update.py _NANOSECONDS
+    """,
+    "SWITCH_SECONDS": """
+        kernels/attention/attention_tuned.py _SCORE_BYTES
+        kernels/coding/png_rows.py _ROW_SECONDS
+        kernels/jit/kernel_family.py BYTES_PER_SECOND
+        kernels/matmul/int8_tuned.py _PLAIN
+        kernels/matmul/product_tuned.py _SECONDS
+        kernels/reductions/reductions_tuned.py _SUM_SECONDS
+        optimizers/base/fused_update.py _SECONDS_PER_STEP
+    """,
+}
+"""Numbers that are only compared with another: that one at a quarter is all of these at four times.
+
+The nanoseconds of a kernel are divided by those of a part, and the seconds of plain versions are
+added up until they are those of the switch.
+"""
+
+OF_NO_MACHINE = {
+    "read of the machine, with what is taken where it says nothing": """
+        core/cpu/processor.py _USUAL _LEAST _MOST _UNITS
+    """,
+    "mathematics": """
+        autodiff/check.py _STEP _STENCIL
+        autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
+        core/fingerprints.py _WORD _K0 _MURMUR _START
+        core/rng.py WORDS_PER_BLOCK _MASK
+        graph/tracing/verify.py _RTOL
+        kernels/elementwise/bias_activation_compiled.py _HALF
+        kernels/elementwise/elementwise_compiled.py _HALF _ROOT_HALF
+        kernels/elementwise/vector_math.py _LOG2_E _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
+        kernels/random/philox_compiled.py _FIRST
+        kernels/random/random_tuned.py _LOW
+        kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
+        kernels/softmax/softmax_columns.py _LEAST
+        ops/neural/activations.py _SELU_ALPHA _SELU_SCALE
+        ops/neural/cross_entropy.py EPSILON
+        ops/neural/ctc.py _FAR
+        ops/neural/fake_quant.py FLOAT8
+        ops/neural/gated_activations.py _CUBIC
+        ops/neural/normalization.py EPSILON
+        ops/neural/synchronized_moments.py _LEAST
+    """,
+    "formats, names, and interfaces of others": """
+        compiler/ir.py _FLOAT_BYTES
+        compiler/llvm/entry.py _CONTIGUOUS_ALIGNED
+        compiler/llvm/jit.py _FORMAT
+        core/cpu/openblas.py _PTHREADS
+        core/devices.py _NO_DEVICE
+        core/dispatch/native.py VERSION
+        core/dtypes.py PROTO_NUMBERS
+        core/variable_owner.py NONE SUM MEAN ONLY_FIRST_REPLICA AUTO ON_WRITE ON_READ
+        kernels/convolution/conv_tuned.py _AS_IT_IS
+        kernels/convolution/depthwise_microkernels.py _TO_READ
+        kernels/jit/code_store.py _DIGEST_BYTES
+        kernels/jit/kernel_code.py FORMAT
+        kernels/jit/numpy_inner_loops.py _FAST_CALL
+        kernels/jit/python_entry.py _ALIGNED
+        kernels/jit/simd.py BYTES
+        kernels/threads/malloc.py _TRIM_THRESHOLD
+    """,
+    "what is served, kept or said, and how much": """
+        autodiff/explain.py MOST_EXITS
+        compiler/llvm/entry.py EMBEDDED_BYTES
+        compiler/schedule/memory.py ALIGNMENT
+        compiler/schedule/rows.py _MOST_ENDS
+        core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/shapes.py MOST_ELEMENTS
+        graph/ir/passes.py _FOLD_LIMIT
+        graph/runtime/fusion.py _FEWEST_STEPS
+        kernels/convolution/conv_layout.py PLANS
+        kernels/convolution/conv_tuned.py FEWEST_CHANNELS
+        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
+        kernels/jit/array_addresses.py _FIRST_BYTES
+        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
+        kernels/threads/pools.py _MOST_CALLS _PLANNED
+        kernels/threads/thread_pool.py _STEPS_BACK
+        optimizers/base/fused_update.py MOST_JOINT
+    """,
+}
+"""By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
+
+OF_A_GPU = re.compile(r"(_cuda|_gpu)\.py$|_room\.py$|/(cuda|cudnn|gpu)/")
+"""Files of numbers for GPUs, which no processor shows anything of."""
+
+
+def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
+    """All numbers of `FOLDERS` by what is known of them; "unknown" for those that are nowhere."""
+    known = {(row.file, row.name): f"varied, {_how(row)}" for row in ROWS}
+    for name, text in VARIED_WITH.items():
+        known |= dict.fromkeys(_places(text), f"varied with {name}")
+    for reason, text in OF_NO_MACHINE.items():
+        known |= dict.fromkeys(_places(text), f"of no machine: {reason}")
+    found: dict[str, list[Number]] = {}
+    for number in numbers(package, FOLDERS):
+        says = [known[number.file, name] for name in number.names if (number.file, name) in known]
+        if OF_A_GPU.search(number.file):
+            says = ["of a GPU"]
+        found.setdefault(says[0] if says else "unknown", []).append(number)
+    return dict(sorted(found.items()))
+
+
+def _how(row: Row) -> str:
+    if row.calls[0] in FRESH:
+        return "from nothing"
+    return "on all cores" if row.together else "on one core"
+
+
+def _places(text: str) -> list[tuple[str, str]]:
+    """(file, name) of lines that name a file and some numbers in it."""
+    lines = [row.split() for row in text.split("\n") if row.strip()]
+    return [(file, name) for file, *names in lines for name in names]
