@@ -10,7 +10,15 @@ from typing import NamedTuple
 from constant_calls import FRESH
 from constant_numbers import Number, numbers
 
-FOLDERS = ("kernels", "compiler", "graph", "core", "autodiff", "optimizers", "ops/neural")
+FOLDERS = (
+    "kernels",
+    "compiler",
+    "graph",
+    "core",
+    "autodiff",
+    "optimizers",
+    "ops/neural",
+)
 
 
 class Row(NamedTuple):
@@ -69,10 +77,23 @@ ROWS = (
     Row("", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0])),
     # how work is shared out
     Row(
-        "", "nothing", (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]), together=True
+        "",
+        "nothing",
+        (_CONV, "softmax, 512 x 256", "LSTM, 32 units", _PRODUCTS[0]),
+        together=True,
     ),
-    Row("kernels/threads/thread_pool.py", "_PART_NANOSECONDS", _SHARED_OUT, together=True),
-    Row("kernels/threads/thread_pool.py", "_MOST_PARTS", (_CONV, "LSTM, 128 units"), together=True),
+    Row(
+        "kernels/threads/thread_pool.py",
+        "_PART_NANOSECONDS",
+        _SHARED_OUT,
+        together=True,
+    ),
+    Row(
+        "kernels/threads/thread_pool.py",
+        "_MOST_PARTS",
+        (_CONV, "LSTM, 128 units"),
+        together=True,
+    ),
     Row(
         "kernels/threads/pool_code.py",
         "SPINS",
@@ -88,7 +109,12 @@ ROWS = (
     Row(
         "kernels/random/random_tuned.py",
         "MANY_WORDS",
-        ("random numbers, 8000", "random numbers, 40000", "dropout, 40000", "dropout, 400000"),
+        (
+            "random numbers, 8000",
+            "random numbers, 40000",
+            "dropout, 40000",
+            "dropout, 400000",
+        ),
         together=True,
     ),
     Row(
@@ -114,7 +140,12 @@ ROWS = (
         ("exp, 200000", "exp, 1000000", "sum of two arrays, 1 000 000 elements"),
         together=True,
     ),
-    Row("kernels/elementwise/parallel_ufuncs.py", "_UNIT", ("exp, 200000",), together=True),
+    Row(
+        "kernels/elementwise/parallel_ufuncs.py",
+        "_UNIT",
+        ("exp, 200000",),
+        together=True,
+    ),
     Row(
         "compiler/schedule/parallel.py",
         "FEWEST_BYTES",
@@ -133,7 +164,12 @@ ROWS = (
         together=True,
     ),
     Row("compiler/llvm/entry.py", "_UNIT", ("fused loop, 1000 x 2048",), together=True),
-    Row("compiler/llvm/entry.py", "_MOST_PARTS", ("fused loop, 4000 x 2048",), together=True),
+    Row(
+        "compiler/llvm/entry.py",
+        "_MOST_PARTS",
+        ("fused loop, 4000 x 2048",),
+        together=True,
+    ),
     Row(
         "compiler/llvm/entry.py",
         "RELEASE_BYTES",
@@ -141,21 +177,41 @@ ROWS = (
         together=True,
     ),
     # how work is cut for caches and registers
-    Row(_IN_CONV + "conv_layout.py", "CHUNK", (_CONV, _CONV_LARGE, "convolution, 512 filters")),
+    Row(
+        _IN_CONV + "conv_layout.py",
+        "CHUNK",
+        (_CONV, _CONV_LARGE, "convolution, 512 filters"),
+    ),
     Row(_IN_CONV + "conv_layout.py", "PIXELS_NEAR", (_CONV, _CONV_LARGE)),
     Row(
         _IN_CONV + "conv_layout.py",
         "SHORT_RUN",
-        ("convolution, 16 filters of 3 channels", "convolution, 32 filters, small", _CONV),
+        (
+            "convolution, 16 filters of 3 channels",
+            "convolution, 32 filters, small",
+            _CONV,
+        ),
     ),
     Row(
         _IN_CONV + "conv_layout.py",
         "FEWEST_TILES",
-        ("gradient by weights, 16 filters", _BY_WEIGHTS, "gradient by weights, 256 filters"),
+        (
+            "gradient by weights, 16 filters",
+            _BY_WEIGHTS,
+            "gradient by weights, 256 filters",
+        ),
     ),
     Row(_IN_CONV + "conv_layout.py", "PARTS", ("gradient by weights, 16 filters",)),
-    Row(_IN_CONV + "conv_layout.py", "MOST_WORKERS", ("convolution, 16 filters of 3 channels",)),
-    Row(_IN_CONV + "conv_compiled.py", "_PARTS", (_CONV_LARGE, "convolution, 512 filters")),
+    Row(
+        _IN_CONV + "conv_layout.py",
+        "MOST_WORKERS",
+        ("convolution, 16 filters of 3 channels",),
+    ),
+    Row(
+        _IN_CONV + "conv_compiled.py",
+        "_PARTS",
+        (_CONV_LARGE, "convolution, 512 filters"),
+    ),
     Row(_IN_CONV + "conv_compiled.py", "_MOST_ALONE", (_CONV, _CONV_LARGE)),
     Row(
         _IN_CONV + "conv_reference.py",
@@ -167,12 +223,21 @@ ROWS = (
         "_SHORT_RUN",
         ("convolution of float64, 8 channels", "convolution of float64, 32 filters"),
     ),
-    Row(_IN_CONV + "depthwise_tuned.py", "PARTS", ("depthwise, gradient by weights, 64 channels",)),
+    Row(
+        _IN_CONV + "depthwise_tuned.py",
+        "PARTS",
+        ("depthwise, gradient by weights, 64 channels",),
+    ),
     Row(_IN_CONV + "depthwise_tuned.py", "_LEAST_BYTES", _DEPTHWISE),
     Row(
         "core/cpu/processor.py",
         "cache_bytes(1)",
-        (_BY_WEIGHTS, "gradient by weights, 16 filters", "max, 512 x 1024", "cumsum, 512 x 1024"),
+        (
+            _BY_WEIGHTS,
+            "gradient by weights, 16 filters",
+            "max, 512 x 1024",
+            "cumsum, 512 x 1024",
+        ),
     ),
     Row(
         "core/cpu/processor.py",
@@ -184,7 +249,11 @@ ROWS = (
         "MOST_SCORES",
         ("attention of float64, 256 positions",),
     ),
-    Row("kernels/matmul/product_tuned.py", "_BLOCK", (*_PRODUCTS, "product, 128 x 128 x 128")),
+    Row(
+        "kernels/matmul/product_tuned.py",
+        "_BLOCK",
+        (*_PRODUCTS, "product, 128 x 128 x 128"),
+    ),
     Row("kernels/matmul/product_tuned.py", "_LOW", _PRODUCTS),
     Row(
         "kernels/matmul/product_tuned.py",
@@ -201,7 +270,11 @@ ROWS = (
         "_COPIED_ROWS",
         (*_PRODUCTS, "product, 16 x 1024 x 1024"),
     ),
-    Row("kernels/matmul/product_compiled.py", "_FAR", (*_PRODUCTS, "product, 512 x 512 x 16")),
+    Row(
+        "kernels/matmul/product_compiled.py",
+        "_FAR",
+        (*_PRODUCTS, "product, 512 x 512 x 16"),
+    ),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",
@@ -224,7 +297,11 @@ ROWS = (
         ("max, 512 x 1024", "cumsum, 512 x 1024"),
     ),
     Row("kernels/reductions/reductions_tuned.py", "_WHOLE", ("max, 4000000",)),
-    Row("kernels/reductions/reductions_tuned.py", "_SHARES", ("sum, 1024 x 512", "sum, 8192 x 32")),
+    Row(
+        "kernels/reductions/reductions_tuned.py",
+        "_SHARES",
+        ("sum, 1024 x 512", "sum, 8192 x 32"),
+    ),
     Row("kernels/reductions/reductions_tuned.py", "_BROAD", ("sum, 8192 x 32",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUN", ("sum, 1000000",)),
     Row("kernels/reductions/reductions_tuned.py", "_RUNS", ("sum, 1000000",)),
@@ -253,7 +330,9 @@ ROWS = (
     ),
     # from which size on one way is faster than another
     Row(
-        "core/dispatch/eager.py", "MOST_BY_DOT", ("product, 48 x 48 x 48", "product, 72 x 72 x 72")
+        "core/dispatch/eager.py",
+        "MOST_BY_DOT",
+        ("product, 48 x 48 x 48", "product, 72 x 72 x 72"),
     ),
     Row(
         "kernels/matmul/product_tuned.py",
@@ -282,7 +361,11 @@ ROWS = (
         "PARALLEL",
         ("silu, 30000", "softplus, 30000", "silu, 200000", "softplus, 200000"),
     ),
-    Row("kernels/random/random_tuned.py", "FEWEST_DROPPED", ("dropout, 500", "dropout, 2000")),
+    Row(
+        "kernels/random/random_tuned.py",
+        "FEWEST_DROPPED",
+        ("dropout, 500", "dropout, 2000"),
+    ),
     Row(
         "kernels/reductions/reductions_tuned.py",
         "FEWEST",
@@ -294,7 +377,9 @@ ROWS = (
         ("cumsum, 6 x 5", "cumsum, 8 x 40"),
     ),
     Row(
-        "kernels/reductions/reductions_tuned.py", "FEWEST_OF_ALL", ("max, 1000000", "max, 4000000")
+        "kernels/reductions/reductions_tuned.py",
+        "FEWEST_OF_ALL",
+        ("max, 1000000", "max, 4000000"),
     ),
     Row("kernels/reductions/reductions_tuned.py", "_SMALLEST", ("sum, 64 x 16 x 64",)),
     Row(
@@ -321,26 +406,41 @@ ROWS = (
     Row(
         "compiler/schedule/loops.py",
         "_SMALL",
-        ("two loops over 3000 elements in a graph", "two loops over 12000 elements in a graph"),
+        (
+            "two loops over 3000 elements in a graph",
+            "two loops over 12000 elements in a graph",
+        ),
     ),
-    Row("optimizers/base/update_calls.py", "MOST", ("Adam without compiled loops, 8 000 weights",)),
+    Row(
+        "optimizers/base/update_calls.py",
+        "MOST",
+        ("Adam without compiled loops, 8 000 weights",),
+    ),
     Row(
         "autodiff/accumulation.py",
         "SMALL",
         tuple(f"gradient of a sum of 8 uses, {n} elements" for n in (10, 40, 600, 3000)),
     ),
     Row("kernels/coding/png_rows.py", "BLOCK", ("PNG, 256 x 256",)),
-    Row("kernels/threads/malloc.py", "LARGEST_BYTES", ("sum of two arrays, 25 000 000 elements",)),
-    Row("kernels/threads/malloc.py", "KEPT_BYTES", ("sum of two arrays, 25 000 000 elements",)),
+    Row(
+        "kernels/threads/malloc.py",
+        "LARGEST_BYTES",
+        ("sum of two arrays, 25 000 000 elements",),
+    ),
+    Row(
+        "kernels/threads/malloc.py",
+        "KEPT_BYTES",
+        ("sum of two arrays, 25 000 000 elements",),
+    ),
     # when a kernel is compiled of which there is no code
     Row("kernels/jit/kernel_family.py", "START_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SWITCH_SECONDS", _FROM_NOTHING),
     Row("kernels/jit/kernel_family.py", "SMALLEST_SECONDS", _FROM_NOTHING),
-    Row("kernels/jit/kernel_family.py", "FLOPS_PER_SECOND", _FROM_NOTHING[:2]),
-    Row(_IN_CONV + "conv_tuned.py", "COPY_RATE", _FROM_NOTHING[1:2]),
-    Row(_IN_CONV + "conv_tuned.py", "STEPS_SECONDS", _FROM_NOTHING[1:2]),
-    Row("kernels/recurrent/recurrent_tuned.py", "STEP_SECONDS", _FROM_NOTHING[:1]),
-    Row("graph/runtime/tiers.py", "START_SECONDS", ("3000 calls of a function from nothing",)),
+    Row(
+        "graph/runtime/tiers.py",
+        "START_SECONDS",
+        ("3000 calls of a function from nothing",),
+    ),
 )
 
 
@@ -360,7 +460,9 @@ VARIED_WITH = {
     "SWITCH_SECONDS": """
         kernels/attention/attention_tuned.py _SCORE_BYTES
         kernels/coding/png_rows.py _ROW_SECONDS
-        kernels/jit/kernel_family.py BYTES_PER_SECOND
+        kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND
+        kernels/convolution/conv_tuned.py COPY_RATE STEPS_SECONDS
+        kernels/recurrent/recurrent_tuned.py STEP_SECONDS
         kernels/matmul/int8_tuned.py _PLAIN
         kernels/matmul/product_tuned.py _SECONDS
         kernels/reductions/reductions_tuned.py _SUM_SECONDS
@@ -431,6 +533,7 @@ OF_NO_MACHINE = {
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/jit/array_addresses.py _FIRST_BYTES
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
+        kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         kernels/threads/thread_pool.py _STEPS_BACK
         optimizers/base/fused_update.py MOST_JOINT
