@@ -1,9 +1,12 @@
 """The GPU's benchmarks run through on the stand-in for CuPy, whose times mean nothing."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+import trainkit as tk
 from tests.stand_in import cudnn
 from trainkit.kernels.cudnn import deferred
 
@@ -74,6 +77,35 @@ def test_tf32_is_chosen_for_each_measurement(gpu, monkeypatch):
     monkeypatch.setitem(gpu.CASES, "mlp", {"trainkit": gpu.CASES["mlp"]["trainkit"]})
     run(gpu, monkeypatch, "mlp", *SMALL, "--limit=0", "--on=stand-in")
     assert chosen == [("trainkit", False), ("trainkit", True)]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_all_contestants_take_tf32_alike(gpu, monkeypatch, allowed):
+    """PyTorch by itself takes it for convolutions alone, trainkit for nothing."""
+    backends = SimpleNamespace(
+        cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False)),
+        cudnn=SimpleNamespace(allow_tf32=True),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(backends=backends))
+    config = tk.config.experimental
+    try:
+        for name in ("torch", "trainkit"):
+            gpu._choose_tf32(name, allowed)
+        assert backends.cuda.matmul.allow_tf32 is allowed
+        assert backends.cudnn.allow_tf32 is allowed
+        assert config.tensor_float_32_execution_enabled() is allowed
+    finally:
+        config.enable_tensor_float_32_execution(False)
+
+
+def test_tf32_is_a_row_of_its_own_for_products_and_convolutions(gpu):
+    """So that no time with it stands beside one without."""
+    for case in ("matmul", "cnn", "resnet50", "transformer", "lstm"):
+        found = gpu.contestants(case, "float32")
+        for name in ("trainkit", "torch"):
+            assert (name in found) == (f"{name} tf32" in found)
+        assert "trainkit tf32" in found
+        assert not any("tf32" in name for name in gpu.contestants(case, "mixed_bfloat16"))
 
 
 def test_a_measurement_in_its_own_process_and_one_that_takes_too_long(gpu, monkeypatch, capsys):

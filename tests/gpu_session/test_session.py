@@ -1,6 +1,7 @@
 """The commands for a GPU machine come to their end on the stand-in, and say what they find."""
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -145,6 +146,34 @@ def test_a_failure_and_small_sizes_are_beside_nothing():
     )
 
 
+def speed_lines(out, *cases):
+    """The summary of `speed` on the stand-in, in words for each policy and case."""
+    command = [sys.executable, "-m", "tests.gpu_session.speed", "--small", "--on=stand-in"]
+    env = {**os.environ, "OUT": str(out), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *cases], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not measured" not in done.stdout
+    lines = (out / summary.NAME).read_text().splitlines()
+    return {tuple(line.split(":")[0].split()[1:]): line.split(":")[1].strip() for line in lines}
+
+
+def wanted_lines(cases):
+    once = {"adam", "update"}  # whatever the policy
+    return {(p, c) for p in speed.SHARES for c in cases if p == "float32" or c not in once}
+
+
+def test_speed_ends_on_the_stand_in_with_all_its_lines(tmp_path):
+    found = speed_lines(tmp_path, "matmul", "adam", "layer_norm")
+    assert set(found) == wanted_lines(["matmul", "adam", "layer_norm"])
+    assert all(text.endswith("ms") for text in found.values())
+
+
+@pytest.mark.slow
+def test_all_of_speed_ends_on_the_stand_in(tmp_path):
+    found = speed_lines(tmp_path)
+    assert set(found) == wanted_lines(speed.ORDER)
+
+
 # ---------------------------------------------------------------------- the suite
 
 
@@ -174,16 +203,68 @@ def test_failures_and_counts_outlive_a_run_that_is_cut_off(tmp_path, monkeypatch
     assert "so it is" in text
 
 
+GOES_ON = """
+import os, pytest
+
+@pytest.mark.parametrize("i", range(6))
+def test_one(i):
+    with open("ran.txt", "a") as file:
+        file.write(f"{i} ")
+    if i == 1:
+        assert False, "so it is"
+    if i == 2:
+        pytest.skip("not now")
+    if i == 3 and os.environ["STOPS"]:
+        raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]], ids=["alone", "processes"])
+def test_a_run_that_was_cut_off_goes_on_behind_the_tests_that_ended(tmp_path, more):
+    if more and importlib.util.find_spec("xdist") is None:
+        pytest.skip("pytest-xdist is not here")
+    (tmp_path / "test_tried.py").write_text(GOES_ON)
+    env = {**os.environ, "OUT": str(tmp_path), "TRAINKIT_SESSION_PART": "tried"}
+    env["PYTHONPATH"] = str(ROOT)
+    words = ["-p", "tests.gpu_session.recording", "-p", "no:cacheprovider", "-c", "/dev/null"]
+
+    def run(stops, *given):
+        command = [sys.executable, "-m", "pytest", *words, *given, "test_tried.py"]
+        stopped = {**env, "STOPS": stops}
+        subprocess.run(command, cwd=tmp_path, env=stopped, capture_output=True)
+        ran = (tmp_path / "ran.txt").read_text().split()
+        (tmp_path / "ran.txt").write_text("")
+        return sorted(ran), (tmp_path / summary.NAME).read_text().strip()
+
+    ran, line = run("yes")
+    assert ran == list("0123")
+    assert "1 passed, 1 failed, 1 skipped in" in line
+    assert line.endswith("when it was cut off")
+    ran, line = run("", *more)
+    assert ran == list("345")
+    assert "4 passed, 1 failed, 1 skipped in" in line
+    assert line.endswith("to its end")
+    outcomes = (tmp_path / "tried-outcomes.txt").read_text().splitlines()
+    assert sorted(outcome.split("\t")[0] for outcome in outcomes) == [
+        "failed", *["passed"] * 4, "skipped",
+    ]  # fmt: skip
+    ran, line = run("")  # anew
+    assert ran == list("012345")
+    assert "4 passed, 1 failed, 1 skipped in" in line
+
+
 def test_counts_are_written_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setenv("OUT", str(tmp_path))
-    now = iter([0.0, 1.0, 1.0, 1.0, 2.0, 4.0, 4.0, 4.0])
+    now = iter([0.0, *[1.0] * 4, 2.0, *[4.0] * 5])
     recorder = recording.Recorder("tried", clock=lambda: next(now))
-    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call")
     found = []
-    for _ in range(3):
-        recorder.pytest_runtest_logreport(report)
+    for name in "abc":
+        for when in ("call", "teardown"):
+            report = pytest.TestReport(name, (name, 1, name), {}, "passed", None, when)
+            recorder.pytest_runtest_logreport(report)
         found.append((tmp_path / summary.NAME).read_text().split(":")[1].strip())
-    assert found == [f"{n} passed in {s} s, so far" for n, s in ((1, 1), (1, 1), (3, 4))]
+    texts = ("nothing yet in 1 s", "2 passed in 4 s", "2 passed in 4 s")
+    assert found == [f"{text}, so far" for text in texts]
 
 
 def test_the_suite_takes_the_plugins_that_are_there():
