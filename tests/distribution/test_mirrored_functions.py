@@ -398,3 +398,32 @@ def test_explain_names_replicas_and_what_runs_as_python():
     assert text.count("first call: x: tensor of shape (2,)") == 2
     assert text.count("x: tensor of shape (2,) and dtype float32 -> tensor of shape (3,)") == 2
     assert "arg_1" not in text
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("names", [["/gpu:0", "/gpu:1"], ["/cpu:0"] * 2, ["/cpu:0", "/gpu:1"]])
+def test_arguments_come_to_the_device_of_each_replica(names, how):
+    with stand_in.in_place(gpus=2), nccl.in_place():
+        strategy = tk.distribute.MirroredStrategy(names)
+        with strategy.scope():
+            v = tk.Variable([1.0, 2.0])
+
+        def step(x, text, *, more):
+            y = x["one"] * v + more[0]
+            assert text.dtype == "string"
+            v.assign_add(more[0])
+            return y, more[1]
+
+        given = tk.function(step) if how in ("given", "around both") else step
+        run = tk.function(strategy.run) if how.startswith("around") else strategy.run
+        one, other = tk.constant([3.0, 4.0]), tk.constant([5.0, 6.0])  # on the first GPU
+        text = tk.constant(["a", "b"])
+        for turn in range(3):
+            start, own = v.numpy(), tk.distribute.PerReplica((one, other))
+            found = run(given, ({"one": own}, text), {"more": (one, None)})
+            for y, x, place in zip(found[0].values, (one, other), strategy.devices, strict=True):
+                assert y.device == place.name, turn
+                np.testing.assert_allclose(y.numpy(), x.numpy() * start + one.numpy())
+            assert found[1].values == (None, None)
+            np.testing.assert_allclose(v.numpy(), start + one.numpy())
+        assert one.device == other.device == "/device:GPU:0"

@@ -72,15 +72,15 @@ class OneDeviceStrategy(Strategy):
 
 
 def _moved(args: Any, where: devices.Device) -> Any:
-    """A nest with its tensors of numbers on a device."""
-    return nest.map_structure(
-        lambda x: (
-            wrap(devices.to_device(x._array, where))
-            if type(x) is Tensor and x.dtype is not string
-            else x
-        ),
-        args,
-    )
+    """A nest with its tensors of numbers on a device; those that are there stay as they are."""
+
+    def moved(x: Any) -> Any:
+        if type(x) is not Tensor or x.dtype is string:
+            return x
+        array = devices.to_device(x._array, where)
+        return x if array is x._array else wrap(array)
+
+    return nest.map_structure(moved, args)
 
 
 class _OnDevice(replicas.Replica):
@@ -211,7 +211,8 @@ class MirroredStrategy(Strategy):
 
         Args:
             fn: function of the values of one replica.
-            args: its arguments; of a `PerReplica` each replica gets its own value.
+            args: its arguments, of which each replica gets the tensors on its device; of a
+                `PerReplica` it gets its own value.
             kwargs: the same by name.
             options: only `None`.
 
@@ -241,7 +242,7 @@ class MirroredStrategy(Strategy):
 
         def work(rank: int) -> Any:
             with self.on_replica(rank), replicas.Replica(self.groups[rank]), self._copies[rank]:
-                own, by_name = of_replica(arguments, rank)
+                own, by_name = _moved(of_replica(arguments, rank), self.devices[rank])
                 return fn(*own, **by_name)
 
         try:
