@@ -10,7 +10,7 @@ document processing" (columns of windows).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -50,12 +50,28 @@ def _chunks(xp: Any, batch: int, bytes_each: int) -> Iterator[slice]:
         yield slice(start, min(start + step, batch))
 
 
-def _columns(xp: Any, w: Windows, padded: Array, group: slice) -> Array:
+def _windows_of(xp: Any, w: Windows, x: Array) -> Callable[[slice], Array]:
+    """What gives the windows of a part of the images, as a view that holds until the next part."""
+    room: list[Array] = []  # the first part with padding, which is the largest, and its windows
+    has_padding, interior = w.has_padding, w.interior
+
+    def windows(part: slice) -> Array:
+        if not room:
+            room.append(w.pad(xp, x[part]) if has_padding else x)
+            room.append(w.view(xp, room[0]))
+        elif has_padding:
+            room[0][: part.stop - part.start][interior] = x[part]
+        return room[1][: part.stop - part.start] if has_padding else room[1][part]
+
+    return windows
+
+
+def _columns(xp: Any, w: Windows, windows: Array, group: slice) -> Array:
     """Windows of some images as a matrix (images * out, window * channels of the group)."""
-    view = w.view(xp, padded)[..., group]
+    view = windows[..., group]
     rows = view.shape[0] * math.prod(w.out)
     inside = view.shape[-1]
-    if xp is np and not _is_pointwise(w) and _run(w, inside, padded.shape[-1]) < _SHORT_RUN:
+    if xp is np and not _is_pointwise(w) and _run(w, inside, windows.shape[-1]) < _SHORT_RUN:
         axes = range(view.ndim)
         outer = 1 + len(w.window)
         column_by_column = view.transpose(*axes[outer:], *axes[:outer])
@@ -69,16 +85,23 @@ def _run(w: Windows, inside: int, channels: int) -> int:
     return inside * w.window[-1] if together else inside
 
 
-def _all_columns(xp: Any, w: Windows, x: Array, groups: list[slice]) -> Iterator[Array]:
-    """The columns of each group of channels, of images that are not padded yet."""
-    padded = None
+def _all_columns(
+    xp: Any,
+    w: Windows,
+    x: Array,
+    part: slice,
+    groups: list[slice],
+    windows_of: Callable[[slice], Array],
+) -> Iterator[Array]:
+    """The columns of each group of channels, of a part of the images."""
+    windows = None
     for group in groups:
         made = None
         if xp is not np and not _is_pointwise(w):
-            made = windows_cuda.columns(xp, w, x, group)
+            made = windows_cuda.columns(xp, w, x[part], group)
         if made is None:
-            padded = w.pad(xp, x) if padded is None else padded
-            made = _columns(xp, w, padded, group)
+            windows = windows_of(part) if windows is None else windows
+            made = _columns(xp, w, windows, group)
         yield made
 
 
@@ -93,8 +116,19 @@ def _groups(kernel: Array, groups: int) -> Iterator[tuple[slice, slice]]:
         yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
 
 
-def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
-    """Cross-correlation of `x` with `kernel`, (batch, out..., filters)."""
+def conv(
+    xp: Any,
+    w: Windows,
+    x: Array,
+    kernel: Array,
+    groups: int,
+    finish: Callable[[Array], Array] = lambda y: y,
+) -> Array:
+    """Cross-correlation of `x` with `kernel`, (batch, out..., filters).
+
+    Each element of the result goes through `finish`, which works in place and on some images at a
+    time, as long as they are in a cache; short floats when they are rounded.
+    """
     dtype = x.dtype
     by_channel = groups > 1 and kernel.shape[-2] == 1
     worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
@@ -102,12 +136,14 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
     y = xp.empty((x.shape[0], *w.out, kernel.shape[-1]), worked)
     if by_channel:
         _depthwise(xp, w, x, kernel, y)
-        return y.astype(dtype, copy=False)
+        return finish(y.astype(dtype, copy=False))
     elements = math.prod(w.window)
     each = math.prod(w.out) * elements * kernel.shape[-2] * x.itemsize
+    at_once = worked != dtype
+    parts = list(_groups(kernel, groups))
+    inputs, windows_of = [inside for inside, _ in parts], _windows_of(xp, w, x)
     for part in _chunks(xp, x.shape[0], each):
-        parts = list(_groups(kernel, groups))
-        made_columns = _all_columns(xp, w, x[part], [inputs for inputs, _ in parts])
+        made_columns = _all_columns(xp, w, x, part, inputs, windows_of)
         for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = kernel[..., filters].reshape(columns.shape[1], -1)
             if groups == 1:
@@ -115,7 +151,9 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
             else:
                 made = matmul(xp, columns, matrix)
                 y[part][..., filters] = made.reshape(*y[part].shape[:-1], -1)
-    return y.astype(dtype, copy=False)
+        if not at_once:
+            finish(y[part])
+    return finish(y.astype(dtype, copy=False)) if at_once else y
 
 
 def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: int) -> Array:
@@ -202,9 +240,10 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
         _depthwise_kernel(xp, w, x, g, result)
         return result.astype(dtype, copy=False)
     elements = math.prod(w.window)
+    parts = list(_groups(result, groups))
+    inputs, windows_of = [channels for channels, _ in parts], _windows_of(xp, w, x)
     for part in _chunks(xp, x.shape[0], math.prod(w.out) * elements * inside * x.itemsize):
-        parts = list(_groups(result, groups))
-        made_columns = _all_columns(xp, w, x[part], [inputs for inputs, _ in parts])
+        made_columns = _all_columns(xp, w, x, part, inputs, windows_of)
         for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = g[part][..., filters].reshape(columns.shape[0], -1)
             made = matmul(xp, columns.T, matrix).reshape(*w.window, inside, -1)

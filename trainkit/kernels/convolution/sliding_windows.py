@@ -108,6 +108,13 @@ class Windows:
         )
 
     @property
+    def tiles(self) -> bool:
+        """Whether each element of the padded array lies in exactly one window."""
+        sizes = tuple(n * k for n, k in zip(self.out, self.window, strict=True))
+        dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.window, strict=True))
+        return dense and self.strides == self.window and self.padded == sizes
+
+    @property
     def interior(self) -> tuple[Any, ...]:
         """Index of the array inside its padded copy."""
         spatial = tuple(slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True))

@@ -55,8 +55,10 @@ def _firsts(xp: Any, w: Windows, x: Array, y: Array) -> Iterator[tuple[Any, Arra
 
 def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array:
     """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
-    total = xp.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
-    if xp is np and g.dtype.itemsize in _BITS:
+    by_bits = xp is np and g.dtype.itemsize in _BITS
+    room = xp.empty if by_bits and w.tiles else xp.zeros
+    total = room((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
+    if by_bits:
         _add_at_firsts(w, g, x, y, total)
     else:
         for offset, here in _firsts(xp, w, x, y):
@@ -69,7 +71,10 @@ _BITS = {n: np.dtype(f"i{n}") for n in (2, 4, 8)}
 
 
 def _add_at_firsts(w: Windows, g: Array, x: Array, y: Array, total: Array) -> None:
-    """Add `g` to `total`, which holds zeros, at the first maximum of each window."""
+    """Add `g` to `total` at the first maximum of each window.
+
+    It holds zeros; where windows don't overlap, those outside of all windows are enough.
+    """
     bits = _BITS[g.dtype.itemsize]
     given, result = g.view(bits), total.view(bits)
     for offset, here in _firsts(np, w, x, y):

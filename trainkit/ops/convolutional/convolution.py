@@ -8,6 +8,7 @@ arXiv:1603.07285.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ from trainkit.ops.convolutional.window_arguments import (
     windowed_dims,
 )
 from trainkit.ops.math.reductions import sum as total
-from trainkit.ops.neural.dense import check_activation, rectified_gradient
+from trainkit.ops.neural.dense import check_activation, finished, rectified_gradient
 
 
 def _conv_rule(
@@ -128,10 +129,8 @@ def _conv(
 ) -> Array:
     """Cross-correlation with a kernel (window..., channels // groups, filters), plus bias."""
     w, groups = facts_of(x, kernel, bias, strides, padding, dilation_rate)
-    y = conv_reference.conv(xp, w, x, kernel, groups)
-    if bias is not None:
-        y += bias
-    return xp.maximum(y, 0, out=y) if activation == "relu" else y
+    finish = functools.partial(finished, xp, bias=bias, activation=activation)
+    return conv_reference.conv(xp, w, x, kernel, groups, finish)
 
 
 def _compiled_input_gradient(

@@ -35,6 +35,8 @@ from trainkit.ops.neural.activations import relu, relu_gradient
 from trainkit.ops.vmap_rules.shared_rules import by_formula
 
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
+_LARGE = 1 << 14
+"""Arrays of so many elements are rectified in two fast passes."""
 ACTIVATIONS = (None, "relu")
 """What `dense` and `conv_with_bias` can apply to their result in place."""
 
@@ -66,7 +68,8 @@ def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
     result = g * (y > 0)
     wide = result.astype(np.float32) if g.dtype.itemsize < 4 else result
-    by_bias = wide.reshape(-1, g.shape[-1]).sum(axis=0)
+    rows = wide.reshape(-1, g.shape[-1])
+    by_bias = np.ones(len(rows), rows.dtype) @ rows if xp is np else rows.sum(axis=0)
     return result, by_bias.astype(g.dtype, copy=False)
 
 
@@ -117,15 +120,19 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
 def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
     """The same by the tuned product, `None` where that does not pay."""
     y = product_tuned.product_of(x, kernel)
-    return None if y is None else _finished(np, y, bias, activation)
+    return None if y is None else finished(np, y, bias, activation)
 
 
-def _finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | None) -> Array:
+def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | None) -> Array:
     """A product with the bias added and rectified, in place."""
     if bias is not None:
         y += bias
     if activation == "relu":
-        xp.maximum(y, 0, out=y)
+        if y.size >= _LARGE and xp is np and y.dtype in _ZERO:
+            np.clip(y, 0, np.inf, out=y)  # NumPy's maximum takes twice as long as both
+            y += 0  # -0 becomes 0, as by the maximum
+        else:
+            xp.maximum(y, 0, out=y)
     return y
 
 
@@ -149,7 +156,7 @@ def _dense(
         if _is_short(xp, dtype):
             x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
         y = matmul_gpu.matmul(xp, _rows(x), kernel)
-    y = _finished(xp, y, bias, activation)
+    y = finished(xp, y, bias, activation)
     if x.ndim != 2:
         y = y.reshape(*x.shape[:-1], kernel.shape[1])
     return y if y.dtype == dtype else y.astype(dtype)
