@@ -111,6 +111,35 @@ def test_a_result_over_an_input_keeps_loops_apart():
     assert len(parallel.in_parallel(steps, held, {}, [(two.buffer, x.buffer)])) == 2
 
 
+def test_loops_that_share_no_array_are_cut_as_one():
+    x, y = views(100, 100, kind="input")
+    one, two = views(100, 100, kind="output")
+    (number,) = views(1, kind="input")
+    held = {v.buffer for v in (x, y, one, two, number)}
+
+    def add(a, b, out):
+        return Loop([Elementwise("add", (a, b), out)])
+
+    (apart,) = parallel.in_parallel([loop(x, one), loop(y, two)], held, {}, [])
+    assert apart.apart
+    (scaled,) = parallel.in_parallel([add(x, number, one), add(y, number, two)], held, {}, [])
+    assert scaled.apart
+    (shared,) = parallel.in_parallel([loop(x, one), add(x, y, two)], held, {}, [])
+    assert not shared.apart
+
+
+@pytest.mark.parametrize("sizes", [(5000, 3, 70_001), (1, 2, 100_000), (1025,) * 40, (64, 9, 9000)])
+def test_arrays_of_several_sizes_are_cut_into_the_same_bits(sizes):
+    arrays = [numbers(n, seed=i) for i, n in enumerate(sizes)]
+    code = assert_same_bits(lambda *xs: tuple(x * 3 - 1 for x in xs), *arrays)
+    assert code.text.count("call void @pool_run") == 1
+
+
+def test_arrays_with_rows_are_cut_into_the_same_bits():
+    x, y = numbers(301, 203), numbers(7, 9000, seed=1)
+    assert_same_bits(lambda x, y: (x.sum(axis=1) * 2, y * 3, y.T - 1), x, y)
+
+
 def test_small_loops_stay_with_the_caller(monkeypatch):
     monkeypatch.setattr(parallel, "FEWEST_BYTES", 1 << 23)
     x, one = views(100, 100)

@@ -29,6 +29,10 @@ RELEASE_BYTES = 1 << 22
 _UNIT = 64
 """Elements, as a multiple of which long loops are shared out."""
 _MOST_PARTS = 64
+_WEIGHT = 1 << 16
+"""Bytes that a loop touches, in so many of which loops are weighed against one another."""
+_FINE = 6
+"""Bits after the point where parts of such weights end: as many as parts there are at most."""
 _CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
@@ -107,15 +111,28 @@ class EntryWriter:
         """Share out the loops: each part of the work is a part of all of them."""
         body = FunctionBuilder()
         operands: list[str] = []
-        for loop in together.loops:
+        weights = [size // _WEIGHT + 1 for size in together.sizes]
+        if not together.apart:
+            weights = [1]
+        ends, start = self._part_ends(body, sum(weights)), 0
+        for number, loop in enumerate(together.loops):
             part, views, turns = write_part(self._module, loop, self._is_held)
             name = self._module.function(part, len(views), ("i64 %first", "i64 %after"))
+            weight = weights[number if together.apart else 0]
+            first, after = (self._share(body, end, start, weight, turns) for end in ends)
+            start += weight if together.apart else 0
+            some, none = (body.name()[1:] for _ in range(2))
+            some_turns = body.line(f"icmp ult i64 {first}, {after}")
+            body.do(f"br i1 {some_turns}, label %{some}, label %{none}")
+            body.start(some)
             given = [
                 f"ptr {body.load('ptr', body.at('%p0', 8 * (len(operands) + i)))}"
                 for i in range(len(views))
             ]
-            given += [f"i64 {share}" for share in self._share(body, turns)]
+            given += [f"i64 {first}", f"i64 {after}"]
             body.do(f"call void {name}({', '.join(given)})")
+            body.do(f"br label %{none}")
+            body.start(none)
             operands += [self._pointer(v) for v in views]
         work = self._module.function(body, 1, ("i64 %part", "i64 %parts"))
         text = self._text
@@ -126,18 +143,37 @@ class EntryWriter:
         text.do(f"call void {self._module.shared_out()}(ptr {work}, ptr %cells, i64 {parts})")
 
     @staticmethod
-    def _share(text: FunctionBuilder, turns: int) -> tuple[str, str]:
-        """The first turn of a part, and the one after its last; parts start at whole vectors."""
+    def _part_ends(text: FunctionBuilder, whole: int) -> tuple[str, str]:
+        """Where a part begins and ends, when all parts together are `whole` long."""
         ends = []
-        unit = _UNIT if turns >= _UNIT * 16 else 1
-        units = -(-turns // unit)
         for part in ("%part", text.line("add i64 %part, 1")):
-            share = text.line(f"mul i64 {part}, {units}")
-            share = text.line(f"udiv i64 {share}, %parts")
-            share = text.line(f"mul i64 {share}, {unit}")
-            below = text.line(f"icmp ult i64 {share}, {turns}")
-            ends.append(text.line(f"select i1 {below}, i64 {share}, i64 {turns}"))
+            end = text.line(f"mul i64 {part}, {whole << _FINE}")
+            ends.append(text.line(f"udiv i64 {end}, %parts"))
         return ends[0], ends[1]
+
+    @staticmethod
+    def _share(text: FunctionBuilder, end: str, start: int, weight: int, turns: int) -> str:
+        """The turn of a loop at the end of a part; whole vectors lie before it.
+
+        Args:
+            text: what is written to.
+            end: that of the part.
+            start: where the loop begins.
+            weight: how long it is.
+            turns: how many there are.
+        """
+        unit = _UNIT if turns >= _UNIT * 16 else 1
+        units, long = -(-turns // unit), weight << _FINE
+        past = text.line(f"icmp ugt i64 {end}, {start << _FINE}")
+        share = text.line(f"sub i64 {end}, {start << _FINE}")
+        share = text.line(f"select i1 {past}, i64 {share}, i64 0")
+        inside = text.line(f"icmp ult i64 {share}, {long}")
+        share = text.line(f"select i1 {inside}, i64 {share}, i64 {long}")
+        share = text.line(f"mul i64 {share}, {units}")
+        share = text.line(f"udiv i64 {share}, {long}")
+        share = text.line(f"mul i64 {share}, {unit}")
+        below = text.line(f"icmp ult i64 {share}, {turns}")
+        return text.line(f"select i1 {below}, i64 {share}, i64 {turns}")
 
     def _is_held(self, view: View) -> bool:
         return view.buffer in self._pointers
