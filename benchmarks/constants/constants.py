@@ -27,8 +27,9 @@ FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 from constant_calls import FRESH  # noqa: E402  found through the line before
+from constant_kinds import kinds  # noqa: E402
 from constant_numbers import changed, copy_with  # noqa: E402
-from constant_rows import ROWS, Row, kinds  # noqa: E402
+from constant_rows import ROWS, Row  # noqa: E402
 from processes import environment  # noqa: E402
 
 PACKAGE = FOLDER.parents[1] / "trainkit"

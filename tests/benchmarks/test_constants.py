@@ -22,22 +22,23 @@ def bench(bench_modules, monkeypatch):
 
 
 def test_every_number_in_upper_case_is_of_a_known_kind(bench):
-    kinds = bench("constant_rows").kinds(PACKAGE)
+    kinds = bench("constant_kinds").kinds(PACKAGE)
     unknown = [f"{n.file}:{n.line} {n.names}" for n in kinds.pop("unknown", [])]
-    assert not unknown, "say in benchmarks/constants/constant_rows.py what these stand for"
+    assert not unknown, "say in benchmarks/constants/constant_kinds.py what these stand for"
     assert sum(len(found) for found in kinds.values()) > 200
 
 
 def test_no_kind_names_a_number_that_is_not_there(bench):
     rows, found = bench("constant_rows"), bench("constant_numbers")
-    there = {(n.file, name) for n in found.numbers(PACKAGE, rows.FOLDERS) for name in n.names}
+    kinds = bench("constant_kinds")
+    there = {(n.file, name) for n in found.numbers(PACKAGE, kinds.FOLDERS) for name in n.names}
     said = {(row.file, row.name) for row in rows.ROWS if row.file and row.name not in found.FACTS}
-    for text in (*rows.VARIED_WITH.values(), *rows.OF_NO_MACHINE.values()):
-        places = rows._places(text)
+    for text in (*kinds.VARIED_WITH.values(), *kinds.OF_NO_MACHINE.values()):
+        places = kinds._places(text)
         assert len(set(places)) == len(places)
         said |= set(places)
     assert said <= there
-    assert set(rows.VARIED_WITH) <= {row.name for row in rows.ROWS}
+    assert set(kinds.VARIED_WITH) <= {row.name for row in rows.ROWS}
 
 
 def test_rows_name_calls_that_there_are_and_every_call_serves_one(bench):

@@ -1,0 +1,157 @@
+"""What is known of each number: it is varied, or compared with one that is, or of no machine.
+
+Each number in upper case of `FOLDERS` is in `ROWS`, in a list below, or in a file for GPUs.
+"""
+
+import pathlib
+import re
+
+from constant_calls import FRESH
+from constant_numbers import Number, numbers
+from constant_rows import ROWS, Row
+
+FOLDERS = (
+    "kernels",
+    "compiler",
+    "graph",
+    "core",
+    "autodiff",
+    "optimizers",
+    "ops/neural",
+)
+
+VARIED_WITH = {
+    "_PART_NANOSECONDS": """
+        kernels/attention/attention_tuned.py _NANOSECONDS
+        kernels/convolution/conv_tuned.py _NANOSECONDS
+        kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
+        kernels/embedding/embedding_tuned.py _NANOSECONDS
+        kernels/normalization/norm_tuned.py _NANOSECONDS
+        kernels/pooling/pool_tuned.py _NANOSECONDS
+        kernels/random/random_tuned.py _WORD_NANOSECONDS
+        kernels/recurrent/recurrent_tuned.py _NANOSECONDS
+        kernels/reductions/reductions_tuned.py _NANOSECONDS
+        optimizers/base/fused_update.py _NANOSECONDS
+    """,
+    "SWITCH_SECONDS": """
+        kernels/attention/attention_tuned.py _SCORE_BYTES
+        kernels/coding/png_rows.py _ROW_SECONDS
+        kernels/jit/kernel_family.py FLOPS_PER_SECOND BYTES_PER_SECOND
+        kernels/convolution/conv_tuned.py COPY_RATE STEPS_SECONDS
+        kernels/recurrent/recurrent_tuned.py STEP_SECONDS
+        kernels/matmul/int8_tuned.py _PLAIN
+        kernels/matmul/product_tuned.py _SECONDS
+        kernels/reductions/reductions_tuned.py _SUM_SECONDS
+        optimizers/base/fused_update.py _SECONDS_PER_STEP
+    """,
+}
+"""Numbers that are only compared with another: that one at a quarter is all of these at four times.
+
+The nanoseconds of a kernel are divided by those of a part, and the seconds of plain versions are
+added up until they are those of the switch.
+"""
+
+OF_NO_MACHINE = {
+    "read of the machine, with what is taken where it says nothing": """
+        core/cpu/processor.py _USUAL _LEAST _MOST _UNITS
+    """,
+    "mathematics": """
+        autodiff/check.py _STEP _STENCIL
+        autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
+        core/fingerprints.py _WORD _K0 _MURMUR _START
+        core/rng.py WORDS_PER_BLOCK _MASK
+        graph/tracing/verify.py _RTOL
+        kernels/elementwise/bias_activation_compiled.py _HALF
+        kernels/elementwise/elementwise_compiled.py _HALF _ROOT_HALF
+        kernels/elementwise/vector_math.py _LOG2_E _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
+        kernels/random/philox_compiled.py _FIRST
+        kernels/random/random_tuned.py _LOW
+        kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
+        kernels/softmax/softmax_columns.py _LEAST
+        ops/neural/activations.py _SELU_ALPHA _SELU_SCALE
+        ops/neural/cross_entropy.py EPSILON
+        ops/neural/ctc.py _FAR
+        ops/neural/fake_quant.py FLOAT8
+        ops/neural/gated_activations.py _CUBIC
+        ops/neural/normalization.py EPSILON
+        ops/neural/synchronized_moments.py _LEAST
+    """,
+    "formats, names, and interfaces of others": """
+        compiler/ir.py _FLOAT_BYTES
+        compiler/llvm/entry.py _CONTIGUOUS_ALIGNED
+        compiler/llvm/jit.py _FORMAT
+        core/cpu/openblas.py _PTHREADS
+        core/devices.py _NO_DEVICE
+        core/dispatch/native.py VERSION
+        core/dtypes.py PROTO_NUMBERS
+        core/variable_owner.py NONE SUM MEAN ONLY_FIRST_REPLICA AUTO ON_WRITE ON_READ
+        kernels/convolution/conv_tuned.py _AS_IT_IS
+        kernels/convolution/depthwise_microkernels.py _TO_READ
+        kernels/jit/code_store.py _DIGEST_BYTES
+        kernels/jit/kernel_code.py FORMAT
+        kernels/jit/numpy_inner_loops.py _FAST_CALL
+        kernels/jit/python_entry.py _ALIGNED
+        kernels/jit/simd.py BYTES
+        kernels/threads/malloc.py _TRIM_THRESHOLD
+    """,
+    "what is served, kept or said, and how much": """
+        autodiff/explain.py MOST_EXITS
+        compiler/llvm/entry.py EMBEDDED_BYTES
+        compiler/schedule/memory.py ALIGNMENT
+        compiler/schedule/rows.py _MOST_ENDS
+        core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/shapes.py MOST_ELEMENTS
+        graph/ir/passes.py _FOLD_LIMIT
+        graph/ir/assigned_devices.py _MOST_NODES
+        graph/runtime/fusion.py _FEWEST_STEPS
+        kernels/convolution/conv_layout.py PLANS
+        kernels/convolution/conv_tuned.py FEWEST_CHANNELS
+        kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
+        kernels/jit/array_addresses.py _FIRST_BYTES
+        kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
+        kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
+        kernels/threads/pools.py _MOST_CALLS _PLANNED
+        kernels/threads/thread_pool.py _STEPS_BACK
+        optimizers/base/fused_update.py MOST_JOINT
+    """,
+}
+"""By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
+
+NOT_YET = """
+    compiler/llvm/entry.py _WEIGHT _FINE
+    ops/neural/dense.py _LARGE
+"""
+"""Numbers that nobody has varied so far."""
+
+OF_A_GPU = re.compile(r"(_cuda|_gpu)\.py$|_room\.py$|/(cuda|cudnn|gpu)/")
+"""Files of numbers for GPUs, which no processor shows anything of."""
+
+
+def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
+    """All numbers of `FOLDERS` by what is known of them; "unknown" for those that are nowhere."""
+    known = {(row.file, row.name): f"varied, {_how(row)}" for row in ROWS}
+    for name, text in VARIED_WITH.items():
+        known |= dict.fromkeys(_places(text), f"varied with {name}")
+    for reason, text in OF_NO_MACHINE.items():
+        known |= dict.fromkeys(_places(text), f"of no machine: {reason}")
+    known |= dict.fromkeys(_places(NOT_YET), "not varied yet")
+    found: dict[str, list[Number]] = {}
+    for number in numbers(package, FOLDERS):
+        says = [known[number.file, name] for name in number.names if (number.file, name) in known]
+        if OF_A_GPU.search(number.file):
+            says = ["of a GPU"]
+        found.setdefault(says[0] if says else "unknown", []).append(number)
+    return dict(sorted(found.items()))
+
+
+def _how(row: Row) -> str:
+    if row.calls[0] in FRESH:
+        return "from nothing"
+    return "on all cores" if row.together else "on one core"
+
+
+def _places(text: str) -> list[tuple[str, str]]:
+    """(file, name) of lines that name a file and some numbers in it."""
+    lines = [row.split() for row in text.split("\n") if row.strip()]
+    return [(file, name) for file, *names in lines for name in names]
