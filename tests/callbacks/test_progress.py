@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import logging
 import os
 import pty
 import re
@@ -18,7 +17,6 @@ import trainkit as tk
 from trainkit.callbacks import progress
 from trainkit.callbacks.progbar import Progbar, duration_text, logs_text, rate_text
 from trainkit.callbacks.status_line import StatusLine, fitted, kind_of
-from trainkit.core.dispatch import slow_work
 
 RESULTS = ("loss", "accuracy", "val_loss", "val_accuracy")
 
@@ -286,76 +284,6 @@ def test_progbar_refuses_what_contradicts():
         Progbar(1, verbose=3)
 
 
-# ------------------------------------------------------------------ slow work
-
-
-class Hears:
-    def __init__(self):
-        self.texts, self.spoken = [], threading.Event()
-
-    def hear(self, text):
-        self.texts.append(text)
-        self.spoken.set()
-
-
-@pytest.fixture
-def hears(monkeypatch):
-    monkeypatch.setattr(slow_work, "PATIENCE_SECONDS", 0.0)
-    found = Hears()
-    slow_work.notify(found.hear)
-    yield found
-    slow_work.notify(None)
-
-
-def test_tracing_that_takes_long_says_so(hears):
-    @tk.function
-    def slowly(x):
-        hears.spoken.wait(30)
-        return x + 1.0
-
-    slowly(tk.constant(1.0))
-    assert hears.texts[0] == "tracing 'slowly' ..."
-    assert re.fullmatch(r"tracing 'slowly' took \d+\.\d s", hears.texts[1])
-
-
-def test_compiling_that_takes_long_says_so(hears, monkeypatch):
-    from trainkit.graph.runtime import fusion
-
-    def slowly(graph):
-        hears.spoken.wait(30)
-        return graph
-
-    monkeypatch.setattr(fusion, "fuse", slowly)
-    f = tk.function(lambda x: tk.exp(x) * 2.0 + x, jit_compile=True)
-    with slow_work.slow_work("something around"):
-        pass
-    hears.texts.clear()
-    hears.spoken.clear()
-    f(tk.ones((4,)))
-    assert any("compiling the loops of" in text for text in hears.texts)
-
-
-def test_quick_work_is_not_spoken_of(hears, monkeypatch):
-    monkeypatch.setattr(slow_work, "PATIENCE_SECONDS", 3600.0)
-    with slow_work.slow_work("nothing much"):
-        pass
-    assert not hears.texts
-
-
-def test_the_outer_of_two_speaks(hears):
-    with slow_work.slow_work("outer"):
-        hears.spoken.wait(30)
-        with slow_work.slow_work("inner"):
-            pass
-    assert [text.split()[0] for text in hears.texts] == ["outer", "outer"]
-
-
-def test_a_listener_that_is_gone_is_not_asked(monkeypatch):
-    slow_work.notify(Hears().hear)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert slow_work._speaker() is None
-
-
 def test_it_stands_below_a_bar_of_the_program(terminal):
     def run():
         with tqdm(total=2, desc="seeds", file=sys.stdout, ncols=60) as seeds:
@@ -388,46 +316,6 @@ def test_a_terminal_that_does_not_say_its_size_has_a_bar(terminal):
     assert shown(80) == ["epoch " + "━" * 20 + " - loss: 0"]
 
 
-@pytest.mark.parametrize("verbose", [1, 2])
-def test_in_a_file_slow_work_is_told_beside_the_lines_of_epochs(monkeypatch, capsys, verbose):
-    monkeypatch.setattr(slow_work, "PATIENCE_SECONDS", 0.0)
-    spoken = threading.Event()
-    monkeypatch.setattr(progress._Bar, "_tell", _telling(progress._Bar._tell, spoken))
-
-    class Slow(tk.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            with slow_work.slow_work("something"):
-                spoken.wait(5)
-
-    model = tk.Sequential([tk.Input((2,)), tk.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    model.fit(tk.ones((4, 2)), tk.ones((4, 1)), verbose=verbose, callbacks=[Slow()])
-    said = capsys.readouterr()
-    assert "something ...\n" in said.err
-    assert re.search(r"^something took \d+\.\d s$", said.err, re.MULTILINE)
-    (line,) = said.out.splitlines()
-    assert line.startswith("Epoch 1/1 - ")
-
-
-def test_slow_work_goes_to_the_log_where_lines_do(caplog, capsys):
-    tk.utils.disable_interactive_logging()
-    try:
-        with caplog.at_level(logging.INFO, "trainkit"):
-            tk.callbacks.ProgressBar(verbose=2)._tell("tracing ...")
-    finally:
-        tk.utils.enable_interactive_logging()
-    assert caplog.messages == ["tracing ..."]
-    assert capsys.readouterr() == ("", "")
-
-
-def _telling(tell, spoken):
-    def telling(bar, text):
-        tell(bar, text)
-        spoken.set()
-
-    return telling
-
-
 def test_a_note_stands_above_the_line(terminal):
     def run():
         line = StatusLine()
@@ -437,3 +325,79 @@ def test_a_note_stands_above_the_line(terminal):
 
     rows = [row.strip() for row in terminal(80, run).rows if row.strip()]
     assert rows == ["tracing ...", "epoch " + "━" * 20 + " - loss: 0"]
+
+
+def test_a_status_stands_below_the_line_until_it_is_over(terminal):
+    def run():
+        line = StatusLine()
+        line.status("compiling ...")
+        line.draw("epoch 1", 0.5, ["loss: 1"])
+        line.status("compiling more ...")
+        line.end("epoch 1", 1.0, ["loss: 0"])
+        line.draw("epoch 2", 0.5, ["loss: 1"])
+        line.status("")
+        line.end("epoch 2", 1.0, ["loss: 0"])
+
+    screen = terminal(80, run)
+    half, full = "━" * 10 + "╌" * 10, "━" * 20
+    frames = [frame.rstrip().split("\n") for frame in screen.frames]
+    for rows in (
+        ["compiling ..."],
+        [f"epoch 1 {half} - loss: 1", "    compiling ..."],
+        [f"epoch 1 {half} - loss: 1", "    compiling more ..."],
+        [f"epoch 1 {full} - loss: 0", f"epoch 2 {half} - loss: 1", "    compiling more ..."],
+    ):
+        assert rows in frames
+    rows = [row.strip() for row in screen.rows if row.strip()]
+    assert rows == [f"epoch 1 {full} - loss: 0", f"epoch 2 {full} - loss: 0"]
+
+
+@pytest.mark.parametrize("way", ["leave", "clear"])
+def test_a_status_does_not_stay_when_a_loop_is_left(terminal, way):
+    def run():
+        line = StatusLine()
+        line.draw("epoch", 0.5, ["loss: 1"])
+        line.status("compiling ...")
+        getattr(line, way)()
+        print("the end", file=sys.stdout)
+
+    rows = [row.strip() for row in terminal(80, run).rows if row.strip()]
+    assert rows == ["epoch " + "━" * 10 + "╌" * 10 + " - loss: 1"] * (way == "leave") + ["the end"]
+
+
+def test_a_status_that_is_too_long_for_a_terminal_is_cut(terminal):
+    def run():
+        line = StatusLine()
+        line.draw("epoch", 0.5, ["loss: 1"])
+        line.status("compiling " + "x" * 90)
+        line.leave()
+
+    screen = terminal(40, run)
+    assert any("compiling xxx" in frame for frame in screen.frames)
+    assert all(len(row) < 40 for frame in screen.frames for row in frame.split("\n"))
+
+
+def test_in_a_notebook_a_status_is_in_the_line():
+    line, stream = StatusLine(), Notebook()
+    with contextlib.redirect_stdout(stream):
+        line.draw("epoch", 0.5, ["loss: 1"])
+        line.status("compiling ...")
+        line.draw("epoch", 1.0, ["loss: 0"])
+        line.status("")
+        line.leave()
+    shown = [text.strip() for text in stream.getvalue().split("\r") if text.strip()]
+    half, full = "━" * 10 + "╌" * 10, "━" * 20
+    assert shown[1:4] == [
+        f"epoch {half} - loss: 1 - compiling ...",
+        f"epoch {full} - loss: 0 - compiling ...",
+        f"epoch {full} - loss: 0",
+    ]
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_file_has_no_status(capsys):
+    line = StatusLine()
+    line.draw("epoch")
+    line.status("compiling ...")
+    line.leave()
+    assert capsys.readouterr().out == "epoch\n"

@@ -49,11 +49,17 @@ class _Bar(Callback):
         self.drawn_at = time.perf_counter()
 
     def _listen(self) -> None:
-        slow_work.notify(self.line.note if self.draws else self._tell)
+        slow_work.notify(self._hear)
 
-    def _tell(self, text: str) -> None:
-        """Say what takes long where no bar is drawn: beside the lines of epochs, not among them."""
-        say_beside(text)
+    def _hear(self, text: str, stage: str) -> None:
+        """Show what takes long with the bar, and say it where none is drawn, beside the epochs."""
+        done = stage == slow_work.IS_DONE
+        if self.draws and self.line.kind != "file":
+            self.line.status("" if done else text)
+            if done:
+                self.line.note(text)
+        elif done or stage == slow_work.BEGINS:
+            say_beside(text)
 
     def _listen_no_more(self) -> None:
         slow_work.notify(None)

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any
 
-from trainkit.core.process.console import is_interactive_logging_enabled, write
+from trainkit.core.process.console import is_interactive_logging_enabled, kind_of, write
 
 _WIDEST_BAR = 20
 _BARS = (_WIDEST_BAR, 10, 5, 0)
@@ -18,19 +18,18 @@ _FEWEST_COLUMNS = 20
 _USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 
 
-def kind_of(stream: Any) -> str:
-    """What a stream leads to: `"terminal"`, `"notebook"` or `"file"`."""
-    if type(stream).__module__.partition(".")[0] in ("ipykernel", "xeus_python"):
-        return "notebook"
-    try:
-        return "terminal" if stream.isatty() else "file"
-    except (AttributeError, ValueError):  # no stream, or a closed one
-        return "file"
+_Shown = tuple[str, float | None, list[str]]
+"""What is drawn: the arguments of `fitted`."""
 
 
 def columns_of(stream: Any) -> int:
     """How many columns a terminal has, 80 where it does not say."""
     return _said_columns(stream) or _USUAL_COLUMNS
+
+
+def _width_of(stream: Any) -> int:
+    """How long the rows of a terminal may be."""
+    return max(columns_of(stream) - 1, _FEWEST_COLUMNS)
 
 
 def _said_columns(stream: Any) -> int | None:
@@ -102,6 +101,8 @@ class StatusLine:
         self._width = width
         self._lock = threading.RLock()
         self._rows: list[Any] = []
+        self._shown: _Shown | None = None
+        self._status = ""
 
     @property
     def kind(self) -> str:
@@ -111,37 +112,48 @@ class StatusLine:
     def draw(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this in place of what was drawn before; the arguments are those of `fitted`."""
         with self._lock:
+            self._shown = (head, share, pieces or [])
             kind = self.kind
-            texts = self._fitted(kind, head, share, pieces or [])
+            texts = self._fitted(kind, *self._shown)
             if kind == "file":
                 write("\n".join(texts) + "\n")
-                return
-            while len(self._rows) > len(texts):
-                self._rows.pop().close()
-            for row, text in zip(self._rows, texts, strict=False):
-                row.set_description_str(text)
-            for text in texts[len(self._rows) :]:
-                self._rows.append(_row_class()(desc=text, file=sys.stdout))
+            else:
+                self._set_rows(self._with_status(kind, texts))
 
     def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this for good: what is drawn later comes below."""
         with self._lock:
+            status, self._status = self._status, ""
             self.draw(head, share, pieces)
             self.leave()
+            self._status = status
 
     def clear(self) -> None:
         """Take what was drawn off the screen."""
         with self._lock:
-            while self._rows:
-                self._rows.pop().close()
+            self._set_rows([])
+            self._shown, self._status = None, ""
 
     def leave(self) -> None:
-        """Keep what was drawn as it is: what is drawn later comes below."""
+        """Keep what was drawn as it is, but for a status: what is drawn later comes below."""
         with self._lock:
+            self.status("")
             for row in self._rows:
                 row.leave = True
                 row.close()
-            self._rows = []
+            self._rows, self._shown = [], None
+
+    def status(self, text: str) -> None:
+        """Show a text with what is drawn, until the next one; an empty one takes it away.
+
+        It is in a row of its own below, in a notebook in the same row. A file has no room for it.
+        """
+        with self._lock:
+            if text == self._status or self.kind == "file":
+                return
+            self._status = text
+            texts = [] if self._shown is None else self._fitted(self.kind, *self._shown)
+            self._set_rows(self._with_status(self.kind, texts))
 
     def note(self, text: str) -> None:
         """Print a line above what is drawn."""
@@ -151,10 +163,24 @@ class StatusLine:
             else:
                 _row_class().write(text, file=sys.stdout)
 
-    def _fitted(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
-        columns = sys.maxsize
+    def _set_rows(self, texts: list[str]) -> None:
+        while len(self._rows) > len(texts):
+            self._rows.pop().close()
+        for row, text in zip(self._rows, texts, strict=False):
+            row.set_description_str(text)
+        for text in texts[len(self._rows) :]:
+            self._rows.append(_row_class()(desc=text, file=sys.stdout))
+
+    def _with_status(self, kind: str, texts: list[str]) -> list[str]:
+        if not self._status:
+            return texts
         if kind == "terminal":
-            columns = max(columns_of(sys.stdout) - 1, _FEWEST_COLUMNS)
+            row = _INDENT + self._status if texts else self._status
+            return [*texts, row[: _width_of(sys.stdout)]]
+        return [_BETWEEN.join([*texts, self._status])]
+
+    def _fitted(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
+        columns = _width_of(sys.stdout) if kind == "terminal" else sys.maxsize
         bar = None if kind == "file" else share
         return fitted(head, bar, pieces, columns, self._width, _is_ascii(sys.stdout))
 

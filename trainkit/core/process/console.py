@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 LOG = logging.getLogger("trainkit")
 """What takes the messages of programs that nobody watches."""
@@ -59,6 +60,16 @@ def is_interactive_logging_enabled() -> bool:
         True
     """
     return _Mode.interactive
+
+
+def kind_of(stream: Any) -> str:
+    """What a stream leads to: `"terminal"`, `"notebook"` or `"file"`."""
+    if type(stream).__module__.partition(".")[0] in ("ipykernel", "xeus_python"):
+        return "notebook"
+    try:
+        return "terminal" if stream.isatty() else "file"
+    except (AttributeError, ValueError):  # no stream, or a closed one
+        return "file"
 
 
 def write(text: str) -> None:

@@ -103,7 +103,9 @@ class TieredProgram:
         from trainkit.graph.runtime.fusion import fuse, warm
 
         self._waiting = False
-        with slow_work(f"compiling the loops of {self.graph.name!r}"):
+        with slow_work(
+            f"compiling the loops of {self.graph.name!r}", "compiling the loops of {} functions"
+        ):
             graph = fuse(self._on_cpu)
             if graph is self._on_cpu or not warm(graph):
                 return

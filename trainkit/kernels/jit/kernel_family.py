@@ -214,7 +214,7 @@ class Family:
             code = _kernel_code()
             kernel = code.kernel_at_hand(self.file, self.builder, key)  # another process's
             if kernel is None:
-                with slow_work(f"compiling the kernel {self.name!r}"):
+                with slow_work(f"compiling the kernel {self.name!r}", "compiling {} kernels"):
                     kernel = code.compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
         except ModuleNotFoundError as error:
