@@ -77,7 +77,8 @@ class Start:
 
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
-        self()  # its files are in memory then, and what can be kept is
+        if "TRAINKIT_CACHE" not in condition.environment:  # what can be kept is there from now on
+            self()
 
     def __call__(self) -> float:
         """One run, whose time is not the result."""
