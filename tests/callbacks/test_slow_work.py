@@ -163,7 +163,7 @@ def test_work_that_fails_is_done(hears):
         thread.join()
     _, *goes_on, _ = hears.texts
     assert goes_on == ["compiling 2 kernels (0 done) ...", "compiling 2 kernels (1 done) ..."]
-    assert not slow_work._State.works
+    assert not slow_work._GoingOn.works
 
 
 def test_kernels_that_compile_at_a_time_are_one_note(monkeypatch, hears):
@@ -183,7 +183,7 @@ def test_kernels_that_compile_at_a_time_are_one_note(monkeypatch, hears):
     for key in ((1,), (2,)):
         family.find(key, 0.02)
         assert begun.acquire(timeout=60)
-    (work,) = slow_work._State.works.values()
+    (work,) = slow_work._GoingOn.works.values()
     work._announce()
     go_on.set()
     family.forget()
@@ -202,7 +202,7 @@ def lines_of(stream, monkeypatch):
             pass
 
     with slow_work.slow_work("compiling the kernel 'a'", KERNELS):
-        for work in slow_work._State.works.values():
+        for work in slow_work._GoingOn.works.values():
             work._announce()
         thread = threading.Thread(target=another)
         thread.start()
@@ -243,7 +243,7 @@ def test_a_forked_process_does_not_wait_for_the_work_of_its_parent(hears):
     held, done = threading.Event(), threading.Event()
 
     def holds():
-        with slow_work._State.lock:
+        with slow_work._GoingOn.lock:
             held.set()
             assert done.wait(60)
 
@@ -253,8 +253,8 @@ def test_a_forked_process_does_not_wait_for_the_work_of_its_parent(hears):
         assert held.wait(60)
         child = os.fork()
         if child == 0:
-            free = slow_work._State.lock.acquire(timeout=1)
-            os._exit(0 if free and not slow_work._State.works else 1)
+            free = slow_work._GoingOn.lock.acquire(timeout=1)
+            os._exit(0 if free and not slow_work._GoingOn.works else 1)
         done.set()
         thread.join()
         assert os.waitpid(child, 0)[1] == 0

@@ -61,7 +61,7 @@ def _line(stream: Any, text: str, stage: str) -> None:
         print(text, file=stream, flush=True)
 
 
-class _Work:
+class _SlowWork:
     """Work of one kind, from the moment that some of it begins until none goes on.
 
     Args:
@@ -94,7 +94,7 @@ class _Work:
             self.speak(f"{self._name()} took {time.perf_counter() - self.began:.1f} s", IS_DONE)
 
     def _announce(self) -> None:
-        with _State.lock:
+        with _GoingOn.lock:
             if self.running:
                 self.spoken = True
                 self.speak(f"{self._name()} ...", BEGINS)
@@ -109,16 +109,16 @@ class _Work:
         return self.pieces[0] if count == 1 else self.many.format(count)
 
 
-class _State:
+class _GoingOn:
     """The work that goes on, by its kind."""
 
     lock = threading.RLock()
-    works: ClassVar[dict[str, _Work]] = {}
+    works: ClassVar[dict[str, _SlowWork]] = {}
 
 
 def _forget() -> None:
     """In a child process, where none of the threads goes on that did the work."""
-    _State.lock, _State.works = threading.RLock(), {}
+    _GoingOn.lock, _GoingOn.works = threading.RLock(), {}
 
 
 if hasattr(os, "register_at_fork"):
@@ -141,17 +141,17 @@ def slow_work(what: str, many: str = "") -> Iterator[None]:
         yield
         return
     kind = many or f"{what} {threading.get_ident()}"
-    with _State.lock:
-        work = _State.works.get(kind)
+    with _GoingOn.lock:
+        work = _GoingOn.works.get(kind)
         if work is None:
-            work = _State.works[kind] = _Work(many, speak)
+            work = _GoingOn.works[kind] = _SlowWork(many, speak)
         work.begin(what)
     _DEPTH.inside = True
     try:
         yield
     finally:
         _DEPTH.inside = False
-        with _State.lock:
+        with _GoingOn.lock:
             if work.running == 1:
-                _State.works.pop(kind, None)
+                _GoingOn.works.pop(kind, None)
             work.end()
