@@ -1,6 +1,6 @@
 """What takes long says so: tracing and compiling, while a person may wonder what goes on.
 
-Work of one kind that goes on in several threads is told of in one note: when it has taken
+Work of one kind that goes on in several threads has one note: when it has taken
 `PATIENCE_SECONDS`, when more of it begins or ends, and when all of it is done.
 """
 
@@ -20,7 +20,7 @@ from trainkit.core.process.console import kind_of
 PATIENCE_SECONDS = 2.0
 """Work is spoken of when it has taken so long."""
 BEGINS, GOES_ON, IS_DONE = "begins", "goes on", "is done"
-"""What a listener is told of a note: its first text, another in its place, or the last."""
+"""What a listener is notified of: its first text, another in its place, or the last."""
 
 Listener = Callable[[str, str], None]
 
@@ -133,7 +133,7 @@ def slow_work(what: str, many: str = "") -> Iterator[None]:
 
     Args:
         what: is done.
-        many: blocks for which this is the same are told of together as soon as several go on, in
+        many: blocks for which this is the same have one note as soon as several go on, in
             any threads; it holds `{}` for their number. By default each has a note of its own.
     """
     speak = None if _DEPTH.inside else _speaker()
