@@ -68,6 +68,7 @@ CORE_ORDER = [
     "cpu/blas_config",
     "user_frames",
     "errors",
+    "values/aggregation",
     "dtypes",
     "tensor_shape",
     "shapes",

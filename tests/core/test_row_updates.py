@@ -106,3 +106,9 @@ def test_further_arguments_of_variables():
     assert v.shape == [2]
     with pytest.raises(ValueError, match="not supported"):
         tk.Variable(1.0, caching_device="/cpu:0")
+
+
+@pytest.mark.parametrize("wrong", ["most", "SUM", 1, tk.VariableSynchronization.AUTO, ["sum"]])
+def test_an_aggregation_that_there_is_not_is_refused(wrong):
+    with pytest.raises(ValueError, match="one of 'none', 'sum', 'mean', 'only_first_replica' or a"):
+        tk.Variable(1.0, aggregation=wrong)

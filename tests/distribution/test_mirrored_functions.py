@@ -191,6 +191,44 @@ def test_values_of_each_replica_and_sums_within_a_step(how):
         assert found["none"].values == (None, None, None)
 
 
+AGGREGATIONS = ["none", "only_first_replica", "sum", "mean"]
+AGGREGATIONS += [*tk.VariableAggregation, None]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("devices", ["cpu 3", "gpu 2"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_variable_comes_out_of_a_step_as_its_aggregation_says(dtype, devices, how):
+    with devices_of(devices) as names:
+        strategy = tk.distribute.MirroredStrategy(names)
+        with strategy.scope():
+            made = [
+                tk.Variable(np.array([0, 10], dtype), trainable=False, aggregation=a)
+                for a in AGGREGATIONS
+            ]
+
+        def step(x):
+            rank = tk.distribute.get_replica_context().replica_id_in_sync_group
+            for v in made:
+                v.assign_add(x * tk.cast(rank + 1, dtype))
+            made[-1].assign(made[-1] * 1)
+
+        given = tk.function(step) if how in ("given", "around both") else step
+        run = tk.function(strategy.run) if how.startswith("around") else strategy.run
+        for _ in range(3):
+            run(given, (tk.constant(np.array([2, 4], dtype)),))
+        by_first = [np.array([0, 10]) + 3 * np.array([2, 4])] * len(made)
+        ranks = np.arange(1, len(names) + 1)
+        mean = (ranks[:, None] * [2, 4]).mean(0).astype(dtype)  # integers lose their fraction
+        times = {"sum": ranks.sum() * np.array([2, 4]), "mean": mean}
+        for v, a, first in zip(made, AGGREGATIONS, by_first, strict=True):
+            name = getattr(a, "name", a)
+            change = times.get(str(name).lower())
+            wanted = first if change is None else np.array([0, 10]) + 3 * change
+            np.testing.assert_allclose(v.numpy(), wanted, err_msg=f"{a}")
+            assert v.dtype == dtype
+
+
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("late", [False, True])

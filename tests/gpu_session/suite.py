@@ -23,7 +23,9 @@ PARTS = {
     "whole": (
         "not gpu and not slow and not null_driver",
         "ops layers losses metrics optimizers autodiff graph keras models tf compat data "
-        "checkpoints core kernels callbacks test_random.py test_initializers.py",
+        "checkpoints core kernels callbacks conformance saved_graph array_api distribution summary "
+        "profiler applications quantizers distillation wrappers visualization datasets records "
+        "collectives compiler test_random.py test_initializers.py",
     ),
 }
 SMALL = {"needs-gpu": "optimizers", "whole": "losses test_random.py"}

@@ -19,6 +19,7 @@ from trainkit.core.row_updates import RowUpdates
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import PRIMITIVES, Reference, Tensor, convert_to_tensor, value_text, wrap
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:
@@ -104,12 +105,14 @@ class Variable(RowUpdates, Trackable, Operators):
         variable_def: see `caching_device`.
         import_scope: see `caching_device`.
         synchronization: kept as an attribute; there is one replica, so it changes nothing.
-        aggregation: kept as an attribute, likewise.
+        aggregation: how replicas come together after a step of a `tk.distribute.Strategy`: a
+            `VariableAggregation`, or its name as Keras has it, such as `"sum"`.
         experimental_enable_variable_lifting: what is made while tracing is always kept outside.
 
     Raises:
         ValueError: no initial value.
         TypeError, InvalidArgumentError: the value does not convert to `dtype` or `shape`.
+        InvalidArgumentError: there is no such `aggregation`.
 
     >>> v = Variable([1.0, 2.0], name="weight")
     >>> v.assign_add([1.0, 1.0]).numpy()
@@ -147,6 +150,7 @@ class Variable(RowUpdates, Trackable, Operators):
             )
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Variable: the constraint must be a function, it is {constraint!r}")
+        aggregation_name(aggregation)
         if _THREAD.making is not None:
             _THREAD.making(name or "Variable")
         trace = trace_state.current_trace()

@@ -84,21 +84,6 @@ class Module(Trackable):
         return scoped
 
 
-class VariableAggregation(enum.Enum):
-    """How replicas of a variable come together; there is one here.
-
-    Example:
-        >>> w = tk.Variable(1.0, aggregation=tk.VariableAggregation.MEAN)
-        >>> float(w)
-        1.0
-    """
-
-    NONE = 0
-    SUM = 1
-    MEAN = 2
-    ONLY_FIRST_REPLICA = 3
-
-
 class VariableSynchronization(enum.Enum):
     """When replicas of a variable come together; there is one here.
 

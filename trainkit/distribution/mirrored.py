@@ -218,7 +218,8 @@ class MirroredStrategy(Strategy):
 
         Returns:
             What `fn` gave, with a `PerReplica` in the place of each tensor. Variables have the
-            values of the first replica afterwards, and sums where their `aggregation` is `"sum"`.
+            values of the first replica afterwards. One whose `aggregation` is `"sum"` has changed
+            by what all replicas did to it, one of `"mean"` by the mean of that.
 
         Raises:
             FailedPreconditionError: it is called in a replica.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +13,9 @@ from trainkit.collectives.device_sums import DeviceSums
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.variable import Variable
+from trainkit.ops.math.elementwise import cast
 
 
 class ValuesByTurn:
@@ -273,18 +277,13 @@ class CopiesByTurn:
 def write_back(copies: list[ScopedCopies], main: dict[int, Any], sums: DeviceSums) -> None:
     """Give variables, outside, what they have in the replicas now."""
     first = copies[0]
-    summed = _on_first(copies, sums)
+    brought = _on_first(copies, sums)
     for key, variable in first._variables.items():
-        if getattr(variable, "aggregation", None) == "sum":
-            before = main[key]
-            total = before
-            for rank, other in enumerate(copies):
-                value = other.values.get(key)
-                if value is not None:
-                    array = summed[key][rank] if key in summed else value._array
-                    there = wrap(devices.to_device(array, devices.device_of(before._array)))
-                    total = total + (there - before)
-            variable._value = total
+        if _is_joined(variable):
+            values = brought.get(key) or [
+                other.values[key]._array for other in copies if key in other.values
+            ]
+            variable._value = _joined(variable, main[key], values, len(copies))
             for other in copies:
                 other.values.pop(key, None)
         elif key in first.values:
@@ -294,12 +293,36 @@ def write_back(copies: list[ScopedCopies], main: dict[int, Any], sums: DeviceSum
                 other._main[key] = variable._value
 
 
+def _is_joined(variable: Variable) -> bool:
+    """Whether the values of all replicas count."""
+    return aggregation_name(getattr(variable, "aggregation", None)) in ("sum", "mean")
+
+
+def _joined(variable: Variable, before: Any, values: Sequence[Any], count: int) -> Any:
+    """The value after a step.
+
+    Args:
+        variable: that is joined.
+        before: its value, a tensor.
+        values: arrays of those of `count` replicas that have changed it.
+        count: of replicas.
+    """
+    here = devices.device_of(before._array)
+    changes = [wrap(devices.to_device(array, here)) - before for array in values]
+    if not changes:
+        return before
+    change = functools.reduce(operator.add, changes)
+    if aggregation_name(variable.aggregation) == "mean":
+        change = cast(change / count, before.dtype)
+    return before + change
+
+
 def _on_first(copies: list[ScopedCopies], sums: DeviceSums) -> dict[int, list[Any]]:
-    """On the first device, what all replicas have of variables that are to be added up."""
+    """On the first device, what all replicas have of variables in which all are joined."""
     keys = [
         key
         for key, variable in copies[0]._variables.items()
-        if getattr(variable, "aggregation", None) == "sum"
+        if _is_joined(variable)
         and all(
             key in other.values
             and devices.device_of(other.values[key]._array) is other.device is not devices.CPU

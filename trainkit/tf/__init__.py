@@ -12,8 +12,8 @@ from trainkit.core.dtypes import float64 as double
 from trainkit.core.names import control_dependencies as control_dependencies
 from trainkit.core.names import current_name_scope as get_current_name_scope
 from trainkit.core.names import name_scope as name_scope
+from trainkit.core.values.aggregation import VariableAggregation as VariableAggregation
 from trainkit.core.variable_owner import Module as Module
-from trainkit.core.variable_owner import VariableAggregation as VariableAggregation
 from trainkit.core.variable_owner import VariableSynchronization as VariableSynchronization
 from trainkit.graph.control_flow.effects import print_ as print
 from trainkit.graph.control_flow.host_calls import numpy_function as numpy_function

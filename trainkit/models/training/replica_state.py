@@ -13,6 +13,7 @@ from trainkit.core import devices
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import traverse
+from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
 from trainkit.ops.sampling.random import global_generator
@@ -225,12 +226,12 @@ class SharedState:
 
 def is_mean(variable: Variable) -> bool:
     """Whether all replicas hold the mean of what each of them has come to."""
-    return bool(variable.aggregation == "mean")
+    return bool(aggregation_name(variable.aggregation) == "mean")
 
 
 def counts_in_first(variable: Variable) -> bool:
     """Whether all replicas hold what the first of them has come to."""
-    return bool(variable.aggregation == _OF_FIRST)
+    return bool(aggregation_name(variable.aggregation) == _OF_FIRST)
 
 
 def _own_metrics(model: Any) -> list[Any]:
