@@ -121,6 +121,7 @@ class Variable(RowUpdates, Trackable, Operators):
 
     _is_variable = True
     _numbered = True  # layers, metrics and optimizers name theirs as Keras 3, without a number
+    _goes_along = False  # counts of optimizers lie where a graph's values for them do
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 

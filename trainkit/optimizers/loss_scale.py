@@ -91,7 +91,8 @@ class LossScaleOptimizer(Optimizer):
             self.step_counter = Variable(
                 np.zeros((), np.int32), trainable=False, name="step_counter"
             )
-        self.dynamic_scale._numbered = self.step_counter._numbered = False
+        for variable in (self.dynamic_scale, self.step_counter):
+            variable._numbered, variable._goes_along = False, True
 
     # ------------------------------------------------------------------ what the inner one does
 

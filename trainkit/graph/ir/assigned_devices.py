@@ -3,7 +3,9 @@
 An eager assignment copies a value of another device. A graph learns from its arguments alone where
 it runs, so the node of an assignment copies the value to where the variable's first one lies; that
 copies nothing where both lie on one device. It is left out where no GPU is, and where the value
-follows from the first one by operations that would refuse an array of another device.
+follows from the first one by operations that would refuse an array of another device. Counts of an
+optimizer go along with their values: where a step is left out if a gradient is not finite, as the
+GPU alone knows, copies of them would make the host wait in each step.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _MOST_NODES = 32
 
 def copy_needed(variable: Variable, value: GraphTensor, first: GraphTensor) -> bool:
     """Whether `value` may lie elsewhere than `first`, the value that `variable` had."""
-    if not devices.gpu_count() or value.dtype is string:
+    if not devices.gpu_count() or value.dtype is string or variable._goes_along:
         return False
     on_cpu = devices.parse(variable.device) is devices.CPU
     return not _Follower(first, on_cpu).follows(value)

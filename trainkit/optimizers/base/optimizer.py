@@ -126,8 +126,9 @@ class Optimizer(OutsideState):
             for counter, start in self.counters:
                 made = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
                 setattr(self, f"_{counter}", made)
-                made._numbered = False
+                made._numbered, made._goes_along = False, True
         self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
+        self._iterations._goes_along = True
 
     # ------------------------------------------------------------------ what a subclass says
 
