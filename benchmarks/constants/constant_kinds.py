@@ -84,7 +84,8 @@ OF_NO_MACHINE = {
         core/devices.py _NO_DEVICE
         core/dispatch/native.py VERSION
         core/dtypes.py PROTO_NUMBERS
-        core/variable_owner.py NONE SUM MEAN ONLY_FIRST_REPLICA AUTO ON_WRITE ON_READ
+        core/values/aggregation.py NONE SUM MEAN ONLY_FIRST_REPLICA
+        core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ
         kernels/jit/code_store.py _DIGEST_BYTES
