@@ -24,7 +24,7 @@ PARTS = {
         "not gpu and not slow and not null_driver",
         "ops layers losses metrics optimizers autodiff graph keras models tf compat data "
         "checkpoints core kernels callbacks conformance saved_graph array_api distribution summary "
-        "profiler applications quantizers distillation wrappers visualization datasets records "
+        "profiler applications quantizers distillation visualization datasets records "
         "collectives compiler test_random.py test_initializers.py",
     ),
 }

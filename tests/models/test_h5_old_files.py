@@ -129,7 +129,9 @@ OLD_LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "look", "wanted"), OLD_LAYERS, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize(
+    ("config", "look", "wanted"), OLD_LAYERS, ids=lambda x: "" if callable(x) else str(x)[:40]
+)
 def test_old_arguments(config, look, wanted):
     config["config"]["name"] = "old"
     model = {"class_name": "Sequential", "config": {"name": "s", "layers": [config]}}
