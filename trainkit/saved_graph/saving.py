@@ -27,7 +27,7 @@ from trainkit.graph.ir.graph import (
     Node,
     needed_nodes,
 )
-from trainkit.graph.ir.passes import optimised
+from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.encoding import encoded
 
@@ -188,7 +188,7 @@ class GraphWriter:
     def _main(self, traced: Graph) -> tuple[Graph, int]:
         """The graph that is stored for `traced`, and its number; one for all that call it."""
         if id(traced) not in self._mains:
-            graph = optimised(traced)
+            graph = without_copies(optimised(traced))  # a file is for any device
             self._kept.append(traced)
             self._mains[id(traced)] = graph, self._graph(graph)
         return self._mains[id(traced)]
