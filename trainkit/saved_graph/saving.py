@@ -188,7 +188,7 @@ class GraphWriter:
     def _main(self, traced: Graph) -> tuple[Graph, int]:
         """The graph that is stored for `traced`, and its number; one for all that call it."""
         if id(traced) not in self._mains:
-            graph = without_copies(optimised(traced))  # a file is for any device
+            graph = without_copies(optimised(traced))
             self._kept.append(traced)
             self._mains[id(traced)] = graph, self._graph(graph)
         return self._mains[id(traced)]
@@ -197,6 +197,7 @@ class GraphWriter:
         """The number of `graph` in the document; those of its branches and bodies are smaller."""
         if id(graph) in self._known:
             return self._known[id(graph)]
+        given, graph = graph, without_copies(graph)  # a file is for any device
         nodes = needed_nodes(graph)
         present = set(nodes)
         nodes = [x.node for x in graph.inputs if x.node not in present] + nodes
@@ -213,9 +214,9 @@ class GraphWriter:
                 [self.variable(slot.variable), _place(slot.now, places)] for slot in graph.assigned
             ]
         self._graphs.append(entry)
-        self._kept.append(graph)
-        self._known[id(graph)] = len(self._graphs) - 1
-        return self._known[id(graph)]
+        self._kept += [given, graph]
+        self._known[id(given)] = len(self._graphs) - 1
+        return self._known[id(given)]
 
     def _node(self, node: Node, places: dict[Node, int]) -> dict[str, Any]:
         entry: dict[str, Any] = {
