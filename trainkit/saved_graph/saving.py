@@ -188,7 +188,7 @@ class GraphWriter:
     def _main(self, traced: Graph) -> tuple[Graph, int]:
         """The graph that is stored for `traced`, and its number; one for all that call it."""
         if id(traced) not in self._mains:
-            graph = without_copies(optimised(traced))
+            graph = optimised(traced)
             self._kept.append(traced)
             self._mains[id(traced)] = graph, self._graph(graph)
         return self._mains[id(traced)]

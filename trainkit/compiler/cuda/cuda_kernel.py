@@ -86,8 +86,7 @@ class CudaCode:
         made = {v.buffer for v in self.outputs}
         order = needed(joined(trace.steps), made)
         held = held_in_memory(order, made)
-        loops = _loops([s for s in order if isinstance(s, Loop)], held)
-        launches = _launches(loops, held)
+        launches = _launches(_loops([s for s in order if isinstance(s, Loop)], held), held)
         self.loops = [loop for at_once in launches for loop in at_once]
         pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
         pairs = [pair for pair in pairs if not _is_read_beside(*pair, launches)]
@@ -112,26 +111,26 @@ class CudaCode:
         return "\n".join(kernel.text for kernel in self.kernels)
 
 
-def _loops(loops: Sequence[Loop], held: set[Buffer]) -> list[Loop]:
-    """The same loops, of which parts that are done to several arrays alike are on their own."""
+def _loops(loops: Sequence[Loop], held: set[Buffer]) -> list[tuple[Loop, str]]:
+    """The same loops with their likeness; parts that are done alike are on their own."""
     parts = [unrelated(loop) for loop in loops]
     alike = {id(part): likeness(part, held) for some in parts for part in some}
     often = Counter(alike.values())
-    found: list[Loop] = []
+    found: list[tuple[Loop, str]] = []
     for some in parts:
-        found += [part for part in some if often[alike[id(part)]] > 1]
+        found += [(part, alike[id(part)]) for part in some if often[alike[id(part)]] > 1]
         rest = [m for part in some if often[alike[id(part)]] == 1 for m in part.members]
-        found += split(Loop(rest), MOST_STREAMS, held) if rest else []
+        others = split(Loop(rest), MOST_STREAMS, held) if rest else []
+        found += [(loop, likeness(loop, held)) for loop in others]
     return found
 
 
-def _launches(loops: Sequence[Loop], held: set[Buffer]) -> list[list[Loop]]:
+def _launches(loops: Sequence[tuple[Loop, str]], held: set[Buffer]) -> list[list[Loop]]:
     """The loops in an order in which what one reads is there, those alike at once."""
     launches: list[list[Loop]] = []
     texts: list[str] = []
     made: dict[Buffer, int] = {}
-    for loop in loops:
-        text = likeness(loop, held)
+    for loop, text in loops:
         ready = max((made.get(v.buffer, -1) for v in sources_of(loop)), default=-1)
         most = most_loops(loop, held) if 0 not in loop.out.shape else 0
         later = range(len(launches) - 1, ready, -1)

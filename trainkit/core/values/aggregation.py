@@ -29,7 +29,8 @@ class VariableAggregation(enum.Enum):
     ONLY_FIRST_REPLICA = 3
 
 
-_NAMES = tuple(member.name.lower() for member in VariableAggregation)
+AGGREGATIONS = tuple(member.name.lower() for member in VariableAggregation)
+"""The names that Keras has for them."""
 
 
 def aggregation_name(aggregation: Any) -> str:
@@ -45,9 +46,9 @@ def aggregation_name(aggregation: Any) -> str:
     if isinstance(aggregation, VariableAggregation):
         return aggregation.name.lower()
     name = "none" if aggregation is None else aggregation
-    if not isinstance(name, str) or name not in _NAMES:
+    if not isinstance(name, str) or name not in AGGREGATIONS:
         raise InvalidArgumentError(
-            f"aggregation must be one of {', '.join(map(repr, _NAMES))} or a VariableAggregation, "
-            f"got {aggregation!r}"
+            f"aggregation must be one of {', '.join(map(repr, AGGREGATIONS))} or a "
+            f"VariableAggregation, got {aggregation!r}"
         )
     return name

@@ -11,13 +11,13 @@ from trainkit import initializers
 from trainkit.core import dtypes, names
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.keras_tensor import known_sizes
 from trainkit.layers.base.naming import unique_name
 from trainkit.ops.math import bitwise, elementwise
 
-_AGGREGATIONS = ("none", "mean", "sum", "only_first_replica")
 _SYNCHRONIZATIONS = ("none", "on_read", "on_write", "auto")
 
 
@@ -76,7 +76,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         layout: Any = None,
     ) -> None:
         name = _plain_name("Variable", unique_name("variable") if name is None else name)
-        aggregation = _one_of("aggregation", aggregation, _AGGREGATIONS)
+        aggregation = _one_of("aggregation", aggregation, AGGREGATIONS)
         synchronization = _one_of("synchronization", synchronization, _SYNCHRONIZATIONS)
         if layout is not None:
             raise UnimplementedError(f"Variable: layout={layout!r} is not supported; use None")

@@ -6,11 +6,12 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import Variable
 from trainkit.layers.base.autocast import AutocastVariable
 
 _BY_POSITION = ("shape", "initializer", "dtype")
-_AGGREGATIONS = (None, "none", "mean", "sum", "only_first_replica")
+_AGGREGATIONS = (None, *AGGREGATIONS)
 
 
 def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any, Any]:
