@@ -1,5 +1,7 @@
 """Where summaries go, when they get there, at which step, and under which condition."""
 
+import errno
+import os
 import pathlib
 import subprocess
 import sys
@@ -315,3 +317,23 @@ def test_importing_the_package_imports_no_tensorboardx():
     program = "import sys, trainkit.summary; sys.exit('tensorboardX' in sys.modules)"
     root = pathlib.Path(summary.__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
+
+
+def test_a_disk_that_fails_at_the_end_leaves_no_open_file(tmp_path, events, monkeypatch):
+    writer = summary.create_file_writer(tmp_path)
+    with writer.as_default():
+        summary.scalar("loss", 0.5, step=0)
+    descriptors = []
+
+    def broken(fd):
+        descriptors.append(fd)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            writer.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(*descriptors)
+    writer.close()
+    assert events().scalars("loss") == [(0, 0.5)]

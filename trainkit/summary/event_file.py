@@ -1,5 +1,6 @@
 """One event file: named so that TensorBoard reads files in order, written in batches."""
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -88,11 +89,10 @@ def _write(file: Any, queue: list[bytes]) -> None:
 def _finish(file: Any, queue: list[bytes], lock: threading.Lock, process: int) -> None:
     if os.getpid() != process:  # a forked child: these events are the parent's
         return
-    with lock:
+    with lock, contextlib.closing(file):
         _write(file, queue)
         if hasattr(file, "fileno"):
             os.fsync(file.fileno())
-        file.close()
 
 
 def _file_name(logdir: str, suffix: str) -> str:
