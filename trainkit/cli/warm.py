@@ -8,6 +8,7 @@ import pathlib
 import runpy
 import sys
 
+from trainkit.cli.checks.compiler import why_not_writable
 from trainkit.cli.kernels import named_compilers, usual_kernels
 from trainkit.core import devices
 from trainkit.kernels.jit import kernel_family
@@ -27,16 +28,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fill the cache, and say where it is."""
-    before, on_gpu_before = _files(), _files_of_cupy()
+    """Fill the cache, and say where it is.
+
+    Raises:
+        ValueError: nothing can be kept.
+    """
+    cache, *others = code_folders()
+    why = why_not_writable(cache)
+    if why and all(map(why_not_writable, others)):
+        raise ValueError(f"{_not_kept(cache, why)}, nor elsewhere; {_ASKED}")
+    before, on_gpu_before = {folder: _files(folder) for folder in code_folders()}, _files_of_cupy()
     status = 0 if args.script is None else _run(args.script, args.arguments)
     if args.script is None:
         with named_compilers():
             for module, builder, key in usual_kernels():
                 if kernel_at_hand(module, builder, key) is None:
                     compiled_kernel(module, builder, key)
-    made = len(_files() - before)
-    print(f"{made} compiled kernels and graphs were added to {code_folders()[0]}")
+    made = {folder: len(_files(folder) - before[folder]) for folder in before}
+    print(f"{made.pop(cache)} compiled kernels and graphs were added to {cache}")
+    for folder, count in made.items():
+        if count:
+            why = why_not_writable(cache) or "there is no room"
+            print(
+                f"trainkit warm: {_not_kept(cache, why)}; {count} are in {folder}, which may be "
+                f"gone tomorrow; {_ASKED}",
+                file=sys.stderr,
+            )
+            status = status or 1
     on_gpu = len(_files_of_cupy() - on_gpu_before)
     if on_gpu or devices.gpu_count():
         kernels = f"{on_gpu} kernel{'s' * (on_gpu != 1)} of the GPU"
@@ -55,8 +73,15 @@ def _run(script: str, arguments: list[str]) -> int:
     return 0
 
 
-def _files() -> set[str]:
-    return {path.name for folder in code_folders() for path in folder.glob("*.o")}
+_ASKED = "set TRAINKIT_CACHE to a folder that you may write to"
+
+
+def _not_kept(folder: pathlib.Path, why: str) -> str:
+    return f"compiled code can't be kept in {folder} ({why})"
+
+
+def _files(folder: pathlib.Path) -> set[str]:
+    return {path.name for path in folder.glob("*.o")}
 
 
 def _folder_of_cupy() -> pathlib.Path:
