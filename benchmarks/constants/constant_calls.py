@@ -342,6 +342,32 @@ call("Adam, 100 000 weights")(_adam(60_000, 40_000))
 call("Adam, 600 000 weights")(_adam(400_000, 200_000))
 
 
+@call("function of Adam, 610 000 weights")
+def _(tk: Any) -> Step:
+    sizes = (400_000, 200_000, *[100] * 100)
+    weights = [tk.Variable(_array(size)) for size in sizes]
+    grads = [tk.constant(_array(size)) for size in sizes]
+    adam = tk.optimizers.Adam()
+    adam.build(weights)
+
+    @tk.function(jit_compile=True)
+    def step(*grads: Any) -> None:
+        adam.apply_gradients(zip(grads, weights, strict=True))
+
+    return lambda: step(*grads)
+
+
+for _sizes in ((64, 256), (512, 1024)):
+
+    @call(f"dense with relu, {_sizes[0]} x {_sizes[1]}")
+    def _(tk: Any, sizes: tuple[int, int] = _sizes) -> Step:
+        x, kernel = tk.constant(_array(sizes[0], 64)), tk.constant(_array(64, sizes[1]))
+        layer = tk.keras.layers.Dense(sizes[1], activation="relu")
+        layer(x)
+        layer.kernel.assign(kernel)
+        return lambda: layer(x)
+
+
 def _plain_adam(size: int) -> Any:
     def prepare(tk: Any) -> Step:
         from trainkit.kernels.jit import kernel_family

@@ -113,17 +113,10 @@ OF_NO_MACHINE = {
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/threads/pools.py _MOST_CALLS _PLANNED
-        kernels/threads/thread_pool.py _STEPS_BACK
         optimizers/base/fused_update.py MOST_JOINT
     """,
 }
 """By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""
-
-NOT_YET = """
-    compiler/llvm/entry.py _WEIGHT _FINE
-    ops/neural/dense.py _LARGE
-"""
-"""Numbers that nobody has varied so far."""
 
 OF_A_GPU = re.compile(r"(_cuda|_gpu)\.py$|_room\.py$|/(cuda|cudnn|gpu)/")
 """Files of numbers for GPUs, which no processor shows anything of."""
@@ -136,7 +129,6 @@ def kinds(package: pathlib.Path) -> dict[str, list[Number]]:
         known |= dict.fromkeys(_places(text), f"varied with {name}")
     for reason, text in OF_NO_MACHINE.items():
         known |= dict.fromkeys(_places(text), f"of no machine: {reason}")
-    known |= dict.fromkeys(_places(NOT_YET), "not varied yet")
     found: dict[str, list[Number]] = {}
     for number in numbers(package, FOLDERS):
         says = [known[number.file, name] for name in number.names if (number.file, name) in known]

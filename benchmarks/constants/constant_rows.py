@@ -158,6 +158,12 @@ ROWS = (
         ("fused loop, 512 x 1024", "fused loop, 1000 x 2048"),
         together=True,
     ),
+    Row(
+        "compiler/llvm/entry.py",
+        "_WEIGHT",
+        ("function of Adam, 610 000 weights",),
+        together=True,
+    ),
     # how work is cut for caches and registers
     Row(
         _IN_CONV + "conv_layout.py",
@@ -422,5 +428,10 @@ ROWS = (
         "graph/runtime/tiers.py",
         "START_SECONDS",
         ("3000 calls of a function from nothing",),
+    ),
+    Row(
+        "ops/neural/dense.py",
+        "_LARGE",
+        ("dense with relu, 64 x 256", "dense with relu, 512 x 1024"),
     ),
 )

@@ -3,7 +3,6 @@
 import concurrent.futures
 import importlib.util
 import math
-import os
 import pkgutil
 import sys
 import threading
@@ -256,26 +255,6 @@ def test_a_checkpoint_that_does_not_say_when_its_run_began(built, at_hand):
     before = kernel_family._State.began
     kernel_family.KernelChoice().load_state_arrays({"work": work})
     assert kernel_family._State.began == before
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="no priorities of threads")
-def test_compiling_in_the_background_steps_back(built, monkeypatch):
-    seen, looked = [], threading.Event()
-
-    def compiled(*facts):
-        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        looked.set()
-        return Compiled((1,))
-
-    monkeypatch.setattr(kernel_code, "compiled_kernel", compiled)
-    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
-    hot, own = family("hot"), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    for _ in range(5):
-        hot.find((1,), THIRD)
-        assert looked.wait(60)
-    family("eager").find((1,), THIRD)
-    assert seen == [min(19, own + 5), own]
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
 def _named(name, formerly=None):

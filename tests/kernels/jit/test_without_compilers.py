@@ -161,7 +161,7 @@ def missing():
 kernel_family._kernel_code = missing
 family = kernel_family.Family("conv", "none", "none")
 for key in ((1,), (2,)):
-    family._compile_behind(key)
+    family._compile(key)
 """
 
 

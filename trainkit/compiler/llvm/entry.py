@@ -31,8 +31,8 @@ _UNIT = 64
 _MOST_PARTS = 64
 _WEIGHT = 1 << 16
 """Bytes that a loop touches, in so many of which loops are weighed against one another."""
-_FINE = 6
-"""Bits after the point where parts of such weights end: as many as parts there are at most."""
+_FINE = (_MOST_PARTS - 1).bit_length()
+"""Bits after the point where parts of such weights end."""
 _CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]

@@ -16,7 +16,6 @@ from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.runtime.program import Program
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import step_back
 
 if TYPE_CHECKING:
     from trainkit.graph.gpu.gpu_program import GpuProgram
@@ -72,12 +71,8 @@ class TieredProgram:
         self._spent += time.perf_counter() - start
         if self._spent > START_SECONDS:
             self._waiting = False
-            threading.Thread(target=self._fuse_behind, name="trainkit-compile").start()
+            threading.Thread(target=self._fuse, name="trainkit-compile").start()
         return results
-
-    def _fuse_behind(self) -> None:
-        step_back()
-        self._fuse()
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         if self._goes_to_gpu:

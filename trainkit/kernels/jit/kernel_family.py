@@ -30,7 +30,6 @@ from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
-from trainkit.kernels.threads.thread_pool import step_back, wait_for
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -187,7 +186,7 @@ class Family:
             self._begin(key)
         done = self.exact and key in self._threads and not self._threads[key].is_alive()
         if spent >= SWITCH_SECONDS or done:
-            wait_for(self._threads[key])
+            self._threads[key].join()
             return self._take(key)
         return None
 
@@ -195,7 +194,7 @@ class Family:
         """Compile in a thread, which others may join as soon as they find it."""
         with _BEGINNING:  # Dataset.map calls kernels in several threads
             if key not in self._threads:
-                thread = threading.Thread(target=self._compile_behind, args=(key,), daemon=True)
+                thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
                 thread.start()
                 self._threads[key] = thread
 
@@ -203,10 +202,6 @@ class Family:
         kernel = self._built.get(key, False)
         self._ready[key] = kernel
         return kernel or None
-
-    def _compile_behind(self, key: Key) -> None:
-        step_back()
-        self._compile(key)
 
     def _compile(self, key: Key) -> None:
         try:

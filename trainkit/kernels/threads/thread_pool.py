@@ -12,13 +12,11 @@ Helpers are threads of Python that never come back from machine code and don't h
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import platform
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -104,45 +102,6 @@ def thread_pool() -> ThreadPool | None:
     pools.when_resized(made.resize)
     os.register_at_fork(after_in_child=made.be_alone)
     return made
-
-
-_STEPS_BACK = 5
-_AWAITED: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-"""Threads that somebody waits for."""
-
-
-def step_back() -> None:
-    """Let this thread have less of a busy core than others, as one that compiles for later.
-
-    Threads that it starts would be as modest, so those of the pool come first. Only Linux knows a
-    priority of single threads.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    thread_pool()
-    own = threading.get_native_id()
-    before = os.getpriority(os.PRIO_PROCESS, own)
-    os.setpriority(os.PRIO_PROCESS, own, before + _STEPS_BACK)
-    if threading.current_thread() in _AWAITED:  # since before it got here
-        _set_priority(own, before)
-
-
-def wait_for(thread: threading.Thread) -> None:
-    """Wait for the end of a thread that may step back: it is as urgent as this one from now on.
-
-    Else the caller would be as slow as the compiler, which on a busy machine waits for all others.
-    Users other than root may be forbidden to step forward.
-    """
-    _AWAITED.add(thread)
-    if sys.platform.startswith("linux") and thread.native_id is not None and thread.is_alive():
-        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        _set_priority(thread.native_id, own)
-    thread.join()
-
-
-def _set_priority(thread: int, priority: int) -> None:
-    with contextlib.suppress(OSError):  # forbidden, or it has ended just now
-        os.setpriority(os.PRIO_PROCESS, thread, priority)
 
 
 _MOST_PARTS = 64
