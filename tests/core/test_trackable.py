@@ -60,3 +60,31 @@ def test_a_layer_with_such_attributes_is_tracked_saved_and_loaded(tmp_path, endi
     models[0].save_weights(path)
     models[1].load_weights(path)
     assert np.array_equal(models[1](x).numpy(), first)
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [("Model", "layers"), ("Model", "metrics"), ("Layer", "output"), ("Layer", "weights")],
+)
+def test_an_attribute_that_is_a_property_already_is_told(base, name):
+    class Mine(getattr(tk.keras, base, None) or getattr(tk.keras.layers, base)):
+        def __init__(self):
+            super().__init__()
+            setattr(self, name, [])
+
+    with pytest.raises(AttributeError, match=rf"Mine\.{name} can't be set: .*`own_{name}`"):
+        Mine()
+
+
+def test_what_a_setter_raises_stays():
+    class Mine(Trackable):
+        @property
+        def rate(self):
+            return 1
+
+        @rate.setter
+        def rate(self, value):
+            raise AttributeError("not today")
+
+    with pytest.raises(AttributeError, match=r"^not today$"):
+        Mine().rate = 2

@@ -27,7 +27,11 @@ class Trackable:
         kind = type(value)
         if kind is list or kind is dict or kind is tuple:
             value = tracked(value)
-        object.__setattr__(self, name, value)
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            _refuse_read_only(self, name)
+            raise
         if isinstance(value, Trackable) and name not in self._untracked:
             self._part_added(name, value)
 
@@ -70,6 +74,23 @@ class Trackable:
             raise ValueError(
                 f"{type(self).__name__} stores no arrays of its own, the file has {names}"
             )
+
+
+def _refuse_read_only(owner: Trackable, name: str) -> None:
+    """Say whose a property is that can't be set, where `name` is one.
+
+    Raises:
+        AttributeError: it is.
+    """
+    for kind in type(owner).__mro__:
+        if name in vars(kind):
+            found = vars(kind)[name]
+            if isinstance(found, property) and found.fset is None:
+                raise AttributeError(
+                    f"{type(owner).__name__}.{name} can't be set: `{name}` is a property of "
+                    f"{kind.__name__}; give yours another name, such as `own_{name}`"
+                ) from None
+            return
 
 
 def tracked(value: Any) -> Any:

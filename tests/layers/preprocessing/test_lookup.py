@@ -219,3 +219,15 @@ def test_numbers_of_a_gpu_have_texts():
         assert "GPU" in found.device
         assert "GPU" in L.Hashing(3)(tk.constant([1, 2])).device
         assert L.HashedCrossing(5)((tk.constant([1]), tk.constant([2]))).shape == (1,)
+
+
+@pytest.mark.parametrize("ngrams", ["invalid", 0, -1, (), (2, 0), (1.5,), 2.0])
+def test_numbers_of_neighbouring_words_are_checked(ngrams):
+    with pytest.raises(ValueError, match=r"TextVectorization: ngrams must be None, a positive int"):
+        L.TextVectorization(ngrams=ngrams)
+
+
+def test_some_numbers_of_neighbouring_words():
+    assert learned(["a b c"], ngrams=(2, 3)) == ["b c", "a b c", "a b"]
+    layer = L.TextVectorization(ngrams=[1, 2])
+    assert L.TextVectorization.from_config(layer.get_config()).ngrams == (1, 2)

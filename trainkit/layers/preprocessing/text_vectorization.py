@@ -119,12 +119,26 @@ class TextVectorization(Layer):
         if output_sequence_length is not None and output_mode != "int":
             raise InvalidArgumentError("TextVectorization: output_sequence_length goes with 'int'")
         self.standardize, self.split = standardize, split
-        self.ngrams = tuple(range(1, ngrams + 1)) if isinstance(ngrams, int) else ngrams
+        self.ngrams = self._lengths(ngrams)
         self.output_sequence_length = output_sequence_length
         self.lookup = StringLookup(
             max_tokens, 1, "" if output_mode == "int" else None, "[UNK]", vocabulary, idf_weights,
             False, output_mode, pad_to_max_tokens, sparse, dtype=kwargs.get("dtype"),
         )  # fmt: skip
+
+    @staticmethod
+    def _lengths(ngrams: Any) -> tuple[int, ...] | None:
+        """How many neighbouring words count as one."""
+        if ngrams is None:
+            return None
+        given = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
+        lengths = tuple(given) if isinstance(given, range | tuple | list) else ()
+        if not lengths or not all(isinstance(n, int) and n > 0 for n in lengths):
+            raise InvalidArgumentError(
+                "TextVectorization: ngrams must be None, a positive int, or a tuple of such, "
+                f"got {ngrams!r}"
+            )
+        return lengths
 
     # ------------------------------------------------------------------ the vocabulary
 
