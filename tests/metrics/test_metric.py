@@ -341,3 +341,10 @@ def test_get_finds_short_names_classes_and_functions():
     assert metrics.get(len) is len
     kept = metrics.Mean()
     assert metrics.get(kept) is kept
+
+
+def test_the_name_of_reset_state_before_keras_3():
+    metric = metrics.Mean()
+    metric.update_state([1.0, 3.0])
+    metric.reset_states()
+    assert float(metric.result()) == 0.0

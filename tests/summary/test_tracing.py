@@ -56,6 +56,19 @@ def test_a_profile_is_taken_meanwhile(writer, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_the_folder_of_a_profile_may_be_named_at_the_end(writer, events, tmp_path):
+    summary.trace_on(graph=True, profiler=True)
+    tk.function(lambda x: tk.sqrt(x))(tk.constant(1.0))
+    with pytest.raises(ValueError, match="name a folder for it by profiler_outdir"):
+        summary.trace_export("run", step=0)
+    summary.trace_export("run", step=0, profiler_outdir=tmp_path / "p")
+    assert list((tmp_path / "p").rglob("*.trace.json.gz"))
+    writer.flush()
+    assert "Sqrt" in {node.op for node in graphs_under(events(), "run")[1].node}
+    with pytest.raises(ValueError, match="call summary.trace_on before"):
+        summary.trace_export("run", step=1)
+
+
 def test_what_is_missing_is_said(writer):
     with pytest.raises(ValueError, match="before"):
         summary.trace_export("none")
@@ -68,8 +81,10 @@ def test_what_is_missing_is_said(writer):
     with pytest.warns(UserWarning, match="under way"):
         summary.trace_on()
     summary.trace_off()
-    with pytest.raises(ValueError, match="needs profiler_outdir"):
-        summary.trace_on(profiler=True)
+    summary.trace_on()
+    with pytest.raises(ValueError, match=r"no profile was taken; that takes trace_on\(profiler"):
+        summary.trace_export("none", profiler_outdir="logs")
+    summary.trace_off()
 
 
 def test_an_export_without_a_writer_is_refused():

@@ -164,6 +164,10 @@ class Metric(Trackable):
         for metric in self._inner():
             metric.reset_state()
 
+    def reset_states(self) -> None:
+        """What `reset_state` was called before Keras 3."""
+        self.reset_state()
+
     # ------------------------------------------------------------------ with a state from outside
 
     def stateless_update_state(

@@ -19,7 +19,8 @@ class _Tracing:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.graphs: list[Any] | None = None
-        self.profiles: Any = None  # the folder for the profile that runs
+        self.profiles = False  # whether a profile runs
+        self.folder: str | None = None  # where it goes, once that is known
 
     def hear(self, traced: Any) -> None:
         """Take note of a graph that was traced; `trace_state` calls this."""
@@ -39,10 +40,9 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
     Args:
         graph: collect graphs.
         profiler: take a profile as well, as `tk.profiler.experimental.start` does.
-        profiler_outdir: folder for the profile; needed with `profiler`.
+        profiler_outdir: folder for the profile; `None` where `trace_export` names it.
 
     Raises:
-        ValueError: `profiler` is True and `profiler_outdir` is missing.
         FailedPreconditionError: a profile runs already.
 
     Example:
@@ -51,14 +51,12 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
         ...     y = tk.function(lambda x: x + 1.0)(tk.constant(1.0))
         ...     tk.summary.trace_export("step", step=0)
     """
-    if profiler and profiler_outdir is None:
-        raise ValueError("summary.trace_on: profiler=True needs profiler_outdir, a folder")
     if _TRACING.graphs is not None or _TRACING.profiles:
         warnings.warn("summary.trace_on: a trace is under way", UserWarning, stacklevel=2)
         return
     if profiler:
-        _profiler().start(profiler_outdir)
-        _TRACING.profiles = os.fsdecode(profiler_outdir)
+        _profiler("profiling").begin(synchronize=True)
+        _TRACING.profiles, _TRACING.folder = True, _path(profiler_outdir)
     if graph:
         _TRACING.graphs = []
         trace_state.GRAPH_LISTENERS.append(_TRACING.hear)
@@ -79,13 +77,19 @@ def _stop(save: bool) -> None:
         _TRACING.graphs = None
         trace_state.GRAPH_LISTENERS.remove(_TRACING.hear)
     if _TRACING.profiles:
-        _TRACING.profiles = None
-        _profiler().stop(save=save)
+        folder, _TRACING.profiles, _TRACING.folder = _TRACING.folder, False, None
+        session = _profiler("profiling").end()
+        if save:
+            _profiler("tensorboard").write_profile(session, folder)
 
 
-def _profiler() -> Any:
+def _profiler(module: str) -> Any:
     # by name, since profiles are written with summaries and stand above them
-    return importlib.import_module("trainkit.profiler.experimental")
+    return importlib.import_module(f"trainkit.profiler.{module}")
+
+
+def _path(folder: Any) -> str | None:
+    return None if folder is None else os.fsdecode(folder)
 
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
@@ -96,11 +100,11 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
     Args:
         name: what the trace is called.
         step: the step; None for the default step.
-        profiler_outdir: where the profile goes; only `None`, or what `trace_on` was given.
+        profiler_outdir: folder for the profile, unless `trace_on` was given it.
 
     Raises:
         ValueError: `trace_on` was not called, or no function was traced since, or there is no
-            default writer, or no step, or the profile goes elsewhere.
+            default writer, or no step, or no folder for the profile, or two of them.
 
     Example:
         >>> with tk.summary.create_file_writer("logs").as_default():
@@ -108,14 +112,24 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
         ...     y = tk.function(lambda x: x + 1.0)(tk.constant(1.0))
         ...     tk.summary.trace_export("step", step=0)
     """
-    graphs = _TRACING.graphs
-    if profiler_outdir is not None and os.fsdecode(profiler_outdir) != _TRACING.profiles:
-        raise ValueError(
-            f"summary.trace_export of {name!r}: profiler_outdir is {profiler_outdir!r}, trace_on "
-            f"was given {_TRACING.profiles!r}"
-        )
+    graphs, folder = _TRACING.graphs, _path(profiler_outdir)
     if graphs is None and not _TRACING.profiles:
         raise ValueError(f"summary.trace_export of {name!r}: call summary.trace_on before")
+    if folder is not None and not _TRACING.profiles:
+        raise ValueError(
+            f"summary.trace_export of {name!r}: profiler_outdir is {folder!r}, and no profile was "
+            "taken; that takes trace_on(profiler=True)"
+        )
+    if folder is not None and _TRACING.folder not in (None, folder):
+        raise ValueError(
+            f"summary.trace_export of {name!r}: profiler_outdir is {folder!r}, trace_on "
+            f"was given {_TRACING.folder!r}"
+        )
+    if _TRACING.profiles and folder is None and _TRACING.folder is None:
+        raise ValueError(
+            f"summary.trace_export of {name!r}: a profile was taken; name a folder for it by "
+            "profiler_outdir"
+        )
     if graphs is not None:
         if current_writer() is None:
             raise ValueError(
@@ -128,4 +142,5 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
                 "one that has not been traced for these arguments"
             )
         run_graphs(name, graphs, chosen_step(name, step))
+    _TRACING.folder = folder or _TRACING.folder
     _stop(save=True)
