@@ -65,7 +65,7 @@ def test_the_folder_of_a_profile_may_be_named_at_the_end(writer, events, tmp_pat
     assert list((tmp_path / "p").rglob("*.trace.json.gz"))
     writer.flush()
     assert "Sqrt" in {node.op for node in graphs_under(events(), "run")[1].node}
-    with pytest.raises(ValueError, match="call summary.trace_on before"):
+    with pytest.raises(ValueError, match=r"call summary\.trace_on before"):
         summary.trace_export("run", step=1)
 
 
