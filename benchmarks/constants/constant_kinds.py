@@ -105,7 +105,7 @@ OF_NO_MACHINE = {
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS
-        kernels/convolution/conv_layout.py PLANS
+        kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS

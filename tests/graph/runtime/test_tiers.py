@@ -1,5 +1,7 @@
 """The flat program: what it holds on to, how it fails, when it is compiled."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -66,19 +68,26 @@ def test_bfloat16_is_computed_in_float32_as_in_eager_code(f):
     np.testing.assert_array_equal(got.numpy(), expected.numpy())
 
 
-def test_a_program_that_is_used_much_is_compiled_in_the_background(monkeypatch):
-    started = []
+@pytest.fixture
+def started(monkeypatch):
+    """What would run in the background, where compiling begins at the first call."""
+    targets = []
 
     class Thread:
         def __init__(self, target, **options):
             self.target = target
 
         def start(self):
-            started.append(self.target)
+            targets.append(self.target)
 
     monkeypatch.setattr(tiers.threading, "Thread", Thread)
     monkeypatch.setattr(tiers.kernel_family, "mode", lambda: "auto")
     monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
+    monkeypatch.setattr(tiers, "_NODE_SECONDS", {})
+    return targets
+
+
+def test_a_program_that_is_used_much_is_compiled_in_the_background(started):
     graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
     hot = TieredProgram(graph, None)
     x = np.array([1.0, 2.0, 3.0], "float32")
@@ -88,6 +97,49 @@ def test_a_program_that_is_used_much_is_compiled_in_the_background(monkeypatch):
     assert hot.fused is not None
     np.testing.assert_array_equal(hot([x])[0], before)
     assert len(started) == 1
+
+
+def test_one_more_graph_of_a_function_waits_until_compiling_pays(started):
+    def doubled(x):
+        return x * 2.0 + 1.0
+
+    def hot(size):
+        graph = tk.function(doubled).get_concrete_function(tk.TensorSpec([size])).graph
+        assert graph.name == "doubled"
+        return TieredProgram(graph, None)
+
+    first, second = hot(3), hot(4)
+    first([np.ones(3, "float32")])
+    second([np.ones(4, "float32")])
+    assert len(started) == 1  # the first goes on
+    started[0]()
+    (seconds,) = tiers._NODE_SECONDS.values()
+    assert 0 < seconds < math.inf
+    tiers._NODE_SECONDS["doubled"] = 1e6
+    for _ in range(3):
+        second([np.ones(4, "float32")])
+    assert len(started) == 1
+    tiers._NODE_SECONDS["doubled"] = 0.0
+    third = hot(5)
+    third([np.ones(5, "float32")])
+    assert len(started) == 2
+    started[1]()
+    assert third.fused is not None
+    assert second.fused is None
+
+
+def test_a_failure_of_the_compiler_lets_others_begin(started, monkeypatch):
+    from trainkit.graph.runtime import fusion
+
+    def broken(graph):
+        raise MemoryError
+
+    monkeypatch.setattr(fusion, "fuse", broken)
+    graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
+    TieredProgram(graph, None)([np.ones(3, "float32")])
+    with pytest.raises(MemoryError):
+        started[0]()
+    assert math.inf not in tiers._NODE_SECONDS.values()
 
 
 def test_jit_compile_false_never_compiles(monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit.kernels.convolution import conv_reference, conv_tuned
+from trainkit.kernels.convolution import conv_layout, conv_reference, conv_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.threads import pools
 
@@ -227,3 +227,22 @@ def test_finite_numbers_are_left_to_the_compiled_version(eager, rng, case):
     assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
     g[0, 4, 4, 1] = np.inf
     assert conv_tuned.input_gradient(w, g, kernel, 1) is not None
+
+
+def test_series_of_many_lengths_are_planned_once_each(monkeypatch):
+    """As many lengths, layers and ways as the small networks for texts have."""
+    made = []
+    plan = conv_layout._pixel_plan
+    monkeypatch.setattr(conv_layout, "_pixel_plan", lambda *g: made.append(g) or plan(*g))
+    conv_layout.forward.cache_clear()
+    asked = [
+        conv_layout.Geometry(
+            1, (1, 1, n), 8, (1, 1, n), 8, (1, 1, 2), (1, 1, 1), (1, 1, d), (0, 0, d), 1, (4, 16), 2
+        )
+        for n in range(32, 132)
+        for d in (1, 2, 4, 8)
+    ]
+    first = [conv_layout.forward(g) for g in asked]
+    assert len(made) == len(asked)
+    assert all(conv_layout.forward(g) is found for g, found in zip(asked, first, strict=True))
+    assert len(made) == len(asked)

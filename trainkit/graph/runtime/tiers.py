@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 import time
@@ -25,6 +27,14 @@ _XP_OF = devices.XP_OF
 
 START_SECONDS = 0.05
 """Time spent in a program after which its loops are compiled, in the background."""
+_NODE_SECONDS: dict[str, float] = {}
+"""By the names of functions: how long compiling took for each node of the last graph of one, and
+infinity while it goes on.
+
+A function with a graph for each of many shapes may call none of them so often that compiling pays.
+So one more graph is compiled once it has taken as long as that will take: at most twice the time
+that knowing the future would (Karlin et al. 1988, "Competitive snoopy caching").
+"""
 
 
 class TieredProgram:
@@ -41,6 +51,7 @@ class TieredProgram:
         self.fused: Program | None = None
         self.gpu: GpuProgram | None = None
         self._spent = 0.0
+        self._start = START_SECONDS
         self._fuses_on_gpu = bool(
             jit_compile or (jit_compile is None and kernel_family.mode() != "off")
         )
@@ -69,10 +80,21 @@ class TieredProgram:
         start = time.perf_counter()
         results = self.plain(arrays)
         self._spent += time.perf_counter() - start
-        if self._spent > START_SECONDS:
-            self._waiting = False
-            threading.Thread(target=self._fuse, name="trainkit-compile").start()
+        if self._spent > self._start:
+            self._fuse_behind()
         return results
+
+    def _fuse_behind(self) -> None:
+        """Compile in the background, once that will take no longer than what was spent here."""
+        seconds = _NODE_SECONDS.get(self.graph.name, 0.0)
+        if seconds == math.inf:
+            self._start = self._spent + START_SECONDS  # looks again then
+            return
+        self._start = max(START_SECONDS, seconds * len(self.graph.nodes))
+        if self._spent > self._start:
+            self._waiting = False
+            _NODE_SECONDS[self.graph.name] = math.inf
+            threading.Thread(target=self._fuse, name="trainkit-compile").start()
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         if self._goes_to_gpu:
@@ -97,14 +119,17 @@ class TieredProgram:
         """Make the program with fused loops, compiled."""
         from trainkit.graph.runtime.fusion import fuse, warm
 
-        self._waiting = False
-        with slow_work(
-            f"compiling the loops of {self.graph.name!r}", "compiling the loops of {} functions"
-        ):
-            graph = fuse(self._on_cpu)
-            if graph is self._on_cpu or not warm(graph):
-                return
-            self.fused = Program(graph)
+        self._waiting, begun = False, time.thread_time()
+        try:
+            with slow_work(
+                f"compiling the loops of {self.graph.name!r}", "compiling the loops of {} functions"
+            ):
+                graph = fuse(self._on_cpu)
+                if graph is not self._on_cpu and warm(graph):
+                    self.fused = Program(graph)
+        finally:
+            taken = time.thread_time() - begun
+            _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))
 
 
 def _goes_to_gpu(graph: Graph) -> bool:
@@ -132,3 +157,5 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgra
 
 
 ABOVE.program = compile_graph
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_NODE_SECONDS.clear)  # nobody compiles in a child

@@ -7,17 +7,19 @@ bytes of float32.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 
 Array = Any
+T = TypeVar("T")
 Pair = tuple[int, int]
 Sizes = tuple[int, ...]
 
@@ -31,8 +33,10 @@ FEWEST_TILES = 16
 """With fewer tiles of weights, images are summed in parts."""
 PARTS = 8
 MOST_WORKERS = 32
-PLANS = 128
+PLANS, SMALL_PLANS = 128, 4096
 """Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
+SMALL_IMAGE = 1024
+"""Pixels up to which plans are small: texts and series have one for each length and layer."""
 
 
 class Geometry(NamedTuple):
@@ -214,10 +218,27 @@ def _line_map(sizes: Sizes, padded: Sizes, before: Sizes) -> Array:
     return np.where(inside, plane * sizes[1] + line, -1).reshape(-1)
 
 
+class Kept(Generic[T]):
+    """A function that makes plans, of which many of small images are kept and few of large ones."""
+
+    def __init__(self, plan: Callable[[Geometry], T]) -> None:
+        self._small, self._large = lru_cache(SMALL_PLANS)(plan), lru_cache(PLANS)(plan)
+        functools.update_wrapper(self, plan)
+
+    def __call__(self, g: Geometry) -> T:
+        pixels = max(math.prod(g.sizes), math.prod(g.out))
+        return (self._small if pixels <= SMALL_IMAGE else self._large)(g)
+
+    def cache_clear(self) -> None:
+        """Forget all plans."""
+        self._small.cache_clear()
+        self._large.cache_clear()
+
+
 # ------------------------------------------------------------------ pixels
 
 
-@lru_cache(maxsize=PLANS)
+@Kept
 def forward(g: Geometry) -> PixelPlan:
     """Results are windows, which see the input."""
     facts = zip(g.out, g.strides, g.window, g.dilation, g.before, strict=True)
@@ -228,7 +249,7 @@ def forward(g: Geometry) -> PixelPlan:
     return _pixel_plan(g, axes, _input(g), _output(g))
 
 
-@lru_cache(maxsize=PLANS)
+@Kept
 def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """Results are positions of the input, which see the gradients of windows that cover them.
 
@@ -354,7 +375,7 @@ def _chunks(runs: int, length: int) -> Array:
 # ------------------------------------------------------------------ weights
 
 
-@lru_cache(maxsize=PLANS)
+@Kept
 def weights(g: Geometry) -> WeightPlan:
     """Results are the weights of a kernel, which see the input and the gradients of windows."""
     bounds = _bounds(g)
