@@ -218,7 +218,7 @@ def _line_map(sizes: Sizes, padded: Sizes, before: Sizes) -> Array:
     return np.where(inside, plane * sizes[1] + line, -1).reshape(-1)
 
 
-class Kept(Generic[T]):
+class PlanCache(Generic[T]):
     """A function that makes plans, of which many of small images are kept and few of large ones."""
 
     def __init__(self, plan: Callable[[Geometry], T]) -> None:
@@ -238,7 +238,7 @@ class Kept(Generic[T]):
 # ------------------------------------------------------------------ pixels
 
 
-@Kept
+@PlanCache
 def forward(g: Geometry) -> PixelPlan:
     """Results are windows, which see the input."""
     facts = zip(g.out, g.strides, g.window, g.dilation, g.before, strict=True)
@@ -249,7 +249,7 @@ def forward(g: Geometry) -> PixelPlan:
     return _pixel_plan(g, axes, _input(g), _output(g))
 
 
-@Kept
+@PlanCache
 def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """Results are positions of the input, which see the gradients of windows that cover them.
 
@@ -375,7 +375,7 @@ def _chunks(runs: int, length: int) -> Array:
 # ------------------------------------------------------------------ weights
 
 
-@Kept
+@PlanCache
 def weights(g: Geometry) -> WeightPlan:
     """Results are the weights of a kernel, which see the input and the gradients of windows."""
     bounds = _bounds(g)
