@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from trainkit.core import nest
+from trainkit.core.names import unique_name
 from trainkit.layers.base.keras_tensor import (
     CallNode,
     KerasTensor,
@@ -19,7 +20,6 @@ from trainkit.layers.base.keras_tensor import (
     symbol_of,
 )
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.base.naming import unique_name
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.core import InputLayer
 from trainkit.models.functional_inputs import fitted, masked, matched

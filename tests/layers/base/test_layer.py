@@ -12,11 +12,11 @@ import trainkit as tk
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.names import reset_names, unique_name
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.base.naming import reset_names, unique_name
 
 
 class Affine(Layer):

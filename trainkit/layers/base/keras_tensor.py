@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, nest
 from trainkit.core.config_values import DECODERS
 from trainkit.core.errors import InvalidArgumentError, NoValueError, UnimplementedError
+from trainkit.core.names import unique_name
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
@@ -20,7 +21,6 @@ from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
 from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.keras_names import as_keras
 from trainkit.layers.base.layer import LAYERS, Layer
-from trainkit.layers.base.naming import unique_name
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer

@@ -10,12 +10,12 @@ from typing import Any
 from trainkit import initializers
 from trainkit.core import dtypes, names
 from trainkit.core.errors import UnimplementedError
+from trainkit.core.names import unique_name
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.keras_tensor import known_sizes
-from trainkit.layers.base.naming import unique_name
 from trainkit.ops.math import bitwise, elementwise
 
 _SYNCHRONIZATIONS = ("none", "on_read", "on_write", "auto")

@@ -10,6 +10,7 @@ from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
+from trainkit.core.names import name_for
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
@@ -32,11 +33,10 @@ from trainkit.layers.base.config import (
 from trainkit.layers.base.dtype_policy import DTypePolicy, described_policy, policy_of
 from trainkit.layers.base.error_context import called_on_none, explain, nearest_argument
 from trainkit.layers.base.input_spec import InputSpec, check_inputs, check_positional
-from trainkit.layers.base.naming import name_for
 from trainkit.layers.base.nested_shapes import known_sizes, specs_of, tuples_of
-from trainkit.layers.base.output_specs import SpecsByRunning
 from trainkit.layers.base.paths import current_path, path_in, scope
 from trainkit.layers.base.rematerialization import SCOPES, rematerialize
+from trainkit.layers.base.stateless_call import StatelessCalls
 from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
 from trainkit.layers.base.weights import check_unlocked
 from trainkit.layers.quantized.quantizable import Quantizable, read_config
@@ -45,7 +45,7 @@ LAYERS = Registry("layers", "layer")
 _HELD = masks.HELD
 
 
-class Layer(Quantizable, SpecsByRunning):
+class Layer(Quantizable, StatelessCalls):
     """A function with weights; the base of all layers and models.
 
     A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with

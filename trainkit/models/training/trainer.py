@@ -16,12 +16,12 @@ from trainkit.core.trackable import tracked
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
-from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Mean
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.training import data_adapters, first_batch
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
+from trainkit.models.training.stateless_loss import StatelessLosses
 from trainkit.models.training.step_cache import StepCache, held_metrics
 from trainkit.models.training.step_function import (
     EAGER_PREDICTIONS,
@@ -33,7 +33,7 @@ from trainkit.models.training.step_function import (
 _UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
 
 
-class Trained(Layer):
+class Trained(StatelessLosses):
     """A layer with an optimizer, a loss and metrics, and steps on batches; the base of `Model`.
 
     Attributes:
@@ -42,7 +42,7 @@ class Trained(Layer):
         loss: what `compile` was given.
     """
 
-    _untracked = Layer._untracked | _UNTRACKED
+    _untracked = StatelessLosses._untracked | _UNTRACKED
     # parts that only training needs: what is saved to be served has none of them
     _training_parts = frozenset({"optimizer", "compiled_metrics"})
     _graph: FunctionalGraph | None
