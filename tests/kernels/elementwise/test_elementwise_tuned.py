@@ -87,6 +87,28 @@ def test_gradients_with_compiled_kernels_agree_with_differences(name, rng):
         np.testing.assert_allclose(slope, (above - below) / 2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_arrays_that_are_read_only_are_taken(name, rng):
+    arrays, settings = inputs_of(name, rng, LARGE), SETTINGS.get(name, {})
+    kernel_family.set_mode("off")
+    expected = PRIMITIVES[name].run(arrays, settings)
+    kernel_family.set_mode("eager")
+    for array in arrays:
+        array.flags.writeable = False
+        found = PRIMITIVES[name].run(arrays, settings)
+        np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
+
+
+def test_a_broadcast_gradient_that_is_contiguous_reaches_relu(rng):
+    """The mean over axes of size 1 gives back a view that can't be written to."""
+    kernel_family.set_mode("eager")
+    x = tk.constant(rng.normal(size=(64, 1, 1, 2048)).astype("float32"))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.reduce_sum(tk.reduce_mean(tk.nn.relu(x), axis=(1, 2)) ** 2.0)
+    np.testing.assert_allclose(tape.gradient(y, x), 2 * np.maximum(x.numpy(), 0), rtol=1e-6)
+
+
 def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_version(rng):
     kernel_family.set_mode("eager")
     x = rng.normal(size=(300, 300)).astype("float32")

@@ -23,9 +23,9 @@ _LIKE = "{x}.dtype is f32 and {x}.shape == shape"
 _NUMBERS = "owned({x}).reshape(-1)"
 _OR_NONE = "{x} is None or {x}.dtype is f32"
 _TAKEN = {
-    "flat": (_LIKE + " and {x}.flags.c_contiguous", "{x}.reshape(-1)"),
+    "flat": (_LIKE + " and {x}.flags.carray", "{x}.reshape(-1)"),
     "mask": (
-        "{x}.dtype is bools and {x}.shape == shape and {x}.flags.c_contiguous",
+        "{x}.dtype is bools and {x}.shape == shape and {x}.flags.carray",
         "{x}.reshape(-1)",
     ),
     "rows": (_LIKE, "owned({x}).reshape(-1, width)"),
@@ -76,7 +76,7 @@ class ArrayKernel(Family):
         takes: the layout of each input, in a text. The first of "flat" and "rows" is the one after
             which sizes are reckoned.
 
-            - "flat": float32 of one shape, contiguous; a vector to the kernel.
+            - "flat": float32 of one shape, contiguous and writeable; a vector to the kernel.
             - "mask": the same of bools.
             - "rows": float32 of one shape; to the kernel a matrix of the last axis, or of `width`.
             - "each": float32, a number for each row or each column; a vector.
