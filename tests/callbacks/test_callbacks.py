@@ -380,7 +380,7 @@ def test_model_checkpoint_by_batches(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "settings"),
-    [("a.h5", {}), ("a.keras", {"save_weights_only": True}), ("a.keras", {"save_freq": "day"})],
+    [("a", {}), ("a.keras", {"save_weights_only": True}), ("a.keras", {"save_freq": "day"})],
 )
 def test_model_checkpoint_checks_its_arguments(path, settings):
     with pytest.raises(ValueError, match="ModelCheckpoint"):
@@ -459,3 +459,30 @@ def test_silence(capsys):
     model.evaluate(X, Y, verbose=0)
     model.predict(X, verbose=0)
     assert capsys.readouterr().out == ""
+
+
+def test_the_model_of_a_callback_can_be_set_as_in_older_programs():
+    class Holding(tk.callbacks.Callback):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+    model = tk.Sequential([tk.layers.Dense(1)])
+    held = Holding(model)
+    assert held.model is model
+    other = tk.Sequential([tk.layers.Dense(1)])
+    other.compile("sgd", "mse")
+    other.fit(np.ones((2, 1)), np.ones((2, 1)), verbose=0, callbacks=[held])
+    assert held.model is other
+
+
+def test_whole_models_are_kept_in_h5_files_too(tmp_path):
+    model = tk.Sequential([tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    path = tmp_path / "model-{epoch}.h5"
+    x = np.ones((2, 1), "float32")
+    model.fit(x, x, epochs=2, verbose=0, callbacks=[tk.callbacks.ModelCheckpoint(path)])
+    kept = tk.keras.models.load_model(tmp_path / "model-2.h5")
+    np.testing.assert_array_equal(kept(x), model(x))
+    with pytest.raises(ValueError, match=r"must end in '.keras' or '.h5', got"):
+        tk.callbacks.ModelCheckpoint(tmp_path / "model")

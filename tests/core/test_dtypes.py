@@ -28,7 +28,7 @@ def test_all_spellings(spelling, dtype):
     assert tk.as_dtype(spelling) is dtype
 
 
-@pytest.mark.parametrize("spelling", ["float33", list, 3])
+@pytest.mark.parametrize("spelling", ["float33", list, 11])
 def test_what_is_no_dtype_lists_those_there_are(spelling):
     with pytest.raises(TypeError, match="is not an element type; there are bool, uint8"):
         tk.as_dtype(spelling)
@@ -84,3 +84,15 @@ def test_floatx_can_be_changed():
         dtypes.set_floatx("float32")
     with pytest.raises(ValueError, match="'int32' is not a floating type"):
         dtypes.set_floatx("int32")
+
+
+def test_numbers_of_tensorflows_list_of_types_are_types():
+    names = "float32 float64 int32 uint8 int16 int8 string complex64 int64 bool".split()
+    assert [tk.as_dtype(n).name for n in range(1, 11)] == names
+    others = {14: "bfloat16", 17: "uint16", 18: "complex128", 19: "float16", 22: "uint32"}
+    assert {n: tk.as_dtype(n).name for n in others} == others
+    assert tk.as_dtype(23) == "uint64"
+    assert tk.zeros(1, 1).dtype == "float32"
+    for n in (0, 11, 99, True):
+        with pytest.raises(TypeError, match="is not an element type"):
+            tk.as_dtype(n)

@@ -175,3 +175,12 @@ def test_first_of_two_strategies_stays_with_its_model():
 def test_message(call, message):
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         call()
+
+
+def test_programs_that_try_for_a_tpu_go_on_without():
+    resolver = tk.distribute.cluster_resolver.TPUClusterResolver
+    for ask in (resolver, lambda: resolver(tpu="local"), resolver.connect):
+        with pytest.raises(ValueError, match=r"no TPUs; use tk.distribute.MirroredStrategy"):
+            ask()
+    with pytest.raises(AttributeError, match=r"the launcher, such as mpiexec"):
+        _ = tk.distribute.cluster_resolver.SlurmClusterResolver

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
@@ -96,3 +97,39 @@ def test_aliases_are_the_same_classes():
     assert layers.Convolution2D is layers.Conv2D
     assert layers.MaxPool2D is layers.MaxPooling2D
     assert layers.GlobalAvgPool1D is layers.GlobalAveragePooling1D
+
+
+@pytest.mark.parametrize("layer", [tk.layers.Conv1D, tk.layers.Conv2D, tk.layers.Conv3D])
+@pytest.mark.parametrize("settings", [{}, {"padding": "same", "use_bias": False}, {"strides": 2}])
+def test_the_convolution_can_be_called_and_overridden(layer, settings, rng):
+    class Doubled(layer):
+        def convolution_op(self, inputs, kernel):
+            return super().convolution_op(inputs, kernel * 2.0)
+
+    x = tk.constant(rng.normal(size=(2, *[6] * layer.rank, 3)).astype("float32"))
+    plain = layer(4, 3, activation="relu", bias_initializer="ones", **settings)
+    doubled = Doubled(4, 3, activation="relu", bias_initializer="ones", **settings)
+    plain(x), doubled(x)
+    doubled.set_weights([w / 2 if w.ndim > 1 else w for w in plain.get_weights()])
+    np.testing.assert_allclose(doubled(x), plain(x), rtol=1e-5, atol=1e-5)
+    bare = plain.convolution_op(x, plain.kernel)
+    shift = 0.0 if plain.bias is None else plain.bias
+    np.testing.assert_allclose(tk.nn.relu(bare + shift), plain(x), rtol=1e-5, atol=1e-5)
+
+
+def test_an_overridden_convolution_is_used_with_channels_first_and_causal(rng):
+    class Doubled(tk.layers.Conv1D):
+        def convolution_op(self, inputs, kernel):
+            return super().convolution_op(inputs, kernel * 2.0)
+
+    x = tk.constant(rng.normal(size=(2, 8, 3)).astype("float32"))
+    plain, doubled = (kind(4, 3, padding="causal") for kind in (tk.layers.Conv1D, Doubled))
+    plain(x), doubled(x)
+    doubled.set_weights(plain.get_weights())
+    np.testing.assert_allclose(doubled(x), 2.0 * plain(x), rtol=1e-5, atol=1e-5)
+    first = Doubled(4, 3, data_format="channels_first", bias_initializer="ones")
+    y = first(tk.transpose(x, (0, 2, 1)))
+    last = Doubled(4, 3, bias_initializer="ones")
+    last.build((None, 8, 3))
+    last.set_weights(first.get_weights())
+    np.testing.assert_allclose(tk.transpose(y, (0, 2, 1)), last(x), rtol=1e-5, atol=1e-5)

@@ -57,6 +57,10 @@ class Callback(Trackable):
         """The model that is trained."""
         return self.__dict__.get("_model")
 
+    @model.setter
+    def model(self, model: Any) -> None:
+        self.__dict__["_model"] = model
+
     def set_model(self, model: Any) -> None:
         """Hear which model is trained."""
         self.__dict__["_model"] = model

@@ -68,11 +68,11 @@ class ModelCheckpoint(Callback):
     ) -> None:
         super().__init__()
         self.filepath = os.fsdecode(filepath)
-        ending = ".weights.h5" if save_weights_only else ".keras"
-        if not self.filepath.endswith(ending):
+        endings = (".weights.h5",) if save_weights_only else (".keras", ".h5")
+        if not self.filepath.endswith(endings):
             raise ValueError(
                 f"ModelCheckpoint: with save_weights_only={save_weights_only} the path must end in "
-                f"{ending!r}, got {self.filepath!r}"
+                f"{' or '.join(map(repr, endings))}, got {self.filepath!r}"
             )
         if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
             raise ValueError(

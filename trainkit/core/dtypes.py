@@ -156,6 +156,24 @@ ALL = (
 )
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
+_BY_NUMBER: dict[int, DType] = {
+    1: float32,
+    2: float64,
+    3: int32,
+    4: uint8,
+    5: int16,
+    6: int8,
+    7: string,
+    8: complex64,
+    9: int64,
+    10: bool_,
+    14: bfloat16,
+    17: uint16,
+    18: complex128,
+    19: float16,
+    22: uint32,
+    23: uint64,
+}
 BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
 
 _TEXT_TYPES = (str, bytes, object, np.object_, np.str_, np.bytes_)
@@ -198,7 +216,8 @@ def set_floatx(value: str) -> None:
 def as_dtype(value: Any) -> DType:
     """Turn a name, a NumPy dtype, a Python type or a `DType` into a `DType`.
 
-    Python's `float` means float32, `int` int32, `bool` bool and `complex` complex64.
+    Python's `float` means float32, `int` int32, `bool` bool and `complex` complex64. An int is a
+    number of TensorFlow's list of types (types.proto), in which 1 is float32.
 
     Args:
         value: what names it.
@@ -221,6 +240,8 @@ def as_dtype(value: Any) -> DType:
         return bool_
     if value is complex:
         return complex64
+    if type(value) is int and value in _BY_NUMBER:
+        return _BY_NUMBER[value]
     try:
         numpy_type = np.dtype(value).newbyteorder("=")
         found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)

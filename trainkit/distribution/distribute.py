@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.distribution import cluster_resolver as cluster_resolver
 from trainkit.distribution import experimental as experimental
 from trainkit.distribution.communication_options import (
     CommunicationOptions as CommunicationOptions,
@@ -38,7 +39,6 @@ _LEFT_OUT = {
     "TPUStrategy": f"there are no TPUs here; {_MANY}",
     "ParameterServerStrategy": f"weights are copied to each replica, not served; {_MANY}",
     "CentralStorageStrategy": f"MirroredStrategy keeps a copy on each device; {_MANY}",
-    "cluster_resolver": "the launcher says which processes there are",
     "coordinator": _MANY,
     "CrossDeviceOps": "sums of one's own are not supported; cross_device_ops takes NcclAllReduce, "
     "HierarchicalCopyAllReduce or ReductionToOneDevice",

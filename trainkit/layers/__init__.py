@@ -1,5 +1,6 @@
 """Layers, one line each."""
 
+from trainkit.layers import experimental as experimental
 from trainkit.layers import residual_branches as residual_branches
 from trainkit.layers.activation import ELU as ELU
 from trainkit.layers.activation import Activation as Activation

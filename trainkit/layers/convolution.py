@@ -160,7 +160,30 @@ class _Conv(_Windowed):
         self.bias = self._bias_for(self.filters)
         self._starts_lora()
 
+    _own_convolution = False  # whether a subclass has a `convolution_op` of its own
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "convolution_op" in cls.__dict__ and cls.__module__ != __name__:
+            cls._own_convolution = True
+
+    def convolution_op(self, inputs: Any, kernel: Any) -> Any:
+        """The convolution without bias and activation; `call` uses one that a subclass defines.
+
+        Args:
+            inputs: tensor of the shape that the layer takes.
+            kernel: tensor (*kernel_size, input channels / groups, filters).
+
+        Returns:
+            A tensor of the layer's output shape.
+        """
+        return ops.conv(
+            inputs, kernel, self.strides, self.padding, self.data_format, self.dilation_rate
+        )
+
     def call(self, inputs: Any) -> Any:
+        if self._own_convolution:
+            return self._finished(self.convolution_op(inputs, self.kernel.value()))
         bias = None if self.bias is None else self.bias.value()
         applied, left = split_activation(self.activation)
         y = ops.conv_with_bias(
@@ -188,18 +211,22 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
     def call(self, inputs: Any) -> Any:
         if self.padding != "causal":
             return super().call(inputs)
+        return self._finished(self.convolution_op(inputs, self.kernel.value()))
+
+    def convolution_op(self, inputs: Any, kernel: Any) -> Any:
+        if self.padding != "causal":
+            return super().convolution_op(inputs, kernel)
         before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
         steps = 1 if self.data_format == "channels_last" else 2
         width = [(before, 0) if axis == steps else (0, 0) for axis in range(3)]
-        y = ops.conv(
+        return ops.conv(
             ops.pad(inputs, width),
-            self.kernel.value(),
+            kernel,
             self.strides,
             "valid",
             self.data_format,
             self.dilation_rate,
         )
-        return self._finished(y)
 
 
 class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base

@@ -187,7 +187,8 @@ def _path(filepath: Any, overwrite: bool = True) -> Any:
     path = os.fsdecode(filepath)
     if not path.endswith(".keras"):
         raise InvalidArgumentError(
-            f"the path of a model must end in '.keras', or in '.h5' or '.hdf5', got {path!r}"
+            f"the path of a model must end in '.keras', or in '.h5' or '.hdf5', got {path!r}; "
+            "model.export(path) writes a folder, from which tk.saved_model.load serves the model"
         )
     _check_free(path, overwrite)
     return path

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.graph.tracing.function import function
@@ -124,3 +125,20 @@ def test_light_stays_in_range():
 def test_bad_settings_are_named(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_middle_of_images_of_any_size(first, rng):
+    format_ = "channels_first" if first else "channels_last"
+    layer = tk.layers.CenterCrop(4, 5, data_format=format_)
+    i = tk.keras.Input((3, None, None) if first else (None, None, 3))
+    y = layer(i)
+    assert y.shape == ((None, 3, 4, 5) if first else (None, 4, 5, 3))
+    model = tk.keras.Model(i, y)
+    spec = tk.TensorSpec([None, 3, None, None] if first else [None, None, None, 3])
+    traced = tk.function(layer, input_signature=[spec])
+    for size in ((9, 8), (4, 5), (3, 9), (2, 2)):
+        x = rng.normal(size=(2, 3, *size) if first else (2, *size, 3)).astype("float32")
+        expected = layer(x)
+        np.testing.assert_array_equal(model(x), expected)
+        np.testing.assert_allclose(traced(x), expected, rtol=1e-6, atol=1e-6)

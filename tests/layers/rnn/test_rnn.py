@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import layers, ops
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -277,3 +278,22 @@ def test_a_users_cell_leaves_its_weights_to_the_layers_inside(stacked):
         np.testing.assert_allclose(layer(X).numpy(), np.stack(expected, 1), rtol=1e-5, atol=1e-6)
     compiled = function(lambda x: layer(x))
     np.testing.assert_allclose(compiled(X).numpy(), layer(X).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_tensor_shape_is_the_shape_of_one_state():
+    class Adding(tk.layers.Layer):
+        state_size = tk.TensorShape([2, 3])
+        output_size = tk.TensorShape([2, 3])
+
+        def call(self, inputs, states):
+            return inputs + states[0], [inputs + states[0]]
+
+    layer = tk.layers.RNN(Adding(), return_state=True)
+    total, last = layer(tk.ones((4, 5, 2, 3)))
+    assert total.shape == last.shape == (4, 2, 3)
+    np.testing.assert_array_equal(total, 5.0)
+    again, _ = layer(tk.ones((4, 5, 2, 3)), initial_state=[last])
+    np.testing.assert_array_equal(again, 10.0)
+    i = tk.keras.Input((5, 2, 3))
+    model = tk.keras.Model(i, tk.layers.RNN(Adding())(i))
+    np.testing.assert_array_equal(model(tk.ones((1, 5, 2, 3))), 5.0)

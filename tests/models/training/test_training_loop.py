@@ -451,3 +451,45 @@ def test_mistakes_are_named(call, words):
 def test_no_data():
     with pytest.raises(TypeError, match="arrays, a Dataset"):
         line().fit(3)
+
+
+@pytest.mark.parametrize("metrics", [None, ["mae"]])
+def test_a_step_of_keras_2_reports_its_loss(metrics):
+    class Older(tk.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = tk.layers.Dense(1, kernel_initializer="zeros")
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            with tk.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                loss = self.compiled_loss(y, y_pred, regularization_losses=self.losses)
+            weights = self.trainable_variables
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            self.compiled_metrics.update_state(y, y_pred)
+            return {m.name: m.result() for m in self.metrics}
+
+    model = Older()
+    model.compile(tk.optimizers.SGD(0.0), "mse", metrics=metrics)
+    x = np.ones((4, 2), "float32")
+    history = model.fit(x, 3.0 * x[:, :1], batch_size=2, verbose=0).history
+    assert history["loss"] == [9.0]
+    assert history.get("mae") == (None if metrics is None else [3.0])
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_a_loss_for_each_sample_counts_as_its_sum(run_eagerly):
+    class Costly(tk.layers.Layer):
+        def call(self, x):
+            self.add_loss(tk.reduce_mean(x, axis=1, keepdims=True))
+            return x
+
+    i = tk.keras.Input((3,))
+    model = tk.keras.Model(i, Costly()(tk.layers.Dense(3, kernel_initializer="ones")(i)))
+    model.compile("sgd", run_eagerly=run_eagerly)
+    x = np.ones((4, 3), "float32")
+    assert model.fit(x, batch_size=4, verbose=0).history["loss"] == [12.0]

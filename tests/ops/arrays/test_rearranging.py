@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.dispatch.eval_shape import result_specs
@@ -66,3 +67,30 @@ ERRORS = [
 def test_errors_show_the_pattern(call, message):
     with pytest.raises(InvalidArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_space_and_depth_in_models_of_images_of_any_size(first, rng, tmp_path):
+    format_ = "channels_first" if first else "channels_last"
+    shape = (8, None, None) if first else (None, None, 8)
+    i = tk.keras.Input(shape)
+    y = tk.ops.depth_to_space(i, 2, data_format=format_)
+    model = tk.keras.Model(i, [y, tk.ops.space_to_depth(y, 2, data_format=format_)])
+    assert y.shape == ((None, 2, None, None) if first else (None, None, None, 2))
+    model.save(tmp_path / "model.keras")
+    model = tk.keras.models.load_model(tmp_path / "model.keras")
+    for height, width in ((2, 3), (5, 1)):
+        sizes = (2, 8, height, width) if first else (2, height, width, 8)
+        x = rng.normal(size=sizes).astype("float32")
+        large, back = model.predict(x, verbose=0)
+        np.testing.assert_array_equal(large, tk.ops.depth_to_space(x, 2, data_format=format_))
+        np.testing.assert_array_equal(back, x)
+
+
+def test_rearrange_of_symbols_that_lack_more_than_one_size(rng):
+    i = tk.keras.Input((None, None, 6))
+    y = tk.ops.rearrange(i, "b h w (c d) -> b (h w) d c", d=3)
+    assert y.shape == (None, None, 3, 2)
+    x = rng.normal(size=(2, 3, 4, 6)).astype("float32")
+    expected = x.reshape(2, 12, 2, 3).swapaxes(2, 3)
+    np.testing.assert_array_equal(tk.keras.Model(i, y)(x), expected)

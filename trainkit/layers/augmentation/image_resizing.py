@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.augmentation.image_layer import ImageLayer, boxes_in_pixels
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.ops.images.box_formats import crop
@@ -198,20 +198,34 @@ class CenterCrop(SizingLayer):
     def _sized(self, images: Any, interpolation: str) -> Any:
         rows, columns = self._size_in(images.shape)
         if rows is None or columns is None:
-            raise ShapeError(
-                f"the size of the images must be known, got shape {tuple(images.shape)}"
+            rows, columns = self._size_in(ops.shape(images))
+            return ops.cond(
+                ops.logical_and(rows >= self.height, columns >= self.width),
+                lambda: self._middle(images, rows, columns),
+                lambda: self._enlarged(images, interpolation),
             )
         if rows < self.height or columns < self.width:
-            return ops.image.resize(
-                images,
-                (self.height, self.width),
-                interpolation=interpolation,
-                crop_to_aspect_ratio=True,
-                data_format=self.data_format,
-            )
-        top, left = (rows - self.height) // 2, (columns - self.width) // 2
-        key = (slice(None),) * (len(images.shape) + self._height_axis)
-        return images[(*key, slice(top, top + self.height), slice(left, left + self.width))]
+            return self._enlarged(images, interpolation)
+        return self._middle(images, rows, columns)
+
+    def _enlarged(self, images: Any, interpolation: str) -> Any:
+        return ops.image.resize(
+            images,
+            (self.height, self.width),
+            interpolation=interpolation,
+            crop_to_aspect_ratio=True,
+            data_format=self.data_format,
+        )
+
+    def _middle(self, images: Any, rows: Any, columns: Any) -> Any:
+        first, rank = self._height_axis, len(images.shape)
+        starts, sizes = [0] * rank, [-1] * rank
+        starts[first : first + 2 or None] = (
+            (rows - self.height) // 2,
+            (columns - self.width) // 2,
+        )
+        sizes[first : first + 2 or None] = self.height, self.width
+        return ops.slice(images, starts, sizes)
 
     def _boxes_in_new_size(self, boxes: Any, height: Any, width: Any) -> Any:
         if height >= self.height and width >= self.width:

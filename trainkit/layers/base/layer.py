@@ -9,7 +9,12 @@ import numpy as np
 from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape
-from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
+from trainkit.core.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    UnimplementedError,
+    UnknownArgumentError,
+)
 from trainkit.core.names import name_for
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -221,23 +226,40 @@ class Layer(Quantizable, StatelessCalls):
     add_variable = add_weight
 
     def add_loss(self, loss: Any) -> None:
-        """Count the scalar tensor `loss`, or each of a list of them, as a loss of the current call.
+        """Count the tensor `loss`, or each of a list of them, as a loss of the current call.
+
+        Args:
+            loss: scalar tensors; one of another shape, as with a loss for each sample, counts as
+                the sum of its elements.
 
         Raises:
-            InvalidArgumentError: it is no scalar tensor.
+            InvalidArgumentError: it is no tensor.
         """
         for one in nest.flatten(loss):
-            if not is_tensor(one) or len(one.shape) > 0:
+            if not is_tensor(one):
                 raise InvalidArgumentError(
-                    f"layer {self.name!r}: add_loss takes scalar tensors, got {short_text(one)}; "
-                    "reduce it with ops.mean or ops.sum"
+                    f"layer {self.name!r}: add_loss takes tensors, got {short_text(one)}"
                 )
+            if len(one.shape):
+                one = ops.sum(one)
             self._losses.append(one)
             if FRAME.noted is not None:
                 FRAME.noted.append((self, one))
         self.__dict__["_losses_held"] = True
         if FRAME.entry is not None:
             FRAME.entry.__dict__["_losses_held"] = True
+
+    def add_metric(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: metrics are attributes of layers, which `fit` finds and reports.
+
+        Raises:
+            UnimplementedError: always, as in Keras 3.
+        """
+        raise UnimplementedError(
+            f"layer {self.name!r}: add_metric is gone; make a metric in __init__, as in self.size "
+            "= tk.metrics.Mean(name='size'), and call self.size.update_state(value) in call(), and "
+            "fit() reports it; or give metrics to compile()"
+        )
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """The mask of the output; by default that of the inputs."""

@@ -10,6 +10,7 @@ from trainkit.core.registry import CustomObjectScope, deserialize_object, serial
 from trainkit.core.trackable import traverse
 from trainkit.layers.base.arguments import one_of
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.rnn.cells import has_many
 
 
 class Bidirectional(Layer):
@@ -139,7 +140,7 @@ class Bidirectional(Layer):
         extra = 0
         if self.return_state:
             sizes = self.forward_layer.cell.state_size
-            extra = 2 * (len(sizes) if isinstance(sizes, list | tuple) else 1)
+            extra = 2 * (len(sizes) if has_many(sizes) else 1)
         return mask if count + extra == 1 else [mask] * count + [None] * extra
 
 

@@ -12,6 +12,7 @@ from trainkit import activations, initializers, ops
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
+from trainkit.core.tensor_shape import TensorShape
 from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.recurrence import gru, lstm
@@ -454,7 +455,12 @@ def zeros_for(batch_size: Any, size: Any, dtype: str) -> Any:
 
 
 def _first(sizes: Any) -> Any:
-    return sizes[0] if isinstance(sizes, list | tuple) else sizes
+    return sizes[0] if has_many(sizes) else sizes
+
+
+def has_many(size: Any) -> bool:
+    """Whether a `state_size` is of several states; a `TensorShape` is the shape of one."""
+    return isinstance(size, list | tuple) and not isinstance(size, TensorShape)
 
 
 def initial_state(cell: Any, batch_size: Any, dtype: str) -> list[Any]:
@@ -468,7 +474,7 @@ def _own_state(cell: Any, batch_size: Any, dtype: str) -> Any:
     if hasattr(cell, "get_initial_state"):
         return cell.get_initial_state(batch_size=batch_size)
     size = cell.state_size
-    if isinstance(size, list | tuple):
+    if has_many(size):
         return [zeros_for(batch_size, n, dtype) for n in size]
     return zeros_for(batch_size, size, dtype)
 

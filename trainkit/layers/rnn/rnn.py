@@ -14,7 +14,13 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.rnn.cells import StackedRNNCells, build_cell, call_cell, initial_state
+from trainkit.layers.rnn.cells import (
+    StackedRNNCells,
+    build_cell,
+    call_cell,
+    has_many,
+    initial_state,
+)
 from trainkit.ops.sampling.draw_devices import beside
 
 
@@ -179,7 +185,7 @@ class RNN(Layer):
         if given is not None:
             states = list(given) if isinstance(given, list | tuple) else [given]
             wanted = self.cell.state_size
-            count = len(wanted) if isinstance(wanted, list | tuple) else 1
+            count = len(wanted) if has_many(wanted) else 1
             if len(states) != count:
                 raise InvalidArgumentError(
                     f"initial_state has {len(states)} tensors, the state of "
@@ -256,7 +262,8 @@ class RNN(Layer):
         own = mask if self.return_sequences else None
         if not self.return_state:
             return own
-        count = len(nest.flatten(self.cell.state_size))
+        size = self.cell.state_size
+        count = len(nest.flatten(size)) if has_many(size) else 1
         return [own] + [None] * count
 
 

@@ -308,12 +308,13 @@ class Trained(StatelessLosses):
     @property
     def compiled_metrics(self) -> Any:
         """The metrics of `compile` as one: `compiled_metrics.update_state(y, y_pred)`."""
-        return self._compile_metrics
+        found = self._compile_metrics
+        return CompiledMetrics(None, None, None) if found is None and self.compiled else found
 
     def compiled_loss(
         self, y: Any, y_pred: Any, sample_weight: Any = None, regularization_losses: Any = None
     ) -> Any:
-        """`compute_loss`, as steps for Keras 2 call it.
+        """`compute_loss`, as steps for Keras 2 call it; the metric `loss` counts it.
 
         Args:
             y: targets.
@@ -326,7 +327,9 @@ class Trained(StatelessLosses):
                 "compiled_loss adds all of the model's losses; other regularization_losses must be "
                 "added to its result"
             )
-        return self.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
+        loss = self.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
+        self._loss_tracker.update_state(loss, sample_weight=batch_size(y))
+        return loss
 
     # ------------------------------------------------------------------ one batch
 

@@ -12,7 +12,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import transpose
-from trainkit.ops.arrays.shaping import as_tensor, reshape, shape
+from trainkit.ops.arrays.shaping import as_tensor, reshape, shape, shape_tensor
 from trainkit.ops.convolutional.convolution import is_channels_first
 
 _TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[A-Za-z_]\w*|1)\s*")
@@ -76,12 +76,21 @@ def _sides(pattern: str, rank: int) -> tuple[list[list[str]], list[list[str]]]:
     return before, after
 
 
+def _dims(x: Tensor) -> Any:
+    """The sizes of the axes; scalar tensors where a symbol of a model lacks more than one."""
+    dims = shape(x)
+    if dims.count(None) < 2:
+        return dims
+    sizes = shape_tensor(x)
+    return [sizes[axis] if n is None else n for axis, n in enumerate(dims)]
+
+
 def _sizes(
     x: Tensor, groups: list[list[str]], given: dict[str, int], pattern: str
 ) -> dict[str, Any]:
     """The size of each name; a scalar tensor where it is known only when a graph runs."""
     sizes: dict[str, Any] = dict(given)
-    for axis, (group, n) in enumerate(zip(groups, shape(x), strict=True)):
+    for axis, (group, n) in enumerate(zip(groups, _dims(x), strict=True)):
         unknown = [name for name in group if name not in given]
         product = 1
         for name in group:
