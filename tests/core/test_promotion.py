@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import ops
 from trainkit.core.dtypes import as_dtype, result_type
 
@@ -99,3 +100,37 @@ def test_quotients_are_floats(left, right, result):
 def test_three_operands_promote_together():
     assert result_type("int8", "uint8", "float16") == "float16"
     assert result_type("bool", 1, 2.0) == "float32"
+
+
+BESIDE_FLOATS = {
+    "operator": lambda x, a: x * a,
+    "reflected operator": lambda x, a: a - x,
+    "comparison's operand": lambda x, a: tk.maximum(x, a),
+    "number": lambda x, a: x / np.sqrt(2.0),
+    "reflected number": lambda x, a: np.sqrt(2.0) / x,
+    "choice": lambda x, a: tk.where(x > 1.0, x, a),
+    "limits": lambda x, a: tk.clip_by_value(x, np.float64(0), np.float64(1)),
+    "joined": lambda x, a: tk.concat([x, a], 0),
+    "product": lambda x, a: tk.expand_dims(x, 0) @ np.ones((2, 3)),
+    "traced": lambda x, a: tk.function(lambda x: x + a)(x),
+    "variable": lambda x, a: tk.Variable(x) * a,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("case", BESIDE_FLOATS)
+def test_floats_of_numpy_take_the_dtype_of_a_tensor_of_floats(case, dtype):
+    x = tk.cast([1.0, 2.0], dtype)
+    result = BESIDE_FLOATS[case](x, np.array([0.1, 0.2]))
+    assert result.dtype == dtype
+
+
+def test_floats_of_numpy_keep_their_dtype_beside_integers():
+    assert (tk.constant([1, 2]) * np.array([0.5, 0.25])).dtype == tk.float64
+    assert (tk.constant([1, 2]) * np.float64(0.5)).dtype == tk.float64
+
+
+def test_a_weight_takes_its_product_with_a_mask_of_numpy():
+    weight = tk.Variable([[1.0, 2.0], [3.0, 4.0]])
+    weight.assign(weight * np.tril(np.ones((2, 2))))
+    np.testing.assert_array_equal(weight.numpy(), np.array([[1, 0], [3, 4]], "float32"))

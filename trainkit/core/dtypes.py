@@ -6,6 +6,7 @@ Python numbers are weak, and int32 with float32 gives float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -346,6 +347,22 @@ def result_type(*values: Any) -> DType:
     'float32'
     """
     return _BY_NAME[_result_name(*map(node_of, values))]
+
+
+def beside(value: Any, operands: Iterable[Any]) -> DType | None:
+    """The type that NumPy's floats take beside tensors of floats, `None` for what keeps its own.
+
+    As in TensorFlow it is the tensors' type: `scores / np.sqrt(width)` stays float32, although
+    NumPy counts in float64.
+
+    Args:
+        value: what may be an array or a number of NumPy.
+        operands: what it is combined with; the first tensor of floats counts.
+    """
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind != "f":
+        return None
+    types = (getattr(x, "dtype", None) for x in operands)
+    return next((t for t in types if isinstance(t, DType) and t.is_floating), None)
 
 
 PROTO_NUMBERS = {

@@ -255,8 +255,10 @@ class Primitive:
                 ready[i] = _number(x, like)
                 continue
             hint = like.dtype if like is not None and isinstance(x, list | tuple) else None
+            promotes = self.is_ufunc or self.facets.promotion in (COMMON, FLOATS)
+            dtype = dtypes.beside(x, ready) if promotes and like is not None else None
             try:
-                ready[i] = convert_to_tensor(x, dtype_hint=hint)
+                ready[i] = convert_to_tensor(x, dtype, dtype_hint=hint)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{self.name}: argument {i}: {error}") from None
         if self.is_ufunc and not any(isinstance(x, Tensor) for x in ready):

@@ -612,7 +612,10 @@ def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
 def promoted(*values: Any) -> list[Tensor]:
     """Tensors of one dtype, the one that `values` promote to; Python numbers are weak."""
     ready = [
-        x if type(x) in _WEAK or isinstance(x, Tensor) else convert_to_tensor(x) for x in values
+        x
+        if type(x) in _WEAK or isinstance(x, Tensor)
+        else convert_to_tensor(x, dtypes.beside(x, values))
+        for x in values
     ]
     wanted = dtypes.result_type(*ready)
     like = next((x for x in ready if isinstance(x, Tensor)), None)
