@@ -52,3 +52,25 @@ def test_a_whole_table_and_a_column_of_targets():
 def test_a_column_of_texts_is_a_matrix_of_one_column():
     model = tk.Sequential([tk.layers.StringLookup(vocabulary=["a", "b"], output_mode="one_hot")])
     assert model.predict(TABLE["name"], verbose=0).shape == (4, 3)
+
+
+@pytest.mark.parametrize("table", [True, False], ids=["table", "array of objects"])
+def test_a_column_of_bools_beside_numbers_is_a_column_of_numbers(table):
+    mixed = pandas.DataFrame({"age": TABLE["age"], "size": TABLE["size"]})
+    mixed["old"] = mixed["age"] > 2
+    assert mixed.to_numpy().dtype == object
+    model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = mixed if table else mixed.to_numpy()
+    model.fit(x, TABLE["age"], verbose=0)
+    numbers = mixed.to_numpy().astype("float32")
+    np.testing.assert_allclose(
+        model.predict(x, verbose=0), model.predict(numbers, verbose=0), rtol=1e-6
+    )
+
+
+def test_objects_that_are_no_numbers_are_refused():
+    model = tk.Sequential([tk.Input((2,)), tk.layers.Dense(1)])
+    for wrong in ([[1.0, None]], [[1.0, [2.0]]]):
+        with pytest.raises(tk.errors.InvalidArgumentError, match="different lengths, or objects"):
+            model.predict(np.array(wrong, dtype=object), verbose=0)

@@ -105,12 +105,23 @@ def as_arrays(x: Any) -> Any:
         texts = text_array(array)
         if texts is not None:
             return texts
-        raise InvalidArgumentError(
-            "the data has rows of different lengths, or objects; pad it to one shape first"
-        )
+        array = _numbers(array)
     if array.dtype == np.float64:
         array = array.astype(dtypes.as_dtype(dtypes.floatx()).dtype)
     return array
+
+
+def _numbers(array: Any) -> Any:
+    """Numbers that NumPy has as objects, as a table with a column of bools beside others gives."""
+    try:
+        numbers = np.array(array.tolist())
+    except ValueError:  # rows of different lengths
+        numbers = array
+    if numbers.dtype.kind not in "biuf" or numbers.shape != array.shape:
+        raise InvalidArgumentError(
+            "the data has rows of different lengths, or objects; pad it to one shape first"
+        )
+    return numbers
 
 
 def sample_count(leaves: list[Any]) -> int:
