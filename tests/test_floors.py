@@ -40,6 +40,7 @@ FLOORS = {
     "models": 8,
     "datasets": 8,
     "applications": 9,
+    "image_generators": 9,
     "distillation": 9,
     "wrappers": 9,
     # the doors: names only, which may lead from one to another

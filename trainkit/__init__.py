@@ -148,6 +148,7 @@ _NOT_EXPORTED = {
     "compiler",
     "core",
     "graph",
+    "image_generators",
     "importlib",
     "kernels",
     "tf",

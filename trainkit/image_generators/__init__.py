@@ -1,0 +1,1 @@
+"""Images changed by chance in NumPy, as `keras.preprocessing.image` has it."""
