@@ -8,6 +8,7 @@ from trainkit.layers.activation import LeakyReLU as LeakyReLU
 from trainkit.layers.activation import PReLU as PReLU
 from trainkit.layers.activation import ReLU as ReLU
 from trainkit.layers.activation import Softmax as Softmax
+from trainkit.layers.activation import ThresholdedReLU as ThresholdedReLU
 from trainkit.layers.attention.dot_product import AdditiveAttention as AdditiveAttention
 from trainkit.layers.attention.dot_product import Attention as Attention
 from trainkit.layers.attention.multi_head import GroupedQueryAttention as GroupedQueryAttention
@@ -47,6 +48,8 @@ from trainkit.layers.augmentation.perspective import (
 from trainkit.layers.augmentation.perspective import RandomPerspective as RandomPerspective
 from trainkit.layers.augmentation.policies import AugMix as AugMix
 from trainkit.layers.augmentation.policies import RandAugment as RandAugment
+from trainkit.layers.augmentation.random_sizes import RandomHeight as RandomHeight
+from trainkit.layers.augmentation.random_sizes import RandomWidth as RandomWidth
 from trainkit.layers.augmentation.tones import AutoContrast as AutoContrast
 from trainkit.layers.augmentation.tones import RandomPosterization as RandomPosterization
 from trainkit.layers.augmentation.tones import Solarization as Solarization

@@ -107,6 +107,35 @@ class LeakyReLU(Layer):
         return ops.leaky_relu(inputs, self.negative_slope)
 
 
+class ThresholdedReLU(Layer):
+    """x where it is greater than `theta`, 0 elsewhere.
+
+    Source: Konda, Memisevic and Krueger 2014, arXiv:1402.3337.
+
+    Args:
+        theta: 0 or more.
+
+    Raises:
+        InvalidArgumentError: it is negative.
+
+    Example:
+        >>> tk.layers.ThresholdedReLU(theta=1.0)(tk.constant([0.5, 1.0, 2.0])).numpy()
+        array([0., 0., 2.], dtype=float32)
+    """
+
+    _without_state = True
+
+    def __init__(self, theta: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if theta is None or theta < 0:
+            raise InvalidArgumentError(f"ThresholdedReLU: theta must be 0 or more, got {theta}")
+        self.theta = float(theta)
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return inputs * ops.cast(ops.greater(inputs, self.theta), inputs.dtype)
+
+
 class PReLU(Layer):
     """x where it is positive, alpha * x elsewhere, alpha being learned.
 
