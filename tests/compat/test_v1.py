@@ -101,3 +101,16 @@ def test_errors_of_sessions_and_graphs():
 
 def test_other_names_are_those_of_the_library():
     assert v1.reduce_sum is tk.reduce_sum
+
+
+def test_shapes_and_types_of_data_are_nested_as_its_elements():
+    texts = tk.data.Dataset.from_generator(lambda: iter([[1], [2, 3]]), tk.int32, (None,))
+    dataset = tk.data.Dataset.zip((texts, tk.data.Dataset.range(2)))
+    assert v1.data.get_output_types(dataset) == (tk.int32, tk.int64)
+    assert v1.data.get_output_classes(dataset) == (tk.Tensor, tk.Tensor)
+    shapes = v1.data.get_output_shapes(iter(dataset))
+    assert shapes == (tk.TensorShape([None]), tk.TensorShape([]))
+    (x, y), *_ = dataset.padded_batch(2, shapes)
+    assert (x.numpy().tolist(), y.numpy().tolist()) == ([[1, 0], [2, 3]], [0, 1])
+    assert v1.data.Dataset is tk.data.Dataset
+    assert {"Dataset", "get_output_shapes"} <= set(dir(v1.data))

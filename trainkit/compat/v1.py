@@ -318,5 +318,34 @@ class Session:
         return part.inputs, compile_graph(part)
 
 
+class _DataNames:
+    """`compat.v1.data`: three functions of version 1, and the names of `tk.data`."""
+
+    @staticmethod
+    def get_output_shapes(dataset_or_iterator: Any) -> Any:
+        """The shapes of the elements, nested as they are; `padded_batch` takes them."""
+        return nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
+
+    @staticmethod
+    def get_output_types(dataset_or_iterator: Any) -> Any:
+        """The dtypes of the elements, nested as they are."""
+        return nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
+
+    @staticmethod
+    def get_output_classes(dataset_or_iterator: Any) -> Any:
+        """The classes of the elements, nested as they are."""
+        return nest.map_structure(lambda spec: Tensor, dataset_or_iterator.element_spec)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(trainkit.data, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(trainkit.data), *(n for n in vars(_DataNames) if n[0] != "_")})
+
+
+data = _DataNames()
+"""`tk.data`, with `get_output_shapes`, `get_output_types` and `get_output_classes`."""
+
+
 def __getattr__(name: str) -> Any:
     return getattr(trainkit, name)
