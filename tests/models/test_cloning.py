@@ -124,3 +124,30 @@ def test_subclasses_are_cloned_by_their_config():
     assert clone.units == 5
     with pytest.raises(ValueError, match="functional and Sequential"):
         clone_model(Net(5), clone_function=lambda layer: layer)
+
+
+def doubled(x):
+    return 2 * x
+
+
+def shifted(x):
+    return tk.nn.relu(x) + 0.5
+
+
+def test_functions_of_the_user_need_not_be_registered():
+    inputs = tk.Input((3, 2))
+    outputs = tk.layers.LSTM(2, activation=shifted)(tk.layers.Lambda(doubled)(inputs))
+    model = tk.Model(inputs, tk.layers.Dense(1, activation=shifted)(outputs))
+    x = np.ones((2, 3, 2), "float32")
+    for original in (model, tk.Sequential([tk.Input((3, 2)), tk.layers.Lambda(doubled)])):
+        clone = clone_model(original)
+        clone.set_weights(original.get_weights())
+        np.testing.assert_array_equal(clone(x), original(x))
+    assert clone.layers[0].function is doubled
+
+
+def test_a_lambda_keeps_the_variables_around_it():
+    factor = 3.0
+    model = tk.Sequential([tk.Input((2,)), tk.layers.Lambda(lambda x: factor * x)])
+    clone = clone_model(model)
+    np.testing.assert_array_equal(clone(np.ones((1, 2))), [[3.0, 3.0]])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
 from trainkit.layers.base.keras_tensor import Input, KerasTensor
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
@@ -100,8 +102,23 @@ class _Cloner:
             return _clone_drawn(layer, None, self)
         if self.function is not None:
             return self.function(layer)
-        made: Layer = type(layer).from_config(layer.get_config())
-        return made
+        return _like(layer)
+
+
+def _like(layer: Layer) -> Layer:
+    """A new layer with this config, and the user's functions, which need not be registered."""
+    inner = (vars(each).values() for each in layer._flatten_layers())
+    functions = [f for values in inner for f in values if isinstance(f, FunctionType)]
+    named = {f.__name__: f for f in functions if f.__name__ != "<lambda>"}
+    with CustomObjectScope(named), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "a lambda goes into the config")  # it is not stored
+        config = layer.get_config()
+        for name in config:
+            own = vars(layer).get(name)
+            if isinstance(own, FunctionType):
+                config[name] = own
+        made: Layer = type(layer).from_config(config)
+    return made
 
 
 def _clone_stack(model: Sequential, input_tensors: Any, clone: _Cloner) -> Any:
