@@ -367,7 +367,8 @@ def _may_stay(model: Trackable, path: str) -> bool:
     has_optimizer = any(has_slots(part) for part in type(model).parts(model).values())
     if path.startswith("optimizer/"):
         return not has_optimizer
-    return path.startswith("_") or "seed_generator" in path.split("/")
+    names = path.split("/")  # earlier versions stored what stateful layers have in `_kept`
+    return path.startswith("_") or "seed_generator" in names or "_kept" in names
 
 
 def _build_optimizer(model: Trackable, shelf: Shelf) -> None:

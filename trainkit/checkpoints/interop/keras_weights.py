@@ -165,6 +165,8 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
         child = found[name]
         if isinstance(child, Variable) or _is_generator(child) or (is_model and _is_metric(child)):
             continue
+        if hasattr(type(child), "_is_sequence_state"):  # its batch size is no model's business
+            continue
         yield name, child
 
 

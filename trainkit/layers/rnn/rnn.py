@@ -25,7 +25,12 @@ from trainkit.ops.sampling.draw_devices import beside
 
 
 class SequenceState(Trackable):
-    """The state that a stateful layer keeps between calls: stored by checkpoints, no weight."""
+    """The state that a stateful layer keeps between calls: stored by checkpoints, no weight.
+
+    Keras's files leave it out, so that weights can be loaded for batches of another size.
+    """
+
+    _is_sequence_state = True
 
     def __init__(self, zeros: Any) -> None:
         self.structure = nest.map_structure(lambda _: None, zeros)

@@ -38,6 +38,12 @@ def said_by_others() -> Iterator[None]:
 class Looped(Trained):
     """What can be compiled, with `fit`, `evaluate` and `predict` over data; the base of `Model`."""
 
+    def reset_states(self) -> None:
+        """Put what stateful layers keep between calls back to zeros, in models inside too."""
+        for layer in self._flatten_layers(include_self=False):
+            if hasattr(layer, "reset_states") and not isinstance(layer, Looped):
+                layer.reset_states()
+
     def fit(
         self,
         x: Any = None,
