@@ -159,6 +159,8 @@ def test_evaluate_and_predict_leave_no_bar_behind(terminal):
     screen = terminal(80, lambda: model.evaluate(x, y))
     assert "Evaluate  2/3 " in "\n".join(screen.frames)
     assert re.fullmatch(r"Evaluated 3 batches - \S+s - loss: [\d.]+\n", screen.text)
+    screen = terminal(80, lambda: model.evaluate(x[:32], y[:32]))
+    assert screen.text.startswith("Evaluated 1 batch - ")
     screen = terminal(80, lambda: model.predict(x))
     assert "Predict  2/3 " in "\n".join(screen.frames)
     assert not screen.text.strip()

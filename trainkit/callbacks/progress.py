@@ -173,7 +173,8 @@ class LoopBar(_Bar):
         self._listen_no_more()
         took = duration_text(self.pace.seconds)
         text = logs_text(numbers(logs))
-        say(f"Evaluated {self.steps_done} batches - {took} - {text}")
+        batches = "1 batch" if self.steps_done == 1 else f"{self.steps_done} batches"
+        say(f"Evaluated {batches} - {took} - {text}")
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
         self._begin()
