@@ -331,3 +331,14 @@ def test_a_train_function_of_the_users_own():
     assert model.train_on_batch(X, Y) > 0
     assert Own.calls == 5
     assert list(model.evaluate(X, Y, verbose=0, return_dict=True)) == ["twice"]
+
+
+def test_no_steps_are_all_batches():
+    model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = tk.data.Dataset.from_tensor_slices((np.ones((6, 1)), np.ones((6, 1)))).batch(2)
+    history = model.fit(x, steps_per_epoch=0, validation_data=x, validation_steps=0, verbose=0)
+    assert set(history.history) == {"loss", "val_loss"}
+    assert model.optimizer.iterations.numpy() == 3
+    assert model.predict(x, steps=0, verbose=0).shape == (6, 1)
+    assert model.evaluate(x, steps=0, verbose=0) > 0

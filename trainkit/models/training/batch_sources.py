@@ -370,14 +370,14 @@ def feed(
         sample_weight: weights; the same.
         batch_size: samples in a batch of arrays, 32 by default; not for what gives batches itself.
         shuffle: whether arrays are shuffled, or `"batch"`.
-        steps: batches of an epoch.
+        steps: batches of an epoch; 0, as small data gives after a division, is none given.
         class_weight: weights by class.
 
     Raises:
         ValueError: an argument that does not go with the kind of `x`.
         TypeError: `x` is no data.
     """
-    steps = limits.steps(steps)
+    steps = limits.steps(steps or None)
     if data_adapters.is_arrays(x):
         parts = tuple(data_adapters.as_arrays(part) for part in (x, y, sample_weight))
         if class_weight:

@@ -84,8 +84,8 @@ class Looped(Trained):
             class_weight: weights by class number.
             sample_weight: a weight for each sample, for arrays.
             initial_epoch: the epoch to begin with, from 0.
-            steps_per_epoch: batches in an epoch.
-            validation_steps: batches in a validation.
+            steps_per_epoch: batches in an epoch; 0 stands for all, as in Keras.
+            validation_steps: batches in a validation; likewise.
             validation_batch_size: samples in a batch of it, `batch_size` by default.
             validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
 
