@@ -7,3 +7,4 @@ from trainkit.datasets.timeseries import (
 )
 from trainkit.keras.preprocessing import image as image
 from trainkit.keras.preprocessing import sequence as sequence
+from trainkit.keras.preprocessing import text as text

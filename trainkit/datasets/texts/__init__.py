@@ -1,0 +1,1 @@
+"""Words as numbers: the older tools of Keras."""
