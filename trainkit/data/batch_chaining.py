@@ -11,7 +11,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.data import structure
 from trainkit.data.chaining import Chain, threads_for, whole_number
 from trainkit.data.node import Leaves
-from trainkit.data.sources import elements_node
+from trainkit.data.sources import SpecNode, elements_node
 from trainkit.data.transformations import batching, grouping
 
 
@@ -121,6 +121,7 @@ class BatchChain(Chain):
                 whole_number(stride, "window: stride"),
                 bool(drop_remainder),
                 self._window_component,
+                lambda spec: self._then(SpecNode(spec)),
             )
         )
 

@@ -7,11 +7,8 @@ from contextlib import ExitStack
 from threading import get_ident
 from typing import Any
 
-import numpy as np
-
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
@@ -132,7 +129,7 @@ class Caller:
         rows = self.source.rows() if self.extra is None else None
         if rows is not None and rows.count:
             return rows.row(0)
-        return [_example(s) for s in nest.flatten(element)]
+        return [structure.example_leaf(s) for s in nest.flatten(element)]
 
 
 def as_element(result: Any) -> Any:
@@ -163,14 +160,3 @@ def _public_spec(spec: Any) -> Any:
     if isinstance(spec, Spec):
         return TensorSpec(spec.shape, spec.dtype)
     return structure.spec_of_leaf(spec)
-
-
-def _example(spec: Any) -> Any:
-    if isinstance(spec, structure.NoneTensorSpec):
-        return None
-    if not isinstance(spec, TensorSpec):
-        raise TypeError(
-            f"the structure of what a function makes of {spec!r} is known after its first call"
-        )
-    dims = () if spec.rank is None else [1 if n is None else n for n in spec.shape]
-    return np.full(dims, b"" if spec.dtype is string else 0, spec.dtype.dtype)

@@ -122,6 +122,21 @@ class ElementsStage(Stage):
         self.position = int(state["position"])
 
 
+class SpecNode(DatasetOp):
+    """One made-up element of a spec: a data set to try functions on."""
+
+    title = "TensorSlice"
+
+    def __init__(self, spec: Any) -> None:
+        self.of = spec
+
+    def spec(self) -> Any:
+        return self.of
+
+    def stage(self) -> Stage:
+        return ElementsStage([[structure.example_leaf(s) for s in nest.flatten(self.of)]])
+
+
 def elements_node(template: Any, elements: list[Leaves]) -> DatasetOp:
     """The step that gives elements at hand, at least one, of one structure."""
     columns = list(zip(*elements, strict=True))

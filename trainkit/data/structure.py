@@ -119,7 +119,7 @@ def spec_of_leaf(leaf: Any) -> Any:
     if leaf is None:
         return NoneTensorSpec()
     if hasattr(leaf, "node"):
-        return DatasetSpec(leaf.element_spec)
+        return dataset_spec(leaf.element_spec, lambda: leaf)
     return TensorSpec(np.shape(leaf), leaf.dtype)
 
 
@@ -218,6 +218,7 @@ class DatasetSpec:
 
     def __init__(self, element_spec: Any) -> None:
         self.element_spec = element_spec
+        self._sample: Callable[[], Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DatasetSpec) and self.element_spec == other.element_spec
@@ -237,6 +238,31 @@ class DatasetSpec:
     def dtype(self) -> Any:
         """The dtypes of its elements."""
         return nest.map_structure(lambda s: s.dtype, self.element_spec)
+
+
+def dataset_spec(element_spec: Any, sample: Callable[[], Any]) -> DatasetSpec:
+    """The spec of data sets inside a data set, where `sample` gives one to try functions on."""
+    spec = DatasetSpec(element_spec)
+    spec._sample = sample
+    return spec
+
+
+def example_leaf(spec: Any) -> Any:
+    """A made-up leaf of this spec: zeros or empty texts, sizes that are not known are 1.
+
+    Raises:
+        TypeError: none can be made up.
+    """
+    if isinstance(spec, NoneTensorSpec):
+        return None
+    if isinstance(spec, DatasetSpec) and spec._sample is not None:
+        return spec._sample()
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(
+            f"the structure of what a function makes of {spec!r} is known after its first call"
+        )
+    dims = () if spec.rank is None else [1 if n is None else n for n in spec.shape]
+    return np.full(dims, b"" if spec.dtype is string else 0, spec.dtype.dtype)
 
 
 def arrays_of(value: Any, what: str) -> tuple[Any, list[Any]]:

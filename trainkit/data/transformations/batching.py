@@ -293,7 +293,8 @@ class WindowNode(DatasetOp):
         size, shift, stride: of a window: how many, from one's start to the next one's, and between
             its elements.
         drop_remainder: leave out windows that are short.
-        make: turns a list of elements and a spec into a data set.
+        make: turns the number of a component and a list of elements into a data set.
+        like: makes a data set of a spec, to try functions on.
     """
 
     title = "Window"
@@ -306,6 +307,7 @@ class WindowNode(DatasetOp):
         stride: int,
         drop_remainder: bool,
         make: Callable[[Any, list[Leaves]], Any],
+        like: Callable[[Any], Any],
     ) -> None:
         shift = size if shift is None else shift
         if min(size, shift, stride) < 1:
@@ -313,10 +315,12 @@ class WindowNode(DatasetOp):
                 f"window: size, shift and stride must be at least 1, got {size}, {shift}, {stride}"
             )
         self.source, self.size, self.shift, self.stride = source, size, shift, stride
-        self.drop, self.make = drop_remainder, make
+        self.drop, self.make, self.like = drop_remainder, make, like
 
     def spec(self) -> Any:
-        return nest.map_structure(structure.DatasetSpec, self.source.spec())
+        return nest.map_structure(
+            lambda spec: structure.dataset_spec(spec, lambda: self.like(spec)), self.source.spec()
+        )
 
     def template(self) -> Any:
         return self.source.template()
