@@ -1,5 +1,7 @@
 """Random numbers: the same bits from the same seed, anywhere; the right distributions."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -186,3 +188,16 @@ def test_numbers_do_not_depend_on_who_else_draws():
     random.normal((1000,))
     np.testing.assert_array_equal(generator.normal((4,)).numpy(), first)
     assert core_rng.current_seed() == 1
+
+
+def test_integers_take_little_memory_besides_their_own():
+    random.set_seed(1)
+    tracemalloc.start()
+    try:
+        drawn = random.randint((300_000,), 0, 255, "int32")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    words = 8 * 300_000
+    assert peak < words + drawn.numpy().nbytes + 2_000_000
+    assert 126 < moments(drawn)[0] < 128

@@ -339,10 +339,22 @@ def philox_integers(
     """
     dims = filled(shape, sizes)
     raw, new = small_words(xp, state, part_of(dims, rows), np.uint64)
+    kind = dtypes.as_dtype(dtype).dtype
+    if xp is not np:
+        return _within(xp, raw, low, high).astype(kind).reshape(dims), new
+    result = np.empty(raw.shape, kind)
+    step = 1 << 14  # words at a time, so that what is in between stays in the cache
+    for start in range(0, raw.size, step):
+        part = slice(start, start + step)
+        result[part] = _within(np, raw[part], low, high).astype(kind, copy=False)
+    return result.reshape(dims), new
+
+
+def _within(xp: ArrayModule, raw: Array, low: int, high: int) -> Array:
+    """The integers, modulo 2**64, that words stand for."""
     width = high - low
     offsets = raw if width == 1 << 64 else _times(xp, raw, width)[0]
-    shifted = offsets + xp.uint64(low % (1 << 64))
-    return shifted.astype(dtypes.as_dtype(dtype).dtype).reshape(dims), new
+    return offsets + xp.uint64(low % (1 << 64))
 
 
 def _integers_between_on_gpu(
