@@ -169,3 +169,21 @@ def test_checkpoints_name_layers_by_position(tmp_path):
     late = tk.Sequential([tk.Input((4,)), L.Dense(3)])
     tk.train.Checkpoint(model=late).read(path).assert_consumed()
     np.testing.assert_array_equal(late.get_weights()[0], model.get_weights()[0])
+
+
+def test_a_stateful_layer_gets_the_batch_size_of_the_first_batch():
+    x = np.ones((2, 5, 3), "float32")
+    inner = tk.Sequential([tk.layers.LSTM(4, stateful=True)])
+    model = tk.Sequential([tk.layers.Dense(3), inner])
+    model.compile("sgd", "mse")
+    model.fit(x, np.ones((2, 4)), batch_size=2, verbose=0)
+    assert model.predict(x, batch_size=2, verbose=0).shape == (2, 4)
+    assert inner.layers[0].states[0].shape == (2, 4)
+    built = tk.Sequential([tk.layers.GRU(4, stateful=True)])
+    built.build((7, None, 3))
+    assert built.input_shape == (7, None, 3)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="known batch size"):
+        tk.Sequential([tk.layers.GRU(4, stateful=True)]).build((None, 5, 3))
+    free = tk.Sequential([tk.layers.GRU(4)])
+    free(x)
+    assert free.input_shape == (None, 5, 3)

@@ -170,3 +170,14 @@ def test_a_stream_without_lines_gets_plain_characters(monkeypatch, capsys):
 
     monkeypatch.setattr(sys, "stdout", Ascii())
     chain().summary()
+
+
+def test_a_comma_never_begins_a_line():
+    inside = tk.Input((3,), name="input_layer")
+    merged = tk.layers.Add(name="sum")([inside, tk.layers.Dense(3, name="dense")(inside)])
+    lines = []
+    tk.Model(inside, merged).summary(print_fn=lines.append, line_length=75)
+    cells = [cell.strip() for line in lines[0].splitlines() for cell in line.split("│")]
+    assert "input_layer[0][0]" in cells
+    assert "dense[0][0]" in cells
+    assert not any(cell.startswith(",") for cell in cells)

@@ -13,6 +13,7 @@ from trainkit.layers.base.building import put_back, state_of_all
 from trainkit.layers.base.keras_tensor import KerasTensor, symbol_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.paths import current_path, scope
+from trainkit.layers.base.tracking import all_layers
 from trainkit.layers.core import InputLayer
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_inputs import fitted, masked
@@ -223,7 +224,12 @@ class Sequential(Model):
         ):
             eval_shape.result_specs(self.call, input_shape)
             return
-        self._connect(symbol_of(InputLayer(batch_shape=(None, *tuple(input_shape)[1:]))))
+        self._connect(symbol_of(InputLayer(batch_shape=self._with_batch(input_shape))))
+
+    def _with_batch(self, shape: Any) -> tuple[int | None, ...]:
+        """The shape with any batch size, unless a layer keeps a state for each sample."""
+        kept = any(getattr(layer, "stateful", False) for layer in all_layers(self, Layer))
+        return (shape[0] if kept else None, *tuple(shape)[1:])
 
     def _compare(self, shape: Any) -> None:
         if not isinstance(shape, tuple | list) or self._ends is None:
@@ -243,7 +249,7 @@ class Sequential(Model):
         if not isinstance(x, Tensor):
             self.built = True  # the call that follows builds the layers inside
             return
-        shape = (None, *tuple(x.shape)[1:])
+        shape = self._with_batch(x.shape)
         self._connect(symbol_of(InputLayer(batch_shape=shape, dtype=x.dtype)))
 
     def call(self, inputs: Any, mask: Any = None) -> Any:

@@ -265,7 +265,9 @@ def _cells(row: list[str], widths: list[int], aligned: list[str], bar: str) -> l
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, drop_whitespace=True, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text, width, drop_whitespace=True, break_on_hyphens=False)
+    # a name as wide as its column pushes the comma after it to the next line
+    return [line for line in (line.lstrip(", ") for line in lines) if line] or [""]
 
 
 # ------------------------------------------------------------------ totals

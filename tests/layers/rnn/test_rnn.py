@@ -297,3 +297,27 @@ def test_a_tensor_shape_is_the_shape_of_one_state():
     i = tk.keras.Input((5, 2, 3))
     model = tk.keras.Model(i, tk.layers.RNN(Adding())(i))
     np.testing.assert_array_equal(model(tk.ones((1, 5, 2, 3))), 5.0)
+
+
+def test_a_model_resets_all_its_stateful_layers():
+    inner = tk.Sequential([layers.Bidirectional(layers.LSTM(3, stateful=True))])
+    model = tk.Sequential([layers.GRU(4, stateful=True, return_sequences=True), inner])
+    model.reset_states()  # nothing is kept yet
+    first = model(X).numpy()
+    assert not np.allclose(model(X).numpy(), first)
+    model.reset_states()
+    np.testing.assert_array_equal(model(X).numpy(), first)
+    tk.Sequential([layers.GRU(4), layers.TextVectorization(vocabulary=["a"])]).reset_states()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_can_be_built_by_the_older_name_of_the_shape(kind):
+    layer = kind(4)
+    layer.build(input_shape=(None, None, 5))
+    assert layer.weights[0].shape[0] == 5
+    assert layer.compute_output_shape((2, 3, 5)) == (2, 4)
+    both = layers.Bidirectional(kind(4))
+    both.build(input_shape=(None, 3, 5))
+    assert both.built
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):
+        kind(4).build(shape=(None, 3, 5))

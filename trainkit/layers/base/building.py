@@ -19,6 +19,8 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
     def build_whole(self: Any, *args: Any, **kwargs: Any) -> None:
         before = state_of(self)
         names = self._facts.build_names
+        if "input_shape" in kwargs and not args and names and "input_shape" not in names:
+            kwargs = {names[0]: kwargs.pop("input_shape"), **kwargs}  # its name before Keras 3
         shapes = {**dict(zip(names, args, strict=False)), **kwargs}
         inside = self.__dict__.get("_in_build", False)  # `super().build()` of a subclass's build
         self.__dict__["_in_build"] = True
