@@ -164,6 +164,8 @@ def __getattr__(name: str) -> Any:
     elif name in _MEMBERS:
         module, there = _MEMBERS[name]
         value = getattr(importlib.import_module(module), there)
+    elif name == "__all__":  # asked for by `from trainkit import *`
+        return __dir__()
     elif name.startswith("__"):
         raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     else:

@@ -75,3 +75,12 @@ def test_a_seed_is_an_int():
         rng.set_seed("a")
     rng.set_seed(np.int64(3))
     assert rng.current_seed() == 3
+
+
+def test_a_seed_may_be_a_float_of_a_whole_number():
+    tk.random.set_seed(3)
+    wanted = tk.random.uniform([2]).numpy().tolist()
+    tk.random.set_seed(3.0)
+    assert tk.random.uniform([2]).numpy().tolist() == wanted
+    with pytest.raises(TypeError, match=r"must be an int, got 3\.5"):
+        tk.random.set_seed(3.5)

@@ -1,5 +1,6 @@
 """`keras.config`, `backend`, `utils`, `saving` and the rest of Keras's small namespaces."""
 
+import importlib
 import random
 
 import numpy as np
@@ -116,3 +117,22 @@ def test_trees():
     assert keras.tree.is_nested([])
     with pytest.raises(ValueError, match="not nested in the same way"):
         keras.tree.assert_same_structure([1], 1)
+
+
+@pytest.mark.parametrize("module", ["trainkit", "trainkit.keras", "trainkit.keras.backend"])
+def test_a_star_import_brings_what_is_loaded_late(module):
+    names = {}
+    exec(f"from {module} import *", names)
+    public = {n for n in dir(importlib.import_module(module)) if not n.startswith("_")}
+    assert public <= set(names)
+    assert not {n for n in names if n.startswith("_")} - {"__builtins__"}
+
+
+def test_layers_that_prepare_data_have_their_older_place():
+    from trainkit.keras.layers.experimental import preprocessing
+    from trainkit.keras.layers.experimental.preprocessing import RandomFlip, TextVectorization
+
+    assert RandomFlip is keras.layers.RandomFlip
+    assert TextVectorization is keras.layers.TextVectorization
+    assert keras.layers.experimental.preprocessing is preprocessing
+    assert preprocessing.Rescaling is tk.layers.Rescaling

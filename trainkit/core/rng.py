@@ -93,8 +93,11 @@ def set_seed(seed: int | None) -> None:
     """Set the seed from which all later generators without one derive theirs.
 
     Args:
-        seed: any int; `None` goes back to seeds from the operating system.
+        seed: any int, or a float of a whole number; `None` goes back to seeds from the operating
+            system.
     """
+    if isinstance(seed, float) and seed.is_integer():
+        seed = int(seed)
     if seed is not None:
         try:
             seed = seed.__index__()

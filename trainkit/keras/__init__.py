@@ -109,6 +109,8 @@ __version__ = "3.15.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from trainkit.keras import *`
+        return [n for n in __dir__() if not n.startswith("_")]
     if name in _FAMILIES or name in _OWN:
         value: Any = importlib.import_module(_HERE + name)
     elif name in _MEMBERS:

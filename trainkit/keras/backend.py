@@ -129,6 +129,8 @@ _OLDER = "trainkit.compat.keras_backend"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from trainkit.keras.backend import *`
+        return [n for n in __dir__() if not n.startswith("_")]
     older = _importlib.import_module(_OLDER)
     if name in older.__all__:
         return getattr(older, name)

@@ -105,7 +105,8 @@ class TFRecordWriter:
     def __init__(self, path: Any, options: Any = None) -> None:
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(options)
-        self._path, self._compressor = file_name(path), options.compressor()
+        self._path = file_name(path).rstrip("/")  # TensorFlow lets a file end in a slash
+        self._compressor = options.compressor()
         try:
             self._file: Any = open(self._path, "wb")
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from trainkit.core.variable_owner import VariableSynchronization as VariableSync
 from trainkit.graph.control_flow.effects import print_ as print
 from trainkit.graph.control_flow.host_calls import numpy_function as numpy_function
 from trainkit.graph.control_flow.host_calls import py_function as py_function
+from trainkit.graph.control_flow.host_calls import timestamp as timestamp
 from trainkit.graph.control_flow.tensor_array import TensorArray as TensorArray
 from trainkit.graph.ir.graph import Graph as Graph
 from trainkit.graph.tracing.function import function as function

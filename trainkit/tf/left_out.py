@@ -50,7 +50,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "rfftnd": "use tk.signal.rfft, rfft2d or rfft3d",
         "sets": "use numpy.intersect1d and its relatives",
         "sparse": _SPARSE,
-        "timestamp": "use time.time()",
         "tpu": _CLUSTER,
         "variable_creator_scope": "give arguments to tk.Variable itself",
         "xla": "tk.function compiles by itself",

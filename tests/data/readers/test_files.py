@@ -400,3 +400,9 @@ def test_older_spellings_are_the_methods():
     assert listed(exp.Counter(5).take(2)) == [5, 6]
     assert int(exp.cardinality(Dataset.range(4))) == 4
     assert int(exp.get_single_element(Dataset.range(1))) == 0
+
+
+def test_a_writer_takes_a_name_that_ends_in_a_slash(tmp_path):
+    with tk.io.TFRecordWriter(f"{tmp_path}/data.tfrecords/") as file:
+        file.write(b"record")
+    assert [x.numpy() for x in tk.data.TFRecordDataset(f"{tmp_path}/data.tfrecords")] == [b"record"]

@@ -1,5 +1,7 @@
 """`py_function` and `numpy_function`: as decorators, without results, with lists of dtypes."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,14 @@ def test_gradients_go_through_a_decorated_function():
         return tape.gradient(y, x)
 
     assert float(slope(tk.constant(2.0))) == float(tk.function(slope)(tk.constant(2.0))) == 12.0
+
+
+def test_the_time_is_read_each_time_the_graph_runs():
+    read = tk.function(lambda: (tk.timestamp(), tk.timestamp()))
+    before, first, second = time.time(), read(), read()
+    times = [float(t) for t in (*first, *second)]
+    assert before <= times[0] <= times[1] < times[2] <= times[3] <= time.time()
+    assert (first[0].dtype, first[0].shape) == (tk.float64, ())
+    now = tk.timestamp(name="now")
+    assert (now.dtype, now.shape) == (tk.float64, ())
+    assert times[3] <= float(now) <= time.time()

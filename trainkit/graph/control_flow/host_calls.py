@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -265,3 +266,23 @@ def numpy_function(
     if many:
         return results or None
     return results[0]
+
+
+def timestamp(name: Any = None) -> Any:
+    """The time, in seconds since 1970: now or, in a traced function, each time the graph runs.
+
+    Args:
+        name: not kept.
+
+    Returns:
+        A scalar of float64.
+
+    Example:
+        >>> start = tk.timestamp()
+        >>> bool(tk.timestamp() - start < 60.0)
+        True
+    """
+    if trace_state.current_trace() is None:
+        return convert_to_tensor(np.float64(time.time()))
+    (now,) = _placed(time.time, (), [Spec((), "float64")], _host_call)
+    return now
