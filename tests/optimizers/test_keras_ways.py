@@ -597,3 +597,25 @@ def test_misspelt_arguments_name_the_nearest():
         optimizers.Adam(leraning_rate=0.1)
     with pytest.raises(TypeError, match="'amsgrd'; did you mean amsgrad"):
         optimizers.Adam(amsgrd=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("RMSProp", "RMSprop"), ("ADAM", "Adam"), ("Sgd", "SGD"), ("AdaGrad", "Adagrad")],
+)
+def test_names_of_optimizers_may_be_in_any_letters(name, kind):
+    assert type(optimizers.get(name)).__name__ == kind
+    model = tk.Sequential([tk.Input((2,)), tk.layers.Dense(1)])
+    model.compile(optimizer=name, loss="mse")
+    assert type(model.optimizer).__name__ == kind
+    assert type(optimizers.deserialize({"class_name": name, "config": {}})).__name__ == kind
+
+
+def test_a_users_optimizer_goes_before_one_in_other_letters():
+    class ADAM(optimizers.SGD):
+        pass
+
+    with tk.utils.custom_object_scope({"ADAM": ADAM}):
+        assert type(optimizers.get("ADAM")) is ADAM
+    with pytest.raises(ValueError, match="'Adm' is no optimizer; did you mean 'adam'"):
+        optimizers.get("Adm")

@@ -103,6 +103,9 @@ def test_rewritten_source():
     assert "def " in tk.autograph.to_code(f)
     with pytest.raises(ValueError, match="only recursive=True"):
         tk.autograph.to_graph(f, recursive=False)
+    assert "def " in tk.autograph.to_code(f, experimental_optional_features=None)
+    with pytest.raises(ValueError, match="only experimental_optional_features=None"):
+        tk.autograph.to_code(f, experimental_optional_features="ALL")
 
 
 # ------------------------------------------------------------------ tk.math and tk.linalg

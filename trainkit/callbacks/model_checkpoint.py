@@ -24,7 +24,8 @@ class ModelCheckpoint(Callback):
     """Saves after each epoch, or each so many batches, and when training is interrupted.
 
     Args:
-        filepath: where; it ends in `.keras` for the whole model, `.weights.h5` for the weights.
+        filepath: where; it ends in `.keras` for the whole model, in `.weights.h5`, or as else
+            `save_weights` takes it, for the weights.
             `{epoch}` (from 1), `{batch}` and the names of metrics in braces stand for their values,
             as in `"{epoch:02d}-{val_loss:.2f}.keras"`.
         monitor: name of the metric by which the best is known.
@@ -68,11 +69,16 @@ class ModelCheckpoint(Callback):
     ) -> None:
         super().__init__()
         self.filepath = os.fsdecode(filepath)
-        endings = (".weights.h5",) if save_weights_only else (".keras", ".h5")
-        if not self.filepath.endswith(endings):
+        whole = self.filepath.endswith((".keras", ".h5"))
+        if save_weights_only and self.filepath.endswith(".keras"):
             raise ValueError(
-                f"ModelCheckpoint: with save_weights_only={save_weights_only} the path must end in "
-                f"{' or '.join(map(repr, endings))}, got {self.filepath!r}"
+                "ModelCheckpoint: with save_weights_only=True the path is one that save_weights "
+                f"takes, such as 'name.weights.h5', and does not end in '.keras': {self.filepath!r}"
+            )
+        if not save_weights_only and not whole:
+            raise ValueError(
+                "ModelCheckpoint: with save_weights_only=False the path must end in '.keras' or "
+                f"'.h5', got {self.filepath!r}"
             )
         if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
             raise ValueError(

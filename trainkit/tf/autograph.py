@@ -12,28 +12,40 @@ experimental = SimpleNamespace(
 )
 
 
-def to_graph(entity: Any, recursive: bool = True) -> Any:
+def to_graph(
+    entity: Any, recursive: bool = True, experimental_optional_features: Any = None
+) -> Any:
     """The function with its control flow rewritten for tensors.
 
     Args:
         entity: a Python function.
         recursive: what it calls is converted too; `False` is not supported.
+        experimental_optional_features: only `None`; the converter has no features to choose from.
 
     Raises:
-        ValueError: `recursive` is False.
+        ValueError: `recursive` is False, or features are named.
     """
     if not recursive:
         raise ValueError("autograph.to_graph: only recursive=True is supported")
+    if experimental_optional_features is not None:
+        raise ValueError(
+            "autograph.to_graph: only experimental_optional_features=None is supported, got "
+            f"{experimental_optional_features!r}"
+        )
     return converted(entity)
 
 
-def to_code(entity: Any, recursive: bool = True) -> str:
+def to_code(entity: Any, recursive: bool = True, experimental_optional_features: Any = None) -> str:
     """The rewritten source of a Python function.
 
     Args:
         entity: a Python function.
         recursive: what it calls is converted too; `False` is not supported.
+        experimental_optional_features: as for `to_graph`.
+
+    Raises:
+        ValueError: `recursive` is False, or features are named.
     """
     import inspect
 
-    return inspect.getsource(to_graph(entity, recursive))
+    return inspect.getsource(to_graph(entity, recursive, experimental_optional_features))

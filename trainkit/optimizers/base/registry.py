@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.registry import Registry
+from trainkit.core.registry import Registry, custom_object
 from trainkit.optimizers.adafactor import Adafactor
 from trainkit.optimizers.adagrad import Adadelta, Adagrad
 from trainkit.optimizers.adam import Adam, AdamW
@@ -50,8 +50,8 @@ def get(identifier: Any) -> Any:
     """An optimizer by name or configuration.
 
     Args:
-        identifier: a class name, also in lower case (`"adam"`, `"RMSprop"`), what `serialize` gave,
-            a class, an optimizer, or `None`.
+        identifier: a class name in capital or small letters (`"adam"`, `"RMSProp"`), what
+            `serialize` gave, a class, an optimizer, or `None`.
 
     Returns:
         A new optimizer with the defaults or the configuration; an optimizer or `None` comes back as
@@ -67,6 +67,7 @@ def get(identifier: Any) -> Any:
     """
     if isinstance(identifier, Optimizer):
         return identifier
+    identifier = _in_known_letters(identifier)
     found = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
     if found is LossScaleOptimizer or found is MultiOptimizer:
         raise ValueError(
@@ -78,6 +79,13 @@ def get(identifier: Any) -> Any:
             f"an optimizer is a name, a configuration or an Optimizer, not {identifier!r}"
         )
     return made
+
+
+def _in_known_letters(name: Any) -> Any:
+    """A name in small letters, if it is that of an optimizer here and of none of the user's."""
+    if not isinstance(name, str) or name in OPTIMIZERS.named or custom_object(name) is not None:
+        return name
+    return name.lower() if name.lower() in OPTIMIZERS.named else name
 
 
 def serialize(optimizer: Optimizer) -> Any:
@@ -108,4 +116,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
         >>> float(tk.optimizers.deserialize(config).learning_rate)
         0.5
     """
+    name = config.get("class_name") if isinstance(config, dict) else None
+    if name not in (custom_objects or {}) and _in_known_letters(name) != name:
+        config = {**config, "class_name": _in_known_letters(name)}
     return OPTIMIZERS.deserialize(config, custom_objects)
