@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import initializers, layers
 from trainkit.core.errors import ShapeError
 from trainkit.ops.sampling import random
@@ -177,3 +178,22 @@ def test_the_fourier_kernel_is_found_by_keras_second_name():
     config = initializers.serialize(made)
     config["class_name"] = "STFTInitializer"
     assert initializers.deserialize(config).get_config() == made.get_config()
+
+
+def test_as_many_values_as_the_shape_has_fill_it_in_their_order():
+    kernel = np.arange(9.0).reshape(1, 3, 3)
+    wanted = kernel.reshape(3, 3, 1, 1).tolist()
+    for value in (kernel, kernel.tolist(), tk.constant(kernel)):
+        assert tk.constant_initializer(value)((3, 3, 1, 1)).numpy().tolist() == wanted
+    made = initializers.Constant(kernel)((3, 3, 1, 1), dtype="float64")
+    assert made.dtype == tk.float64
+    layer = tk.layers.Conv2D(1, [3, 3], kernel_initializer=tk.constant_initializer(kernel))
+    assert layer(tk.zeros((1, 7, 7, 1))).shape == (1, 5, 5, 1)
+    assert initializers.Constant(np.ones((3, 1)))((3, 2)).shape == (3, 2)
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(ShapeError, match=r"2 values of shape \(2,\) do not fit the shape \(4,\)"):
+        initializers.Constant([1.0, 2.0])((4,))
+    with pytest.raises(ShapeError, match=r"4 values of shape \(2, 2\) do not fit .* \(2,\)"):
+        initializers.Constant(np.ones((2, 2)))((2,))

@@ -87,10 +87,16 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """One number, or the values of an array that broadcasts to the shape.
+    """One number, or the values of an array.
+
+    As many values as the shape has fill it in their order, as with TensorFlow's
+    `constant_initializer`; others must broadcast to it.
 
     Args:
-        value: the number or array.
+        value: the number, array or nested list.
+
+    Raises:
+        ShapeError: when called with a shape that the values do not fit.
 
     Example:
         >>> tk.initializers.Constant(3.0)((2,)).numpy()
@@ -101,10 +107,25 @@ class Constant(Initializer):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return ops.full(shape, self.value, dtype or dtypes.floatx())
+        value, given = self.value, tuple(np.shape(self.value))
+        if given:
+            if math.prod(given) == math.prod(shape):
+                value = (ops if is_tensor(value) else np).reshape(value, tuple(shape))
+            elif not _broadcasts(given, tuple(shape)):
+                raise ShapeError(
+                    f"Constant: {math.prod(given)} values of shape {given} do not fit the shape "
+                    f"{tuple(shape)}, which has {math.prod(shape)}; give as many, or some that "
+                    "broadcast to it"
+                )
+        return ops.full(shape, value, dtype or dtypes.floatx())
 
     def get_config(self) -> dict[str, Any]:
         return {"value": serialize_object(self.value)}
+
+
+def _broadcasts(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(given), reversed(shape), strict=False)
+    return len(given) <= len(shape) and all(n in (1, wanted) for n, wanted in pairs)
 
 
 class Identity(Initializer):

@@ -187,3 +187,17 @@ def test_a_stateful_layer_gets_the_batch_size_of_the_first_batch():
     free = tk.Sequential([tk.layers.GRU(4)])
     free(x)
     assert free.input_shape == (None, 5, 3)
+
+
+@pytest.mark.parametrize("length", [7, (7,)])
+def test_an_embedding_that_knows_its_length_builds_the_stack(length):
+    embedding = tk.layers.Embedding(10, 4, input_length=length)
+    model = tk.Sequential([embedding, tk.layers.Flatten(), tk.layers.Dense(2)])
+    assert model.input_shape == (None, 7)
+    assert model.output_shape == (None, 2)
+    embedding.set_weights([np.ones((10, 4))])
+    assert model.predict(np.zeros((3, 7), "int32"), verbose=0).shape == (3, 2)
+    free = tk.Sequential([tk.layers.Embedding(10, 4)])
+    assert not free.built
+    given = tk.layers.Embedding(10, 4, input_length=7, batch_input_shape=(2, 7))
+    assert tk.Sequential([given]).input_shape == (2, 7)

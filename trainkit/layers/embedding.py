@@ -28,6 +28,8 @@ class Embedding(Layer):
         weights: the table itself, in a list, in place of an initializer.
         lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
         quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
+        **kwargs: see `Layer`; and `input_length` of older versions of Keras: the shape of one
+            sample, by which a `Sequential` that begins with this layer is built.
 
     Raises:
         InvalidArgumentError: an index is outside the table.
@@ -55,7 +57,9 @@ class Embedding(Layer):
         quantization_config: Any = None,
         **kwargs: Any,
     ) -> None:
-        kwargs.pop("input_length", None)
+        length = kwargs.pop("input_length", None)
+        if length is not None and not {"input_shape", "batch_input_shape"} & set(kwargs):
+            kwargs["input_shape"] = tuple(length) if isinstance(length, list | tuple) else (length,)
         super().__init__(**kwargs)
         arguments = locals()
         del arguments["weights"]
