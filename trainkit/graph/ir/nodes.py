@@ -111,7 +111,7 @@ class GraphTensor(SymbolicTensor):
         return f'Tensor("{self.name}", shape={dims}, dtype={self.dtype.name})'
 
     def __repr__(self) -> str:
-        return f"<tf.{self}>"
+        return f"<tf.Tensor {self.name!r} shape={tuple(self.shape)} dtype={self.dtype.name}>"
 
     __hash__ = object.__hash__
 
