@@ -24,8 +24,8 @@ class ModelCheckpoint(Callback):
     """Saves after each epoch, or each so many batches, and when training is interrupted.
 
     Args:
-        filepath: where; it ends in `.keras` for the whole model, in `.weights.h5`, or as else
-            `save_weights` takes it, for the weights.
+        filepath: where; it ends in `.keras` or `.h5` for the whole model, in `.weights.h5`, or as
+            else `save_weights` takes it, for the weights.
             `{epoch}` (from 1), `{batch}` and the names of metrics in braces stand for their values,
             as in `"{epoch:02d}-{val_loss:.2f}.keras"`.
         monitor: name of the metric by which the best is known.
