@@ -321,3 +321,64 @@ def test_an_empty_batch_has_no_activity_to_regularize():
     layer = layers.Dense(2, activity_regularizer="l2")
     layer(np.zeros((0, 3), "float32"))
     assert [float(loss) for loss in layer.losses] == [0.0]
+
+
+class Scaled(layers.Dense):
+    """Says some arguments of its base once more, and hands on the others."""
+
+    def __init__(self, units, activation=None, kernel_initializer="ones", factor=1.0, **kwargs):
+        super().__init__(
+            units, activation=activation, kernel_initializer=kernel_initializer, **kwargs
+        )
+        self.factor = factor
+
+    def call(self, x):
+        return super().call(x) * self.factor
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+
+
+class Tripled(layers.Wrapper):
+    """Takes the layer that its base takes."""
+
+    def __init__(self, layer, times=3, **kwargs):
+        super().__init__(layer, **kwargs)
+        self.times = times
+
+    def call(self, x):
+        return self.layer(x) * self.times
+
+    def get_config(self):
+        return {**super().get_config(), "times": self.times}
+
+
+def test_the_config_of_a_base_has_arguments_that_a_subclass_names_too():
+    config = Scaled(3, "relu", factor=2.0, bias_initializer="ones").get_config()
+    assert (config["units"], config["activation"], config["factor"]) == (3, "relu", 2.0)
+    assert config["kernel_initializer"]["class_name"] == "Ones"
+    inputs = layers.Input((3,))
+    outputs = Tripled(layers.Dense(2), 4)(Scaled(3, "relu", factor=2.0)(inputs))
+    model = tk.Model(inputs, outputs)
+    again = tk.Model.from_config(model.get_config(), {"Scaled": Scaled, "Tripled": Tripled})
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(X).numpy(), model(X).numpy())
+
+
+def test_shapes_of_the_first_call_in_a_model():
+    left, right = layers.Input((5,)), layers.Input((2,))
+    dense, joined = layers.Dense(3), layers.Concatenate()
+    model = tk.Model([left, right], joined([dense(left), right]))
+    assert (dense.input_shape, dense.output_shape) == ((None, 5), (None, 3))
+    assert (joined.input_shape, joined.output_shape) == ([(None, 3), (None, 2)], (None, 5))
+    assert model.layers[0].input_shape == model.layers[0].output_shape == [(None, 5)]
+    assert not hasattr(layers.Dense(3), "input_shape")
+    with pytest.raises(AttributeError, match="never called on the symbolic tensors"):
+        layers.Dense(3).output_shape  # noqa: B018
+
+    class Shaped(layers.Layer):
+        def __init__(self, output_shape):
+            super().__init__()
+            self.output_shape = output_shape
+
+    assert Shaped((3, 4)).output_shape == (3, 4)

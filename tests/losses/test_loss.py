@@ -191,6 +191,24 @@ def test_a_subclass_gives_call():
         losses.Loss()([0.0], [0.0])
 
 
+@pytest.mark.parametrize("given", [("sum", "quartic"), ("quartic", "sum")])
+def test_a_subclass_may_hand_on_the_reduction_before_the_name(given):
+    class Quartic(losses.Loss):
+        def __init__(self, *given):
+            super().__init__(*given)
+
+        def call(self, y_true, y_pred):
+            return tk.ops.mean((y_true - y_pred) ** 4, axis=-1)
+
+    loss = Quartic(*given)
+    assert (loss.name, loss.reduction) == ("quartic", "sum")
+    assert float(loss([[0.0], [0.0]], [[2.0], [2.0]])) == 32.0
+    assert Quartic("auto", "mine").reduction == "sum_over_batch_size"
+    assert Quartic("auto", None).name == "quartic"
+    with pytest.raises(ValueError, match="reduction must be one of"):
+        Quartic("mine", "yours")
+
+
 def test_a_function_can_be_wrapped_and_written_to_a_config():
     wrapped = losses.LossFunctionWrapper(losses.huber, delta=0.5)
     assert wrapped.name == "huber"

@@ -201,3 +201,14 @@ def test_an_embedding_that_knows_its_length_builds_the_stack(length):
     assert not free.built
     given = tk.layers.Embedding(10, 4, input_length=7, batch_input_shape=(2, 7))
     assert tk.Sequential([given]).input_shape == (2, 7)
+
+
+def test_the_name_may_come_second_as_in_older_programs():
+    model = tk.Sequential([tk.Input((4,)), L.Dense(3)], "net")
+    assert model.name == "net"
+    assert len(model.trainable_variables) == 2
+    unnamed = tk.Sequential([tk.Input((4,)), L.Dense(3)], None)
+    assert unnamed.trainable
+    assert not tk.Sequential([tk.Input((4,)), L.Dense(3)], False, "held").trainable
+    with pytest.raises(ValueError, match="trainable must be a bool"):
+        tk.Sequential([], "net", "other")

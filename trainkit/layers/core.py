@@ -103,6 +103,14 @@ class InputLayer(Layer):
         return super().output
 
     @property
+    def input(self) -> Any:
+        """The symbolic tensor that stands for the input; it is `output`, too."""
+        return self.output
+
+    def _shapes_of(self, symbols: Any) -> Any:
+        return [super()._shapes_of(symbols)]
+
+    @property
     def dtype(self) -> str:
         """Name of the element type of the input."""
         return self._dtype

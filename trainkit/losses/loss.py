@@ -61,6 +61,10 @@ def checked_reduction(value: str | None) -> str | None:
     return value
 
 
+def _is_reduction(value: Any) -> bool:
+    return isinstance(value, str) and (value in REDUCTIONS or value == "auto")
+
+
 class Loss:
     """Base of losses. A subclass gives `call(y_true, y_pred)`: one value per sample.
 
@@ -70,7 +74,7 @@ class Loss:
 
     Args:
         name: what the loss is called; by default its class name.
-        reduction: see above.
+        reduction: see above. As in TensorFlow 2 it may come first, before the name.
         dtype: dtype that predictions are cast to; the default float type by default.
 
     Raises:
@@ -90,6 +94,8 @@ class Loss:
         reduction: str | None = "sum_over_batch_size",
         dtype: Any = None,
     ) -> None:
+        if _is_reduction(name) and not _is_reduction(reduction):
+            name, reduction = reduction, name
         self.name = name or snake_case(type(self).__name__)
         self.reduction = checked_reduction(reduction)
         self._dtype = (

@@ -28,7 +28,8 @@ class Sequential(Model):
 
     Args:
         layers: list of layers; each is added by `add`.
-        trainable: whether the weights are trained.
+        trainable: whether the weights are trained. TensorFlow 2 has the name in this place, which a
+            string, or `None`, is.
         name: of the model.
 
     >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(3), tk.layers.Dense(2)])
@@ -41,8 +42,13 @@ class Sequential(Model):
     _takes: tuple[int, Any] | None
 
     def __init__(
-        self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
+        self,
+        layers: Iterable[Any] | None = None,
+        trainable: bool | str | None = True,
+        name: str | None = None,
     ) -> None:
+        if name is None and (trainable is None or isinstance(trainable, str)):
+            name, trainable = trainable, True
         super().__init__(trainable=trainable, name=name)
         self._layers: list[Layer] = []
         self._drop_symbols()

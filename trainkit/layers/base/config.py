@@ -51,11 +51,22 @@ def own_get_config(kind: Any) -> bool:
 
 
 @cache
+def _of_this_package(kind: Any) -> frozenset[str]:
+    """The arguments of the first base of a class that is from this package."""
+    return accepted(next(base for base in kind.__mro__ if base.__module__.startswith("trainkit.")))
+
+
+@cache
 def written_by_users(kind: Any) -> frozenset[str]:
-    """The arguments that a class outside of this package gives and takes back as they are."""
+    """The arguments that a class outside of this package gives and takes back as they are.
+
+    Those that it hands on to a base from this package, under the base's name for them, are not
+    among them: the base's `get_config` knows them.
+    """
     if not own_get_config(kind):
         return frozenset()
-    return frozenset(name for name, ours in _parameters(kind) if not ours)
+    theirs = frozenset(name for name, ours in _parameters(kind) if not ours)
+    return theirs - _of_this_package(kind)
 
 
 def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[str, Any]:
@@ -81,10 +92,11 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     config: dict[str, Any] = {}
     kind: Any = type(target)
     theirs = written_by_users(kind)
+    inherited = _of_this_package(kind) if own_get_config(kind) else frozenset()
     for name, ours in _parameters(kind):
         if name in _BASE or name in theirs:
             continue
-        if ours and hasattr(target, name):
+        if (ours or name in inherited) and hasattr(target, name):
             value = getattr(target, name)
             if value is not None or name not in _IF_GIVEN:
                 config[name] = _plain(target, value)

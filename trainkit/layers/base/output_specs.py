@@ -20,6 +20,24 @@ def described(x: Any) -> Any:
     return Spec(x.shape, x.dtype) if isinstance(x, SymbolicTensor) else x
 
 
+class _CallShape:
+    """The shapes of a layer's first call in a model, as an attribute that a layer may replace."""
+
+    def __init__(self, which: str) -> None:
+        """Read the shapes of `which`, the input or the output."""
+        self._which = which
+        self.__doc__ = (
+            f"The shape of the {which} of the layer's first call in a functional model.\n\n"
+            "A tuple, with `None` for sizes that are not known; a list of several, and of one for\n"
+            "an `InputLayer`, as in TensorFlow 2."
+        )
+
+    def __get__(self, layer: Any, kind: Any = None) -> Any:
+        if layer is None:
+            return self
+        return layer._shapes_of(getattr(layer, self._which))
+
+
 class SpecsByRunning(WeightHolder):
     """Shapes and dtypes of results, from what a subclass says or from running `call` on shapes."""
 
@@ -104,6 +122,16 @@ class SpecsByRunning(WeightHolder):
             AttributeError: it was never called on symbolic tensors.
         """
         return self._symbolic(1)
+
+    # Not properties, which no layer could assign to.
+    input_shape: Any = _CallShape("input")
+    output_shape: Any = _CallShape("output")
+
+    def _shapes_of(self, symbols: Any) -> Any:
+        """The shape of a symbolic tensor, or of each of a list of them, as tuples."""
+        if isinstance(symbols, list):
+            return [tuple(x.shape) for x in symbols]
+        return tuple(symbols.shape)
 
     def _symbolic(self, which: int) -> Any:
         if self._symbolic_call is None:
