@@ -80,6 +80,32 @@ def test_outputs_have_the_names_of_their_layers():
     assert model.output_names == ["price", "size"]
     drawn_by_code = type("Own", (tk.Model,), {"call": lambda self, x: x})()
     assert not hasattr(drawn_by_code, "output_names")
+    assert not hasattr(drawn_by_code, "input_names")
+
+
+def test_inputs_have_the_names_of_their_layers():
+    first, second = tk.Input((3,), name="first"), tk.Input((3,), name="second")
+    assert tk.Model([second, first], L.Add()([first, second])).input_names == ["second", "first"]
+
+
+@pytest.mark.parametrize(
+    "name", ["inputs", "outputs", "input_names", "output_names", "input_shape", "output_shape"]
+)
+def test_a_model_drawn_by_code_may_have_attributes_that_functional_models_have(name):
+    class Own(tk.Model):
+        def __init__(self):
+            super().__init__()
+            setattr(self, name, (5, 6))
+            self.dense = L.Dense(2)
+
+        def call(self, x):
+            return self.dense(x) + getattr(self, name)[0]
+
+    model = Own()
+    model.compile("sgd", "mse")
+    model.fit(ones(4, 2), ones(4, 2), verbose=0)
+    assert tuple(getattr(model, name)) == (5, 6)
+    assert model.predict(ones(4, 2), verbose=0).shape == (4, 2)
 
 
 def test_several_outputs_of_one_layer():

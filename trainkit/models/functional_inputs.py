@@ -190,3 +190,14 @@ def _compare(
         raise ShapeError(
             f"input {symbol.name!r} of the model has shape {want}, it was given {have}"
         )
+
+
+def check_keys(inputs: dict[Any, Any]) -> None:
+    """Warn of keys that are not the names of their inputs, as data is matched by key."""
+    for key, x in inputs.items():
+        if isinstance(x, KerasTensor) and key != x.name:
+            warnings.warn(
+                f"the input {x.name!r} of the model goes by the key {key!r}; data is matched by "
+                f"the key. Give the Input the same name: Input(..., name={key!r})",
+                stacklevel=5,
+            )

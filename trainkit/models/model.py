@@ -20,9 +20,10 @@ from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
+from trainkit.layers.base.output_specs import Replaceable
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
-from trainkit.models.functional_inputs import drawing
+from trainkit.models.functional_inputs import check_keys, drawing
 from trainkit.models.saving import model_to_json, save_model, written_once
 from trainkit.models.served_inputs import Exportable
 from trainkit.models.summarizing import summary_text
@@ -71,7 +72,7 @@ class Model(Looped, Exportable):
 
     def _draw(self, inputs: Any, outputs: Any) -> None:
         if isinstance(inputs, dict):
-            _check_keys(inputs)
+            check_keys(inputs)
         graph = FunctionalGraph(inputs, outputs)
         self.__dict__["_graph"] = graph
         self._drop_symbols()
@@ -162,17 +163,22 @@ class Model(Looped, Exportable):
         parts = [part for _, part in traverse(self)]
         return tuple(part for part in parts if isinstance(part, Layer) and part is not self)
 
-    @property
+    @Replaceable
     def inputs(self) -> list[KerasTensor]:
         """The symbolic inputs of a model that was drawn up."""
         return list(self._drawn("inputs").flat_inputs)
 
-    @property
+    @Replaceable
     def outputs(self) -> list[KerasTensor]:
         """The symbolic outputs of a model that was drawn up."""
         return list(self._drawn("outputs").flat_outputs)
 
-    @property
+    @Replaceable
+    def input_names(self) -> list[str]:
+        """The name of each input of a functional model, as in TensorFlow 2."""
+        return list(self._drawn("input_names").names)
+
+    @Replaceable
     def output_names(self) -> list[str]:
         """The name of the layer that makes each output."""
         return self._drawn("output_names").output_operations
@@ -187,12 +193,12 @@ class Model(Looped, Exportable):
         """The symbolic output, nested as it was given."""
         return self._drawn("output").outputs
 
-    @property
+    @Replaceable
     def input_shape(self) -> Any:
         """The shape of the input, a nest of tuples."""
         return _alone(nest.map_structure(lambda x: tuple(x.shape), self.input))
 
-    @property
+    @Replaceable
     def output_shape(self) -> Any:
         """The shape of the output, a nest of tuples."""
         return _alone(nest.map_structure(lambda x: tuple(x.shape), self.output))
@@ -471,17 +477,6 @@ class Model(Looped, Exportable):
 
 
 LAYERS.add(Model, "Functional")  # what Keras calls a model that was drawn up
-
-
-def _check_keys(inputs: dict[Any, Any]) -> None:
-    """Warn of keys that are not the names of their inputs, as data is matched by key."""
-    for key, x in inputs.items():
-        if isinstance(x, KerasTensor) and key != x.name:
-            warnings.warn(
-                f"the input {x.name!r} of the model goes by the key {key!r}; data is matched by "
-                f"the key. Give the Input the same name: Input(..., name={key!r})",
-                stacklevel=5,
-            )
 
 
 def _alone(shapes: Any) -> Any:

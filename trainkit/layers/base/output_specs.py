@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core import nest
@@ -20,22 +21,16 @@ def described(x: Any) -> Any:
     return Spec(x.shape, x.dtype) if isinstance(x, SymbolicTensor) else x
 
 
-class _CallShape:
-    """The shapes of a layer's first call in a model, as an attribute that a layer may replace."""
+class Replaceable:
+    """A property that an attribute of the same name, which a subclass assigns, stands in for."""
 
-    def __init__(self, which: str) -> None:
-        """Read the shapes of `which`, the input or the output."""
-        self._which = which
-        self.__doc__ = (
-            f"The shape of the {which} of the layer's first call in a functional model.\n\n"
-            "A tuple, with `None` for sizes that are not known; a list of several, and of one for\n"
-            "an `InputLayer`, as in TensorFlow 2."
-        )
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        """Take the getter, `read(owner)`."""
+        self._read = read
+        self.__doc__ = read.__doc__
 
-    def __get__(self, layer: Any, kind: Any = None) -> Any:
-        if layer is None:
-            return self
-        return layer._shapes_of(getattr(layer, self._which))
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else self._read(owner)
 
 
 class SpecsByRunning(WeightHolder):
@@ -123,9 +118,28 @@ class SpecsByRunning(WeightHolder):
         """
         return self._symbolic(1)
 
-    # Not properties, which no layer could assign to.
-    input_shape: Any = _CallShape("input")
-    output_shape: Any = _CallShape("output")
+    @Replaceable
+    def input_shape(self) -> Any:
+        """The shape of the input of the layer's first call in a functional model.
+
+        A tuple, with `None` for sizes that are not known; a list of them for several inputs, and
+        for an `InputLayer`, as in TensorFlow 2.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._shapes_of(self.input)
+
+    @Replaceable
+    def output_shape(self) -> Any:
+        """The shape of the output of the layer's first call in a functional model.
+
+        A tuple, or a list of them, as `input_shape` is.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._shapes_of(self.output)
 
     def _shapes_of(self, symbols: Any) -> Any:
         """The shape of a symbolic tensor, or of each of a list of them, as tuples."""
