@@ -22,6 +22,14 @@ def test_an_input_layer_has_its_symbolic_tensor():
     assert model(X).shape == (2, 1)
 
 
+def test_an_input_takes_all_arguments_of_its_layer():
+    assert keras.Input((3,), ragged=False, sparse=False).shape == (None, 3)
+    assert keras.Input(None, None, None, None, None, (2, 3)).shape == (2, 3)
+    for kind in ("sparse", "ragged"):
+        with pytest.raises(ValueError, match="not supported"):
+            keras.Input((3,), **{kind: True})
+
+
 @pytest.mark.parametrize("take", [iter, list, lambda x: max(*x)])
 def test_a_symbol_is_not_iterated_over(take):
     with pytest.raises(NotImplementedError, match="unstack"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import keras, layers
 
 A = np.array([[[0, 0], [1, 2], [0, 0], [3, 4]]], "float32")
@@ -70,3 +71,19 @@ def test_one_input_alone_is_joined_with_nothing():
     np.testing.assert_array_equal(layers.Add()([A]), A)
     with pytest.raises(ValueError, match="list of 2 tensors"):
         layers.Subtract()([A])
+
+
+def test_a_batch_of_one_is_joined_with_others_inside_of_a_model():
+    class Biased(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(1)
+            self.bias = self.add_weight("bias", (1, 1))
+
+        def call(self, x):
+            return layers.Add()([self.dense(x), tk.reshape(self.bias, (1, 1))])
+
+    model = Biased()
+    model.compile("sgd", "mse")
+    model.fit(np.ones((4, 3)), np.ones((4, 1)), verbose=0)
+    assert model.predict(np.ones((4, 3)), verbose=0).shape == (4, 1)

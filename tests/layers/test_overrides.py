@@ -382,3 +382,63 @@ def test_shapes_of_the_first_call_in_a_model():
             self.output_shape = output_shape
 
     assert Shaped((3, 4)).output_shape == (3, 4)
+
+
+class Attending(layers.Layer):
+    """Layers inside, a `build` and an output shape of its own, and a `call` that needs a mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self.inner = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+        super().build(input_shape)
+
+    def call(self, x, mask=None):
+        if mask is None:
+            raise ValueError("a mask is needed")
+        return self.inner(x)[..., 0] * tk.cast(mask, "float32")
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape[:2])
+
+
+def test_a_build_that_ends_with_that_of_its_base_does_not_run_call():
+    inputs = layers.Input((5, 3))
+    attended = Attending()
+    model = keras.Model(inputs, attended(layers.Masking()(inputs)))
+    assert [w.shape for w in attended.weights] == [(3, 4), (4,), (4, 1), (1,)]
+    assert model(np.ones((2, 5, 3), "float32")).shape == (2, 5)
+    alone = Attending()
+    alone.build((None, 5, 3))
+    assert alone.built
+    with pytest.raises(ValueError, match="a mask is needed"):
+        alone(np.ones((2, 5, 3), "float32"))
+
+
+def test_a_model_builds_what_is_inside_from_its_own_build():
+    class Own(keras.Model):
+        def build(self, input_shape):
+            self.dense = layers.Dense(2)
+            super().build(input_shape)
+
+        def call(self, x):
+            return self.dense(x)
+
+    model = Own()
+    model.build((None, 3))
+    assert len(model.weights) == 2
+
+
+def test_whole_floats_are_sizes_of_an_output_shape():
+    class Halved(layers.Layer):
+        def call(self, x):
+            return tk.reduce_sum(tk.reshape(x, (-1, x.shape[1] // 2, 2)), -1)
+
+        def compute_output_shape(self, input_shape):
+            return (None, input_shape[1] / 2)
+
+    assert Halved()(layers.Input((6,))).shape == (None, 3)
+    with pytest.raises(ValueError, match=r"Halved.*gave the size 2\.5"):
+        Halved()(layers.Input((5,)))

@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.masks import mask_of
+from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.layer import Layer
 
 
@@ -35,8 +36,13 @@ class _Merge(Layer):
         return self._merged(_same_rank(list(inputs)))
 
     def _check_shapes(self, inputs: Any) -> None:
-        """Refuse batches of different sizes, which would broadcast from 1."""
+        """Refuse batches of different sizes, which would broadcast from 1.
+
+        Inside a model such a 1 is let pass, as in TensorFlow, which traces `fit` for any batch.
+        """
         batches = {x.shape[0] for x in inputs if len(x.shape)} - {None}
+        if FRAME.entry is not None and FRAME.entry is not self:
+            batches.discard(1)
         if len(batches) > 1:
             raise ShapeError(
                 f"{type(self).__name__} {self.name!r}: the inputs have batches of different sizes, "

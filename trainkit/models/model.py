@@ -62,6 +62,7 @@ class Model(Looped, Exportable):
 
     _warns_of_lost_masks = False  # the layers inside do
     _rematerialized_by_scopes = False  # likewise
+    _built_by_running = True
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

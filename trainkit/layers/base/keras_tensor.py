@@ -409,6 +409,7 @@ def Input(
     batch_size: int | None = None,
     dtype: Any = None,
     sparse: bool | None = None,
+    ragged: bool | None = None,
     batch_shape: Any = None,
     name: str | None = None,
     tensor: Any = None,
@@ -421,6 +422,7 @@ def Input(
         batch_size: size of the batch axis, `None` for any.
         dtype: element type; the default float by default.
         sparse: must be false.
+        ragged: must be false.
         batch_shape: shape with the batch axis, instead of `shape`.
         name: of the input; the key in dicts of data.
         tensor: a symbolic tensor, which is given back.
@@ -428,7 +430,7 @@ def Input(
 
     Raises:
         InvalidArgumentError: neither of `shape` and `batch_shape` is given, or one of them is no
-            tuple or list, or `sparse` is true.
+            tuple or list, or `sparse` or `ragged` is true.
 
     Example:
         >>> x = tk.layers.Input((4,))
@@ -443,7 +445,8 @@ def Input(
         batch_size,
         dtype,
         sparse,
-        batch_shape=batch_shape,
+        ragged,
+        batch_shape,
         optional=optional,
         name=name,
     )

@@ -86,6 +86,7 @@ class Layer(Quantizable, StatelessCalls):
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
     _warns_of_lost_masks = True
+    _built_by_running = False  # by `super().build()`, too
     _rematerialized_by_scopes = True  # unless a scope names its layers
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -153,9 +154,10 @@ class Layer(Quantizable, StatelessCalls):
         """Make the weights for inputs of this shape (`None` for the batch size).
 
         A layer made of other layers needs none of its own: those are built by running `call` on
-        shapes.
+        shapes. `super().build(input_shape)` in a `build` of one's own leaves them to the call.
         """
         runs = type(self).call is not Layer.call and input_shape is not None
+        runs = runs and (type(self).build is _BASE_BUILD or self._built_by_running)
         if runs and tracking.sublayers(self, Layer) and not all_built(self):
             eval_shape.result_specs(self.call, specs_of(input_shape, self.compute_dtype))
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape
+from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
-from trainkit.layers.base.building import put_back, state_of_all
+from trainkit.layers.base.building import all_built, put_back, state_of_all
 from trainkit.layers.base.call_spec import CallSpec
 from trainkit.layers.base.nested_shapes import is_shape, specs_of
 from trainkit.layers.base.weights import WeightHolder
@@ -54,13 +55,36 @@ class SpecsByRunning(WeightHolder):
         """
         if not self._facts.own_output_shape:
             return self._specs_by_running(*args, **kwargs)
+        if not all_built(self):
+            self._build_inner_layers(args, kwargs)
         shapes = self._facts.shapes_for("compute_output_shape", self, args, kwargs)
-        result = self.compute_output_shape(**shapes)
+        result = nest.map_structure(self._as_size, self.compute_output_shape(**shapes))
         if not isinstance(result, list | tuple | dict):
             result = tuple(result)
         elif is_shape(result):
             result = tuple(result)
         return _specs_like(result, self.compute_dtype)
+
+    def _build_inner_layers(self, args: Any, kwargs: Any) -> None:
+        """Build the layers inside, which `call` alone knows the inputs of, where it takes shapes.
+
+        One that takes values only, which may be why the layer says its output shape, builds them at
+        the first call with values.
+        """
+        kept = state_of_all(self)
+        try:
+            self._specs_by_running(*args, **kwargs)
+        except Exception:
+            put_back(kept)
+
+    def _as_size(self, size: Any) -> Any:
+        """A size that `compute_output_shape` gave; a whole float, of a division, is an int."""
+        if isinstance(size, float) and not size.is_integer():
+            raise ShapeError(
+                f"layer {self.name!r} ({type(self).__name__}): compute_output_shape gave the size "
+                f"{size}, which is no whole number"
+            )
+        return int(size) if isinstance(size, float) else size
 
     def _specs_by_running(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = nest.map_structure(described, args), nest.map_structure(described, kwargs)
