@@ -340,3 +340,33 @@ def test_class_numbers_broadcast_over_axes_of_size_1():
     assert float(metric.result()) == 0.5  # each with each, as Keras counts
     with pytest.raises(ValueError, match="class numbers"):
         metric.update_state([[0], [1]], np.tile(scores, (3, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("args", "more"),
+    [
+        (("seen",), {"shape": (2,), "initializer": "ones"}),
+        (("seen", (2,), "ones"), {}),
+        (("seen", 2), {"initializer": "ones"}),
+        (((2,), "ones", "float32", "seen"), {}),
+        (([2],), {"initializer": "ones", "name": "seen"}),
+    ],
+)
+def test_the_name_of_a_weight_may_come_first(args, more):
+    class Seen(metrics.Metric):
+        def __init__(self):
+            super().__init__()
+            self.seen = self.add_weight(*args, **more)
+
+    metric = Seen()
+    assert metric.seen.path == "seen/seen"
+    np.testing.assert_array_equal(metric.seen.numpy(), [1.0, 1.0])
+
+
+def test_arguments_of_a_weight_are_given_once():
+    metric = metrics.Metric()
+    with pytest.raises(TypeError, match="shape is given twice"):
+        metric.add_weight((2,), shape=(2,))
+    with pytest.raises(TypeError, match="name, shape, initializer, dtype by position"):
+        metric.add_weight("seen", (2,), "ones", "float32", "more")
+    assert metric.variables == []

@@ -123,12 +123,48 @@ class Metric(Trackable):
         return variable
 
     def add_weight(
-        self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: Any = None
+        self,
+        *args: Any,
+        shape: Any = None,
+        initializer: Any = None,
+        dtype: Any = None,
+        name: str | None = None,
     ) -> Variable:
-        """`add_variable`, or with a name in first place as TensorFlow has it."""
-        if isinstance(shape, str):
-            shape, name = (), shape
-        return self.add_variable(shape, initializer or "zeros", dtype, name=name)
+        """`add_variable`, which makes a part of the state, with TensorFlow's order as well.
+
+        Args:
+            *args: shape, initializer, dtype and name may be given by position. The name may stand
+                before them instead, as in TensorFlow 2.
+            shape: sizes, or one size; a scalar by default.
+            initializer: what makes the values at the start; zeros by default.
+            dtype: the default float by default.
+            name: such as `"total"`.
+
+        Raises:
+            TypeError: there are too many arguments by position, or one is given twice.
+        """
+        given = {"shape": shape, "initializer": initializer, "dtype": dtype, "name": name}
+        order = ["shape", "initializer", "dtype", "name"]
+        if args and isinstance(args[0], str):
+            order = ["name", "shape", "initializer", "dtype"]
+        if len(args) > len(order):
+            raise TypeError(
+                f"add_weight takes {', '.join(order)} by position; got {len(args)} arguments: "
+                f"{args!r}"
+            )
+        for which, value in zip(order, args, strict=False):
+            if given[which] is not None:
+                raise TypeError(
+                    f"add_weight: {which} is given twice, {value!r} and {given[which]!r}"
+                )
+            given[which] = value
+        sizes = () if given["shape"] is None else given["shape"]
+        return self.add_variable(
+            (sizes,) if isinstance(sizes, int) else sizes,
+            given["initializer"] or "zeros",
+            given["dtype"],
+            name=given["name"],
+        )
 
     def parts(self) -> dict[str, Trackable]:
         """The state's Variables and inner metrics, by attribute or by name."""
