@@ -442,3 +442,16 @@ def test_whole_floats_are_sizes_of_an_output_shape():
     assert Halved()(layers.Input((6,))).shape == (None, 3)
     with pytest.raises(ValueError, match=r"Halved.*gave the size 2\.5"):
         Halved()(layers.Input((5,)))
+
+
+def test_what_is_no_output_shape_is_shown():
+    class Joined(layers.Layer):
+        def call(self, x):
+            return ops.concatenate(x, -1)
+
+        def compute_output_shape(self, input_shape):
+            return (input_shape[0], 7)
+
+    inputs = [layers.Input((3,)), layers.Input((4,))]
+    with pytest.raises(ValueError, match=r"Joined.*gave \(\(None, 3\), 7\), which is no shape"):
+        Joined()(inputs)

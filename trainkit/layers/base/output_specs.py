@@ -63,7 +63,13 @@ class SpecsByRunning(WeightHolder):
             result = tuple(result)
         elif is_shape(result):
             result = tuple(result)
-        return _specs_like(result, self.compute_dtype)
+        try:
+            return _specs_like(result, self.compute_dtype)
+        except TypeError as error:
+            raise ShapeError(
+                f"layer {self.name!r} ({type(self).__name__}): compute_output_shape gave {result}, "
+                f"which is no shape and no nest of them, for\n  input  {shapes}"
+            ) from error
 
     def _build_inner_layers(self, args: Any, kwargs: Any) -> None:
         """Build the layers inside, which `call` alone knows the inputs of, where it takes shapes.
