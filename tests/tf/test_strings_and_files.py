@@ -271,7 +271,7 @@ def test_gfile_has_tensorflows_names(tmp_path):
     assert gfile.listdir(str(tmp_path / "a")) == ["b.txt"]
     assert gfile.glob(str(tmp_path / "*" / "*.txt")) == [path]
     gfile.copy(path, path + "2")
-    with pytest.raises(tk.errors.FailedPreconditionError, match="overwrite"):
+    with pytest.raises(tk.errors.AlreadyExistsError, match="overwrite"):
         gfile.rename(path, path + "2")
     gfile.rename(path, path + "2", overwrite=True)
     gfile.remove(path + "2")
@@ -282,6 +282,24 @@ def test_gfile_has_tensorflows_names(tmp_path):
         gfile.GFile(path).read()
     gfile.rmtree(str(tmp_path / "a"))
     assert not gfile.exists(str(tmp_path / "a"))
+
+
+def test_gfile_making_a_folder_that_is_there_does_nothing(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_text("kept")
+    IO.gfile.mkdir(tmp_path / "a")
+    assert IO.gfile.listdir(tmp_path / "a") == ["b"]
+    with pytest.raises(tk.errors.AlreadyExistsError, match="is there, and a file"):
+        IO.gfile.mkdir(tmp_path / "a" / "b")
+
+
+def test_gfile_says_which_file_may_not_be_opened(tmp_path, monkeypatch):
+    def refuses(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuses)
+    with pytest.raises(tk.errors.PermissionDeniedError, match=r"b.txt may not be opened"):
+        IO.gfile.GFile(str(tmp_path / "b.txt"), "w").write("x")
 
 
 PIXELS = np.random.RandomState(0).randint(0, 255, (16, 8, 3)).astype("uint8")

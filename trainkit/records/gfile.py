@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
-from trainkit.core.errors import FailedPreconditionError, NotFoundError
+from trainkit.core.errors import AlreadyExistsError, NotFoundError, PermissionDeniedError
 from trainkit.records.writer import file_name
 
 
@@ -34,6 +34,10 @@ class GFile:
                 self._open = open(self.name, self.mode, encoding=encoding)
             except FileNotFoundError:
                 raise NotFoundError(f"there is no file {self.name}") from None
+            except PermissionError:
+                raise PermissionDeniedError(
+                    f"{self.name} may not be opened with mode {self.mode!r}"
+                ) from None
         return self._open
 
     def read(self, n: int = -1) -> Any:
@@ -128,13 +132,17 @@ def glob(pattern: Any) -> list[str]:
 
 
 def mkdir(path: Any) -> None:
-    """Make a folder in a folder that is there.
+    """Make a folder in a folder that is there; nothing happens where it is there already.
 
     Raises:
+        AlreadyExistsError: there is a file of that name.
         NotFoundError: the folder around it is not there.
     """
     try:
         os.mkdir(file_name(path))
+    except FileExistsError:
+        if not isdir(path):
+            raise AlreadyExistsError(f"mkdir: {file_name(path)} is there, and a file") from None
     except FileNotFoundError:
         raise NotFoundError(f"there is no folder for {file_name(path)}") from None
 
@@ -153,7 +161,7 @@ def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
     """Copy a file.
 
     Raises:
-        FailedPreconditionError: `dst` is there, and `overwrite` is False.
+        AlreadyExistsError: `dst` is there, and `overwrite` is False.
         NotFoundError: there is no file `src`.
     """
     _check_free(dst, overwrite, "copy")
@@ -167,7 +175,7 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
     """Give a file another name.
 
     Raises:
-        FailedPreconditionError: `dst` is there, and `overwrite` is False.
+        AlreadyExistsError: `dst` is there, and `overwrite` is False.
         NotFoundError: there is no file `src`.
     """
     _check_free(dst, overwrite, "rename")
@@ -179,7 +187,7 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
 
 def _check_free(path: Any, overwrite: bool, what: str) -> None:
     if not overwrite and exists(path):
-        raise FailedPreconditionError(f"{what}: {file_name(path)} is there; give overwrite=True")
+        raise AlreadyExistsError(f"{what}: {file_name(path)} is there; give overwrite=True")
 
 
 def remove(path: Any) -> None:
