@@ -17,6 +17,7 @@ from trainkit.checkpoints.format.writer import (
     FORMAT,
     CheckpointOptions,
     Entry,
+    after_writing,
     as_json,
     write_file,
 )
@@ -146,7 +147,7 @@ class Checkpoint(Trackable):
         count = int(counter.numpy()) + 1
         counter.assign(np.int64(count))
         try:
-            return self._write(
+            path = self._write(
                 f"{prefix}-{count if number is None else number}", options, keeping, count
             )
         except BaseException:
@@ -154,6 +155,7 @@ class Checkpoint(Trackable):
             self._failed.discard(count)
             self._count_back()
             raise
+        return _announced(path, options)
 
     def _count_back(self) -> None:
         """Take back the last counts, as far as these saves have failed in the background."""
@@ -177,7 +179,7 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched.
         """
-        return self._write(os.fsdecode(file_prefix), options, None)
+        return _announced(self._write(os.fsdecode(file_prefix), options, None), options)
 
     def _write(
         self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
@@ -209,6 +211,8 @@ class Checkpoint(Trackable):
                 raise
             if keeping is not None:
                 keeping.written()
+            if options is not None and options.enable_async:
+                after_writing(path, options)
 
         try:
             if options is None or not options.enable_async:
@@ -258,8 +262,8 @@ class Checkpoint(Trackable):
 
         Args:
             save_path: what `save` returned or `latest_checkpoint` found; None does nothing.
-            options: how the values were stored is known from the file; only None or options that
-                say nothing about reading are of use here.
+            options: how the values were stored is known from the file; of use here is
+                `experimental_skip_slot_variables`.
 
         Returns:
             A status to assert on.
@@ -280,18 +284,28 @@ class Checkpoint(Trackable):
         self, save_path: str | os.PathLike[str], options: CheckpointOptions | None = None
     ) -> RestoreStatus:
         """Take the values of a checkpoint that `write` wrote; see `restore`."""
-        return RestoreStatus(self._restore(save_path, strict=False), self)
+        skip = options is not None and options.experimental_skip_slot_variables
+        return RestoreStatus(self._restore(save_path, strict=False, skip_slots=skip), self)
 
-    def _restore(self, path: str | os.PathLike[str], strict: bool) -> Restore:
+    def _restore(
+        self, path: str | os.PathLike[str], strict: bool, skip_slots: bool = False
+    ) -> Restore:
         saved = SavedFile(path)
         try:
             saved.require_checkpoint()
         except CheckpointError:
             saved.close()
             raise
-        restore = Restore(saved, self)
+        restore = Restore(saved, self, skip_slots)
         restore.start(strict)
         return restore
+
+
+def _announced(path: str, options: CheckpointOptions | None) -> str:
+    """`path`, once those who asked know that it is written; another thread tells of its own."""
+    if options is not None and not options.enable_async:
+        after_writing(path, options)
+    return path
 
 
 def _require_state(name: str, part: Any) -> None:

@@ -67,6 +67,8 @@ class CheckpointManager:
         step_counter: a Variable, which `checkpoint_interval` counts in.
         checkpoint_interval: `save` does nothing until so many steps have passed since the last one.
         init_fn: called by `restore_or_initialize` when there is no checkpoint.
+        last_checkpoint_step: the step of the checkpoint before, from which `checkpoint_interval`
+            counts; by default the first `save` writes at once.
         keep_best: keep so many of those with the best metric, however old.
         best_mode: `"min"` or `"max"`: which metric is the best.
         options: how files are written, where `save` does not say.
@@ -98,6 +100,7 @@ class CheckpointManager:
         step_counter: Variable | None = None,
         checkpoint_interval: int | None = None,
         init_fn: Callable[[], Any] | None = None,
+        last_checkpoint_step: int | None = None,
         *,
         keep_best: int = 0,
         best_mode: str = "min",
@@ -125,7 +128,7 @@ class CheckpointManager:
         self._keep_best = keep_best
         self._best_mode = best_mode
         self._options = options
-        self._last_step: int | None = None
+        self._last_step = None if last_checkpoint_step is None else int(last_checkpoint_step)
         self._kept = self._planned = self._found()
 
     # ------------------------------------------------------------------ what there is

@@ -67,6 +67,34 @@ class DType:
         return True
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether values are numbers: not bools, not texts."""
+        return self.is_floating or self.is_integer or self.is_complex
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it is one of TensorFlow's quantized types: False, since there are none here."""
+        return False
+
+    @property
+    def base_dtype(self) -> DType:
+        """The type of values rather than of references to them: itself."""
+        return self
+
+    @property
+    def as_datatype_enum(self) -> int:
+        """TensorFlow's number for it, the same as in saved files."""
+        return _ENUM[self.name]
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether values of type `other` can stand where this one is expected: only of the same.
+
+        Raises:
+            TypeError: `other` names no element type.
+        """
+        return self == as_dtype(other)
+
+    @property
     def real_dtype(self) -> DType:
         """The type of the real part."""
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
@@ -155,6 +183,14 @@ ALL = (
     complex128,
     string,
 )
+_ENUM = {
+    name: number
+    for number, name in enumerate(
+        "float32 float64 int32 uint8 int16 int8 string complex64 int64 bool qint8 quint8 qint32 "
+        "bfloat16 qint16 quint16 uint16 complex128 float16 resource variant uint32 uint64".split(),
+        start=1,
+    )
+}
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
 _BY_NUMBER: dict[int, DType] = {
@@ -214,45 +250,45 @@ def set_floatx(value: str) -> None:
     _FLOATX = value
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """Turn a name, a NumPy dtype, a Python type or a `DType` into a `DType`.
 
     Python's `float` means float32, `int` int32, `bool` bool and `complex` complex64. An int is a
     number of TensorFlow's list of types (types.proto), in which 1 is float32.
 
     Args:
-        value: what names it.
+        type_value: what names it.
 
     Raises:
-        TypeError: `value` names no known element type.
+        TypeError: `type_value` names no known element type.
 
     >>> as_dtype("float64").name
     'float64'
     """
-    if isinstance(value, DType):
-        return value
-    if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
-    if value is float:
+    if isinstance(type_value, DType):
+        return type_value
+    if isinstance(type_value, str) and type_value in _BY_NAME:
+        return _BY_NAME[type_value]
+    if type_value is float:
         return float32
-    if value is int:
+    if type_value is int:
         return int32
-    if value is bool:
+    if type_value is bool:
         return bool_
-    if value is complex:
+    if type_value is complex:
         return complex64
     if type(value) is int and value in _BY_NUMBER:
         return _BY_NUMBER[value]
     try:
-        numpy_type = np.dtype(value).newbyteorder("=")
+        numpy_type = np.dtype(type_value).newbyteorder("=")
         found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
     except TypeError:
         found = None
-    if found is string and isinstance(value, type) and value not in _TEXT_TYPES:
+    if found is string and isinstance(type_value, type) and type_value not in _TEXT_TYPES:
         found = None  # NumPy takes any class for a type of objects
     if found is None:
         names = ", ".join(d.name for d in ALL)
-        raise TypeError(f"{value!r} is not an element type; there are {names}")
+        raise TypeError(f"{type_value!r} is not an element type; there are {names}")
     return found
 
 

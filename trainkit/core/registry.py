@@ -265,23 +265,23 @@ def _note_described(target: Any, config: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------- writing
 
 
-def serialize_object(target: Any) -> Any:
+def serialize_object(obj: Any) -> Any:
     """A class instance, function, or plain value as something JSON can hold.
 
     Args:
-        target: numbers, texts, `None`, bytes, slices, arrays, tensors, and lists, tuples and dicts
+        obj: numbers, texts, `None`, bytes, slices, arrays, tensors, and lists, tuples and dicts
             of them; functions by their names; objects by their class and `get_config`.
 
     Raises:
-        TypeError: `target` is an object without `get_config`, or whose `get_config` gives no dict.
+        TypeError: `obj` is an object without `get_config`, or whose `get_config` gives no dict.
 
     Example:
         >>> tk.utils.serialize_keras_object(tk.layers.Dense(3))["class_name"]
         'Dense'
     """
     if _SHARED.objects is not None and _SHARED.counts is None:
-        return _with_shared_marked(target)
-    return _described(target)
+        return _with_shared_marked(obj)
+    return _described(obj)
 
 
 def _described(target: Any) -> Any:

@@ -190,7 +190,11 @@ class Dataset(BatchChain):
 
     @staticmethod
     def load(
-        path: Any, element_spec: Any = None, compression: str | None = None, reader_func: Any = None
+        path: Any,
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Any = None,
+        wait: bool = False,
     ) -> Dataset:
         """The elements that `save` wrote to a folder.
 
@@ -199,12 +203,13 @@ class Dataset(BatchChain):
             element_spec: what the elements must be like, where it is given.
             compression: the files tell; a value is checked.
             reader_func: not supported, since there is one file.
+            wait: not supported: the files appear when they are whole, and none are waited for.
 
         Raises:
             NotFoundError: nothing is stored there.
             DataLossError: the files are damaged.
             TypeError: the elements are not like `element_spec`.
-            UnimplementedError: `reader_func` is given.
+            UnimplementedError: `reader_func` is given, or `wait` is true.
 
         Example:
             >>> tk.data.experimental.save(tk.data.Dataset.range(3), "stored")
@@ -213,6 +218,10 @@ class Dataset(BatchChain):
         """
         if reader_func is not None:
             raise UnimplementedError("load: reader_func is not supported")
+        if wait:
+            raise UnimplementedError(
+                "load: wait=True is not supported: call load when save has ended"
+            )
         stored.is_compressed(compression, "load")
         node = stored.StoredNode(stored.file_name(path))
         if element_spec is not None and not structure.fits(element_spec, node.spec()):

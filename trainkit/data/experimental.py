@@ -32,7 +32,6 @@ Step = Callable[[Dataset], Dataset]
 
 Counter = Dataset.counter
 RandomDataset = Dataset.random
-choose_from_datasets = Dataset.choose_from_datasets
 sample_from_datasets = Dataset.sample_from_datasets
 load = Dataset.load
 
@@ -64,20 +63,50 @@ unbatch = _step("unbatch")
 unique = _step("unique")
 
 
-def save(dataset: Dataset, path: Any, compression: str | None = None) -> None:
+def save(
+    dataset: Dataset,
+    path: Any,
+    compression: str | None = None,
+    shard_func: Any = None,
+    checkpoint_args: Any = None,
+) -> None:
     """`dataset.save(path, compression)`.
 
     Args:
         dataset: the data set.
         path: the folder.
         compression: None or `"GZIP"`.
+        shard_func: not supported, since there is one file.
+        checkpoint_args: not supported; the file appears when it is whole.
+
+    Raises:
+        UnimplementedError: an argument is given that is not supported.
 
     Example:
         >>> tk.data.experimental.save(tk.data.Dataset.range(3), "stored")
         >>> [int(x) for x in tk.data.experimental.load("stored")]
         [0, 1, 2]
     """
-    dataset.save(path, compression)
+    dataset.save(path, compression, shard_func, checkpoint_args)
+
+
+def choose_from_datasets(
+    datasets: Any, choice_dataset: Dataset, stop_on_empty_dataset: bool = False
+) -> Dataset:
+    """`Dataset.choose_from_datasets`, which goes on when one of the data sets has no more.
+
+    Args:
+        datasets: data sets of the same spec.
+        choice_dataset: data set of int64 scalars, numbers of `datasets`.
+        stop_on_empty_dataset: end with the first that has no more, rather than pass over it.
+
+    Example:
+        >>> a, b = tk.data.Dataset.range(1), tk.data.Dataset.range(10, 12)
+        >>> choice = tk.data.Dataset.from_tensor_slices(np.array([0, 0, 1], np.int64))
+        >>> [int(x) for x in tk.data.experimental.choose_from_datasets([a, b], choice)]
+        [0, 10]
+    """
+    return Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
 
 def cardinality(dataset: Dataset) -> Any:

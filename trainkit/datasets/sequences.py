@@ -72,6 +72,7 @@ def split_dataset(
     right_size: float | None = None,
     shuffle: bool = False,
     seed: int | None = None,
+    preferred_backend: str | None = None,
 ) -> tuple[Dataset, Dataset]:
     """A data set as two.
 
@@ -81,18 +82,26 @@ def split_dataset(
         right_size: likewise of the second; by default what is left.
         shuffle: whether elements are drawn by chance.
         seed: of the order; by default the next one of the process.
+        preferred_backend: whose data sets the parts are: `None` and `"tensorflow"` mean
+            `tk.data.Dataset`; others are not supported.
 
     Returns:
         The two parts.
 
     Raises:
-        ValueError: no size is given, or the sizes do not fit the number of elements.
+        ValueError: `preferred_backend` is another, no size is given, or the sizes do not fit the
+            number of elements.
 
     Example:
         >>> train, test = tk.utils.split_dataset(np.arange(10), left_size=0.8)
         >>> len(train), len(test)
         (8, 2)
     """
+    if preferred_backend not in (None, "tensorflow"):
+        raise ValueError(
+            f"split_dataset: preferred_backend is {preferred_backend!r}; it can be None or "
+            "'tensorflow', which give a tk.data.Dataset"
+        )
     whole = dataset if isinstance(dataset, Dataset) else Dataset.from_tensor_slices(dataset)
     count = len(whole)
     left, right = _sizes(count, left_size, right_size)

@@ -18,7 +18,7 @@ from trainkit.core import nest, rng
 from trainkit.core.errors import FailedPreconditionError, UnimplementedError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.distribution import distributed_dataset
-from trainkit.distribution.communication_options import communication_of
+from trainkit.distribution.communication_options import CommunicationOptions, communication_of
 from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
 from trainkit.distribution.virtual_replicas import virtual_replicas_of
 from trainkit.ops.collective.all_reduce import all_reduce
@@ -281,6 +281,7 @@ class MultiWorkerMirroredStrategy(Strategy):
             included. It implies `deterministic`, and `enable_op_determinism` for the whole
             process: products of matrices take one thread. For `fit`, `evaluate`, `predict` and
             `train_on_batch`. `num_replicas_in_sync` is this number.
+        communication: the older way to say `CommunicationOptions(implementation=...)`.
 
     Raises:
         ValueError: `virtual_replicas` is no multiple of the number of processes, or comes with a
@@ -302,7 +303,15 @@ class MultiWorkerMirroredStrategy(Strategy):
         shard_optimizer_state: bool = False,
         deterministic: bool = False,
         virtual_replicas: int | None = None,
+        communication: Any = None,
     ) -> None:
+        if communication is not None:
+            if communication_options is not None:
+                raise ValueError(
+                    f"{type(self).__name__}: give communication_options alone, with its "
+                    "implementation=; communication is the older way to say the same"
+                )
+            communication_options = CommunicationOptions(implementation=communication)
         if cluster_resolver is not None:
             raise ValueError(
                 f"{type(self).__name__}: cluster_resolver must be None: the launcher (mpiexec, "

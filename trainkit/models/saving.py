@@ -370,11 +370,11 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
         return deserialize_object(modern(config) if is_legacy(config) else config)
 
 
-def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> Any:
+def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `Model.to_json` gave; its weights are new.
 
     Args:
-        text: the JSON.
+        json_string: the JSON.
         custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
@@ -382,4 +382,4 @@ def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> 
         >>> tk.models.model_from_json(model.to_json()).output_shape
         (None, 2)
     """
-    return model_from_config(decoded(text, "the text of a model"), custom_objects)
+    return model_from_config(decoded(json_string, "the text of a model"), custom_objects)

@@ -16,7 +16,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.kernels.elementwise.unscale_cuda import unscaled
 from trainkit.ops.math.finiteness import all_finite
-from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, one_list, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
 from trainkit.optimizers.base.options import DEFAULTS, is_number
 from trainkit.optimizers.base.overwriting import is_overwritten
@@ -130,8 +130,12 @@ class LossScaleOptimizer(Optimizer):
         """None of its own: the inner optimizer has them."""
         return []
 
-    def build(self, variables: Iterable[Variable]) -> None:
-        self._states.chosen = list(variables)
+    def build(
+        self,
+        variables: Iterable[Variable] | None = None,
+        var_list: Iterable[Variable] | None = None,
+    ) -> None:
+        self._states.chosen = one_list(self.name, variables, var_list)
         self.inner_optimizer.build(self._states.chosen)
 
     def state_of(self, weight: Variable) -> SlotState:

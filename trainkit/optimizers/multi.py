@@ -10,7 +10,7 @@ from trainkit import ops
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, one_list, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
@@ -204,15 +204,24 @@ class MultiOptimizer(Optimizer):
     def _has_slots(self) -> bool:
         return bool(self._var_to_optimizer_idx)
 
-    def build(self, variables: Iterable[Variable]) -> None:
+    def build(
+        self,
+        variables: Iterable[Variable] | None = None,
+        var_list: Iterable[Variable] | None = None,
+    ) -> None:
         """Find the optimizer of each weight, and build it.
 
+        Args:
+            variables: the weights.
+            var_list: the same, by the other name that Keras has for it.
+
         Raises:
+            TypeError: there is not one list.
             ValueError: the map gave something else than an optimizer that steps by itself.
         """
+        weights = one_list(self.name, variables, var_list)
         if self.built:
             return
-        weights = list(variables)
         chosen = [self._optimizer_map(weight) for weight in weights]
         for weight, optimizer in zip(weights, chosen, strict=True):
             check_inner(optimizer, f"{self.name}: the optimizer of {weight.path!r}")

@@ -147,7 +147,7 @@ def histogram_buckets(numbers: np.ndarray, count: int) -> np.ndarray:
     return table
 
 
-def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None) -> bool:
+def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None) -> bool:
     """Record a tensor as it is, for a plugin of TensorBoard that knows what to do with it.
 
     Args:
@@ -155,6 +155,7 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None) -> bool
         tensor: numbers, of any shape.
         step: the step; None for the default step.
         metadata: a SummaryMetadata proto (or one serialized to bytes) that names the plugin.
+        name: not kept.
 
     Returns:
         Whether it was recorded: there is a default writer and `record_if` agrees.

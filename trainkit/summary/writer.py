@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trainkit.core.errors import UnimplementedError
 from trainkit.summary.defaults import DEFAULTS
 from trainkit.summary.event_file import FILE_VERSION, EventFile
 
@@ -190,6 +191,8 @@ def create_file_writer(
     filename_suffix: str | None = None,
     name: str | None = None,
     purge_step: int | None = None,
+    experimental_trackable: bool = False,
+    experimental_mesh: Any = None,
 ) -> SummaryWriter:
     """Make a writer of summaries with a new event file of its own.
 
@@ -205,8 +208,12 @@ def create_file_writer(
         name: shown by `repr` only.
         purge_step: TensorBoard drops what older files of this folder have for this step and later
             ones. For a run that resumes from a checkpoint: its step.
+        experimental_trackable: whether a module may have it as an attribute: it always may, since
+            nothing of a writer is saved.
+        experimental_mesh: only None: there are no meshes of devices.
 
     Raises:
+        UnimplementedError: `experimental_mesh` is given.
         ValueError: `max_queue`, `flush_millis` or `purge_step` is negative.
         OSError: the folder or file cannot be made.
 
@@ -216,6 +223,10 @@ def create_file_writer(
     ...     tk.summary.scalar("loss", 0.5, step=1)
     True
     """
+    if experimental_mesh is not None:
+        raise UnimplementedError(
+            "create_file_writer: experimental_mesh must be None; each process has its own writer"
+        )
     for argument, value in (
         ("max_queue", max_queue),
         ("flush_millis", flush_millis),
@@ -244,11 +255,12 @@ def create_noop_writer() -> _NoopWriter:
     return _NoopWriter()
 
 
-def flush(writer: SummaryWriter | None = None) -> None:
+def flush(writer: SummaryWriter | None = None, name: Any = None) -> None:
     """Write what waits in the queue of `writer`, or of the default writer if there is one.
 
     Args:
         writer: a writer; None for the default one.
+        name: not kept.
 
     Example:
         >>> with tk.summary.create_file_writer("logs").as_default():

@@ -27,7 +27,6 @@ from trainkit.ops import ceil as ceil
 from trainkit.ops import cos as cos
 from trainkit.ops import cosh as cosh
 from trainkit.ops import digamma as digamma
-from trainkit.ops import divide_no_nan as divide_no_nan
 from trainkit.ops import equal as equal
 from trainkit.ops import erf as erf
 from trainkit.ops import erfc as erfc
@@ -95,6 +94,7 @@ from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.axis_numbers import reduced
 from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
 from trainkit.ops.linear_algebra.lengths import reduce_euclidean_norm as reduce_euclidean_norm
+from trainkit.ops.math.arithmetic import accumulate_n as accumulate_n
 from trainkit.ops.math.arithmetic import add_n as add_n
 from trainkit.ops.math.arithmetic import lbeta as lbeta
 from trainkit.ops.math.arithmetic import multiply_no_nan as multiply_no_nan
@@ -172,7 +172,19 @@ def rint(x: Any, name: Any = None) -> Tensor:
     return ops.round(x)
 
 
-accumulate_n = add_n
+def divide_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
+    """x / y, and 0 where `y` is 0.
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+
+    Example:
+        >>> tk.math.divide_no_nan([1.0, 1.0], [2.0, 0.0]).numpy()
+        array([0.5, 0. ], dtype=float32)
+    """
+    return ops.divide_no_nan(x, y)
 
 
 # ---------------------------------------------------------------------- reductions

@@ -10,17 +10,17 @@ def _container(x: Any) -> _nest.Container | None:
     return None if _nest.is_record(x) else _nest.container(x)
 
 
-def is_nested(structure: Any) -> bool:
+def is_nested(seq: Any) -> bool:
     """Whether it holds other values.
 
     Args:
-        structure: any value.
+        seq: any value.
 
     Example:
         >>> tk.nest.is_nested([1]), tk.nest.is_nested(1)
         (True, False)
     """
-    return _container(structure) is not None
+    return _container(seq) is not None
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:

@@ -10,50 +10,16 @@ from typing import Any
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops.arrays.sorting import TopK
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.indexing.scattering import scatter_max, scatter_min
-
-
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...).
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        name: not kept.
-
-    Example:
-        >>> tk.tensor_scatter_nd_max([1, 9, 1], [[0], [1]], [5, 6]).numpy()
-        array([5, 9, 1], dtype=int32)
-    """
-    result: Tensor = scatter_max(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
-
-
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...).
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        name: not kept.
-
-    Example:
-        >>> tk.tensor_scatter_nd_min([1, 9, 1], [[0], [1]], [5, 6]).numpy()
-        array([1, 6, 1], dtype=int32)
-    """
-    result: Tensor = scatter_min(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
+from trainkit.ops.indexing.nd_scattering import scatter_nd as scatter_nd
+from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_add as tensor_scatter_nd_add
+from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_max as tensor_scatter_nd_max
+from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_min as tensor_scatter_nd_min
+from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_sub as tensor_scatter_nd_sub
 
 
 def searchsorted(
@@ -89,63 +55,6 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any 
         array([5, 1, 6], dtype=int32)
     """
     return ops.scatter_update(tensor, indices, updates)
-
-
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with `updates` added at the coordinates `indices`; equal ones add up.
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        name: not kept.
-
-    Example:
-        >>> tk.tensor_scatter_nd_add([1, 1, 1], [[0], [2]], [5, 6]).numpy()
-        array([6, 1, 7], dtype=int32)
-    """
-    result: Tensor = PRIMITIVES["scatter_nd_add"].op(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
-
-
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with `updates` subtracted at the coordinates `indices`.
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        name: not kept.
-
-    Example:
-        >>> tk.tensor_scatter_nd_sub([9, 9, 9], [[0], [2]], [5, 6]).numpy()
-        array([4, 9, 3], dtype=int32)
-    """
-    return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
-
-
-def _scattered(a: Bound) -> Spec:
-    rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
-    return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
-
-
-@needs_values("shape", gives=_scattered)
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tensor:
-    """Zeros of `shape` with `updates` added at the coordinates `indices`.
-
-    Args:
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        shape: sizes of the result, k or more.
-        name: not kept.
-
-    Example:
-        >>> tk.scatter_nd([[1], [3]], [5, 6], (4,)).numpy()
-        array([0, 5, 0, 6], dtype=int32)
-    """
-    return ops.scatter(indices, updates, plain(shape))
 
 
 def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:

@@ -10,9 +10,11 @@ needs no HDF5.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +38,9 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 FORMAT = "trainkit"
 VERSION = "1"
 _LONGEST_FIXED = 60_000  # bytes; HDF5 has room for 64 KiB, less what else stands there
+_THIS_HOST = re.compile(
+    r"(?=.)(/job:localhost)?(/replica:0)?(/task:0)?(/?(device:)?cpu:0)?", re.IGNORECASE
+)
 _LONGEST_LIST = 60_000
 
 
@@ -52,9 +57,19 @@ class CheckpointOptions:
             be saved.
         enable_async: copy the values and write them in the background. A failure is raised by the
             next save or by `sync`.
+        experimental_io_device: TensorFlow's name of the host that writes: `None`, or this one
+            (`"/job:localhost"`, `"CPU:0"`).
+        experimental_enable_async_checkpoint: the older name of `enable_async`.
+        experimental_write_callbacks: functions of the path, or of nothing, which are called in
+            order when `Checkpoint.save`, `Checkpoint.write` or a manager's `save` has written a
+            file; with `enable_async` by the thread that wrote it.
+        experimental_skip_slot_variables: whether `restore` and `read` leave the slots of
+            optimizers as they are, and do not ask for those of the file.
+        experimental_sharding_callback: only `None`: a checkpoint is one file.
 
     Raises:
         InvalidArgumentError: a setting is not one of these.
+        UnimplementedError: `experimental_sharding_callback` is given.
 
     Example:
         >>> options = tk.checkpoints.CheckpointOptions(compression="gzip")
@@ -66,8 +81,32 @@ class CheckpointOptions:
     compression_level: int = 4
     slot_dtype: str | None = None
     enable_async: bool = False
+    experimental_io_device: str | None = None
+    experimental_enable_async_checkpoint: bool = False
+    experimental_write_callbacks: Sequence[Callable[..., Any]] | None = None
+    experimental_skip_slot_variables: bool = False
+    experimental_sharding_callback: Any = None
 
     def __post_init__(self) -> None:
+        if self.experimental_enable_async_checkpoint:
+            object.__setattr__(self, "enable_async", True)
+        device = self.experimental_io_device
+        if device is not None and not (isinstance(device, str) and _THIS_HOST.fullmatch(device)):
+            raise InvalidArgumentError(
+                f"experimental_io_device is {device!r}; this process writes its files itself: "
+                "give None or '/job:localhost'"
+            )
+        for call in self.experimental_write_callbacks or ():
+            if not callable(call) or _parameters(call) > 1:
+                raise InvalidArgumentError(
+                    f"experimental_write_callbacks has {call!r}; each is a function of the path "
+                    "that was written, or of nothing"
+                )
+        if self.experimental_sharding_callback is not None:
+            raise UnimplementedError(
+                "experimental_sharding_callback: a checkpoint is one file; "
+                "model.save_weights(max_shard_size=...) writes several"
+            )
         if self.compression not in (None, "gzip"):
             raise InvalidArgumentError(
                 f"compression is {self.compression!r}; it can be None or 'gzip'"
@@ -80,6 +119,17 @@ class CheckpointOptions:
             raise InvalidArgumentError(
                 f"slot_dtype is {self.slot_dtype!r}; it can be None, 'float16' or 'bfloat16'"
             )
+
+
+def _parameters(call: Callable[..., Any]) -> int:
+    """How many arguments `call` has to be given, as TensorFlow counts them: all that it takes."""
+    return len(inspect.signature(call).parameters)
+
+
+def after_writing(path: str, options: CheckpointOptions | None) -> None:
+    """Call the functions that `options` has for a file that is written."""
+    for call in (options and options.experimental_write_callbacks) or ():
+        call(path) if _parameters(call) else call()
 
 
 @dataclass(frozen=True)

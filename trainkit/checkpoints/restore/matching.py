@@ -103,6 +103,7 @@ class Match:
     Args:
         root: the file's root, in which slots look up their weights.
         weights: the values that variables were matched with before; is added to.
+        skip_slots: whether optimizers keep the slots that they have.
 
     Attributes:
         values: (path, variable, value) for each variable that takes a value.
@@ -112,8 +113,11 @@ class Match:
         touched: the `id` of each value that an object was matched with, fitting or not.
     """
 
-    def __init__(self, root: GroupNode, weights: Weights | None = None) -> None:
+    def __init__(
+        self, root: GroupNode, weights: Weights | None = None, skip_slots: bool = False
+    ) -> None:
         self._root = root
+        self._skip_slots = skip_slots
         self._weights = Weights() if weights is None else weights
         self.touched: set[int] = set()
         self.values: list[tuple[str, Variable, ArrayNode]] = []
@@ -127,7 +131,7 @@ class Match:
     def add(self, part: Trackable, node: Node, path: str) -> Match:
         """Match `part` with `node` and everything below."""
         self._pair(part, node, path)
-        for where, owner, slots in self._owners:
+        for where, owner, slots in () if self._skip_slots else self._owners:
             for name, weight, slot in slot_variables(owner):
                 self.add_slot(slots, name, weight, slot, where)
         self._owners.clear()
@@ -259,6 +263,13 @@ def lost_paths(root: GroupNode) -> Iterator[str]:
                 stack.append(child)
             elif slots_made if _is_slots(child) else id(group) in filled:
                 yield from (node.path for node in nodes(child) if isinstance(node, ArrayNode))
+
+
+def slot_values(root: GroupNode) -> Iterator[ArrayNode]:
+    """The slots of all optimizers of a file."""
+    for group in nodes(root):
+        if _is_slots(group):
+            yield from (node for node in nodes(group) if isinstance(node, ArrayNode))
 
 
 def _is_slots(node: Node) -> bool:

@@ -23,6 +23,7 @@ from trainkit.checkpoints.restore.matching import (
     Slots,
     Weights,
     lost_paths,
+    slot_values,
 )
 from trainkit.checkpoints.restore.object_graph import file_name, join
 from trainkit.checkpoints.restore.report import Difference, Report
@@ -47,14 +48,17 @@ class Restore:
     Args:
         saved: the open file; it is closed when nothing is left in it.
         root: the objects.
+        skip_slots: whether optimizers keep the slots that they have, and those of the file count
+            as taken.
     """
 
-    def __init__(self, saved: SavedFile, root: Trackable) -> None:
+    def __init__(self, saved: SavedFile, root: Trackable, skip_slots: bool = False) -> None:
         self.saved = saved
         self.quiet = False
         self._root = weakref.ref(root)
         self._weights = Weights()
         self._left = 0
+        self._skip_slots = skip_slots
         self.took_something = False
 
     # ------------------------------------------------------------------ at once
@@ -73,8 +77,11 @@ class Restore:
         root = self._root()
         assert root is not None
         try:
-            match = Match(self.saved.root, self._weights).add(root, self.saved.root, "")
-            self._left = len(self.saved.arrays())
+            if self._skip_slots:
+                for node in slot_values(self.saved.root):
+                    node.bound = True
+            match = self._match().add(root, self.saved.root, "")
+            self._left = sum(not node.bound for node in self.saved.arrays())
             self._check(match, strict)
             self.saved.verify()
             self._apply(match, load_verified)
@@ -82,6 +89,9 @@ class Restore:
             self._left = 0
             self.saved.close()
             raise
+
+    def _match(self) -> Match:
+        return Match(self.saved.root, self._weights, self._skip_slots)
 
     def _check(self, match: Match, strict: bool) -> None:
         wrong = [item for item in match.differences if item.kind in _WRONG]
@@ -154,15 +164,13 @@ class Restore:
         hook = part.__dict__.get("_pending_restore")
         if isinstance(hook, Pending) and hook.node is below:
             return
-        match = Match(self.saved.root, self._weights).add(
-            part, below, join(node.path, file_name(name))
-        )
+        match = self._match().add(part, below, join(node.path, file_name(name)))
         self._apply_later(match)
 
     def slot_added(self, slots: Slots, name: str, weight: Any, slot: Variable) -> None:
         """Restore a slot that the optimizer with these `slots` has made."""
-        if self._left:
-            match = Match(self.saved.root, self._weights)
+        if self._left and not self._skip_slots:
+            match = self._match()
             match.add_slot(slots, name, weight, slot, slots.node.path)
             self._apply_later(match)
 
@@ -199,7 +207,8 @@ class Restore:
         root = self._root()
         if root is None:
             return Report(self.saved.name, self.unused())
-        match = Match(self.saved.root).add(root, self.saved.root, "")
+        match = Match(self.saved.root, skip_slots=self._skip_slots)
+        match.add(root, self.saved.root, "")
         return Report(self.saved.name, match.differences + self.unused())
 
     def warn(self, only_lost: bool) -> None:

@@ -217,8 +217,11 @@ def _general(prim: Primitive) -> Callable[..., Any]:
     slow, mixed, tapes, record = prim.slow, _mixed(prim), _TAPES, trace_state.record
     kernel, run = prim.kernel, prim.run
     one_dtype, floats_only = _promotion(prim)
+    names, fewest = prim.input_names, prim.fewest_inputs
 
     def op(*inputs: Any, **settings: Any) -> Any:
+        if len(inputs) < fewest:
+            inputs += _by_names(names[len(inputs) :], settings)
         kinds = set(map(type, inputs))
         if Variable in kinds:
             inputs = tuple([x._read() if type(x) is Variable else x for x in inputs])
@@ -243,6 +246,19 @@ def _general(prim: Primitive) -> Callable[..., Any]:
         return y
 
     return op
+
+
+def _by_names(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
+    """The inputs `names` that stand among the settings, which they leave; the first ones in a row.
+
+    The kernel has the words for one that is missing.
+    """
+    found = []
+    for name in names:
+        if name not in settings:
+            break
+        found.append(settings.pop(name))
+    return tuple(found)
 
 
 def _mixed(prim: Primitive) -> Callable[..., Any]:

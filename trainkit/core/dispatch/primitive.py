@@ -122,6 +122,8 @@ class Primitive:
         broadcasts: its gradient is summed over the axes along which an input was broadcast.
         passes_errors: what its kernel raises is meant for the user as it is.
         facets: the record of what else is known of it.
+        input_names: those of the kernel, by which a call may give them; none for `variadic` ones.
+        fewest_inputs: how many of them have no default.
         op: the callable.
     """
 
@@ -143,6 +145,8 @@ class Primitive:
         )
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
+        self.input_names: tuple[str, ...] = ()
+        self.fewest_inputs = 0
         self.op: Callable[..., Any] = self.slow
         self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
         if shape_rule in (shapes.floating, shapes.floating_broadcast):
@@ -477,6 +481,9 @@ def primitive(
             prim.kernel = with_tuned(kernel, prim.facets.tuned)
         names, variadic, has_settings = _arguments(kernel)
         arity = None if variadic else len(names) - has_settings - 1
+        if arity is not None:
+            prim.input_names = names[1 : arity + 1]
+            prim.fewest_inputs = arity - len(inspect.unwrap(kernel).__defaults__ or ())
         return _register(prim, callable_for(prim, arity, has_settings > 0), kernel.__doc__)
 
     return declare

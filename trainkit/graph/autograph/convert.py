@@ -116,14 +116,14 @@ class _Conversion:
         return _Conversion, ()
 
 
-def do_not_convert(function: Callable[..., Any] | None = None) -> Any:
-    """Decorator: leave the control flow of `function` to Python while it is traced."""
-    if function is None:
+def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
+    """Decorator: leave the control flow of `func` to Python while it is traced."""
+    if func is None:
         return do_not_convert
 
-    @functools.wraps(function)
+    @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+        return func(*args, **kwargs)
 
     call._do_not_convert = True  # type: ignore[attr-defined]
     return call

@@ -246,11 +246,11 @@ def described_policy(policy: DTypePolicy) -> Any:
     return serialize_object(policy)
 
 
-def policy_of(dtype: Any) -> DTypePolicy:
+def policy_of(identifier: Any) -> DTypePolicy:
     """The policy that the argument `dtype` of a layer means.
 
     Args:
-        dtype: a policy, its name or config, a dtype, or `None` for the default.
+        identifier: a policy, its name or config, a dtype, or `None` for the default.
 
     Raises:
         ValueError: it names neither a policy nor a dtype.
@@ -259,22 +259,26 @@ def policy_of(dtype: Any) -> DTypePolicy:
         >>> tk.dtype_policies.get("mixed_float16").compute_dtype
         'float16'
     """
-    if dtype is None:
+    if identifier is None:
         return dtype_policy()
-    if isinstance(dtype, DTypePolicy):
-        return dtype
-    if isinstance(dtype, dict):
+    if isinstance(identifier, DTypePolicy):
+        return identifier
+    if isinstance(identifier, dict):
         found: DTypePolicy = POLICIES.deserialize(
-            dtype if "class_name" in dtype else {"class_name": "DTypePolicy", "config": dtype}
+            identifier
+            if "class_name" in identifier
+            else {"class_name": "DTypePolicy", "config": identifier}
         )
         return found
-    if isinstance(dtype, str):
-        named = next((found for read in BY_NAME if (found := read(dtype)) is not None), None)
-        return DTypePolicy(dtype) if named is None else named
+    if isinstance(identifier, str):
+        named = next((found for read in BY_NAME if (found := read(identifier)) is not None), None)
+        return DTypePolicy(identifier) if named is None else named
     try:
-        return DTypePolicy(dtypes.as_dtype(dtype).name)
+        return DTypePolicy(dtypes.as_dtype(identifier).name)
     except TypeError as error:
-        raise InvalidPolicyError(f"{dtype!r} is no dtype policy and no dtype: {error}") from error
+        raise InvalidPolicyError(
+            f"{identifier!r} is no dtype policy and no dtype: {error}"
+        ) from error
 
 
 class InvalidPolicyError(InvalidArgumentError, TypeError):

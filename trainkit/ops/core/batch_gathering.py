@@ -17,10 +17,13 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later, later
+from trainkit.ops.indexing.bad_indices import gathered, ignores
 from trainkit.ops.indexing.gathering import gather as gather_
 from trainkit.ops.indexing.gathering import gather_nd as gather_nd_
 from trainkit.ops.indexing.gathering import take, take_along_axis
@@ -97,7 +100,13 @@ def _check_range(indices: Tensor, size: int) -> None:
         )
 
 
-def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) -> Tensor:
+def gather_nd(
+    params: Any,
+    indices: Any,
+    batch_dims: int = 0,
+    name: Any = None,
+    bad_indices_policy: str = "",
+) -> Tensor:
     """Slices of `params` at the coordinates in the last axis of `indices`.
 
     Args:
@@ -105,22 +114,43 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) 
         indices: ints (..., n).
         batch_dims: how many leading axes both share.
         name: not kept.
+        bad_indices_policy: for coordinates outside of `params`: `"IGNORE"` gives zeros, `"ERROR"`
+            raises (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and gives zeros on a GPU.
+
+    Raises:
+        InvalidArgumentError: coordinates are outside, or the policy is none of these.
 
     Example:
         >>> tk.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]).numpy()
         array([2, 3], dtype=int32)
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
+    found: Any = gather_nd_
+    if bad_indices_policy and ignores(bad_indices_policy, "gather_nd", params, indices):
+        found = gathered
     if not batch_dims:
-        return gather_nd_(params, indices)  # type: ignore[no-any-return]
+        return found(params, indices)  # type: ignore[no-any-return]
     lead = tuple(params.shape[:batch_dims])
+    if None in (*lead, *indices.shape[batch_dims:-1]):
+        return found(params, _with_batch(indices, batch_dims))  # type: ignore[no-any-return]
     grids = np.meshgrid(*[np.arange(n) for n in lead], indexing="ij")
     tail = tuple(indices.shape[batch_dims:-1])
     columns = [
         np.broadcast_to(g.reshape(lead + (1,) * (len(tail) + 1)), (*lead, *tail, 1)) for g in grids
     ]
     rows = [cast(c.copy(), indices.dtype) for c in columns]
-    return gather_nd_(params, concatenate([*rows, indices], axis=-1))  # type: ignore[no-any-return]
+    return found(params, concatenate([*rows, indices], axis=-1))  # type: ignore[no-any-return]
+
+
+def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:
+    """Rows of `indices` behind the coordinates of their batch entries, whose sizes come later."""
+    first = zeros_like(indices[..., :1])
+    rank = len(indices.shape)
+    columns = []
+    for axis in range(batch_dims):
+        steps = cast(arange(shape_of(indices)[axis]), indices.dtype)
+        columns.append(first + reshape(steps, (-1,) + (1,) * (rank - axis - 1)))
+    return concatenate([*columns, indices], axis=-1)
 
 
 def reverse_sequence(

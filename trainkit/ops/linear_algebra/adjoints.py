@@ -86,7 +86,13 @@ def _turned(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
 
 
 def matvec(
-    a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: Any = None
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: Any = None,
 ) -> Tensor:
     """(..., n, m) times (..., m): (..., n).
 
@@ -95,6 +101,8 @@ def matvec(
         b: (..., m).
         transpose_a: take `a` as (..., m, n).
         adjoint_a: transpose and conjugate `a`.
+        a_is_sparse: a hint that changes no result.
+        b_is_sparse: a hint that changes no result.
         name: not kept.
 
     Example:

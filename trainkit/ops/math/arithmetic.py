@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import zeros_like
@@ -89,6 +90,38 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
                 f"add_n: tensors must have one shape, there are {total.shape} and {item.shape}"
             )
         total = add(total, item)
+    return total
+
+
+def accumulate_n(
+    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: Any = None
+) -> Tensor:
+    """The sum of a list of tensors of one shape, as `add_n` gives it.
+
+    Args:
+        inputs: list of tensors.
+        shape: what their shape must be compatible with.
+        tensor_dtype: what their dtype must be.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the list is empty, or shapes differ among themselves or from `shape`.
+        TypeError: they have another dtype than `tensor_dtype`.
+
+    Example:
+        >>> tk.math.accumulate_n([[1, 2], [3, 4]], shape=(2,), tensor_dtype=tk.int32).numpy()
+        array([4, 6], dtype=int32)
+    """
+    total = add_n(inputs)
+    if shape is not None and not total.shape.is_compatible_with(shape):
+        raise InvalidArgumentError(
+            f"accumulate_n: the tensors have shape {tuple(total.shape)}, not {shape}"
+        )
+    if tensor_dtype is not None and total.dtype != as_dtype(tensor_dtype):
+        raise TypeError(
+            f"accumulate_n: the tensors have dtype {total.dtype.name}, and tensor_dtype is "
+            f"{as_dtype(tensor_dtype).name}; cast them first"
+        )
     return total
 
 

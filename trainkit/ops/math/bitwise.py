@@ -61,12 +61,13 @@ _right = ufunc(
 )
 
 
-def bitwise_and(x: Any, y: Any) -> Tensor:
+def bitwise_and(x: Any, y: Any, name: Any = None) -> Tensor:
     """Bits that are set in both of `x` and `y`.
 
     Args:
         x: tensor of integers or bools.
         y: another, whose shape broadcasts with that of `x`.
+        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -81,12 +82,13 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
     return _and(x, y)  # type: ignore[no-any-return]
 
 
-def bitwise_or(x: Any, y: Any) -> Tensor:
+def bitwise_or(x: Any, y: Any, name: Any = None) -> Tensor:
     """Bits that are set in at least one of `x` and `y`.
 
     Args:
         x: tensor of integers or bools.
         y: another, whose shape broadcasts with that of `x`.
+        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -101,12 +103,13 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
     return _or(x, y)  # type: ignore[no-any-return]
 
 
-def bitwise_xor(x: Any, y: Any) -> Tensor:
+def bitwise_xor(x: Any, y: Any, name: Any = None) -> Tensor:
     """Bits that are set in exactly one of `x` and `y`.
 
     Args:
         x: tensor of integers or bools.
         y: another, whose shape broadcasts with that of `x`.
+        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -121,11 +124,12 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
     return _xor(x, y)  # type: ignore[no-any-return]
 
 
-def bitwise_not(x: Any) -> Tensor:
+def bitwise_not(x: Any, name: Any = None) -> Tensor:
     """All bits of `x` turned over: -x - 1 for signed integers.
 
     Args:
         x: tensor of integers or bools.
+        name: not kept.
 
     Returns:
         A tensor like `x`.
@@ -140,12 +144,13 @@ def bitwise_not(x: Any) -> Tensor:
     return _not(x)  # type: ignore[no-any-return]
 
 
-def left_shift(x: Any, y: Any) -> Tensor:
+def left_shift(x: Any, y: Any, name: Any = None) -> Tensor:
     """The bits of `x` moved `y` places up: x * 2**y.
 
     Args:
         x: tensor of integers.
         y: another, whose shape broadcasts with that of `x`.
+        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -160,12 +165,13 @@ def left_shift(x: Any, y: Any) -> Tensor:
     return _left(x, y)  # type: ignore[no-any-return]
 
 
-def right_shift(x: Any, y: Any) -> Tensor:
+def right_shift(x: Any, y: Any, name: Any = None) -> Tensor:
     """The bits of `x` moved `y` places down: x // 2**y.
 
     Args:
         x: tensor of integers.
         y: another, whose shape broadcasts with that of `x`.
+        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.

@@ -17,8 +17,8 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.shaping import reshape, sizes_of
 from trainkit.ops.arrays.shaping import shape as shape_of
-from trainkit.ops.arrays.shaping import sizes_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
@@ -33,11 +33,15 @@ class Generator(Trackable):
     """A stream of random numbers whose position is a variable, so that a checkpoint keeps it.
 
     Args:
+        copy_from: a generator, where whose position is now the new one starts; or a seed.
+        state: three uint64 words (counter low, counter high, key) to go on from, instead of a seed;
+            a variable of them is taken itself, so that all generators of it draw from one stream.
+        alg: `None` or `"philox"`.
         seed: any int; by default the next seed that `set_seed` derives.
-        state: three uint64 words (counter low, counter high, key) to go on from, instead of a seed.
 
     Raises:
-        ValueError: seed and state are both given, or the state has another shape.
+        ValueError: there is more than one of `copy_from`, `state` and `seed`, the state has another
+            shape, or the algorithm is another.
 
     Example:
         >>> generator = tk.random.Generator.from_seed(1)
@@ -50,9 +54,19 @@ class Generator(Trackable):
     _is_generator = True
     state: Variable
 
-    def __init__(self, seed: Any = None, state: Any = None) -> None:
-        if seed is not None and state is not None:
-            raise ValueError("a Generator takes a seed or a state, not both")
+    def __init__(
+        self, copy_from: Any = None, state: Any = None, alg: Any = None, *, seed: Any = None
+    ) -> None:
+        _only_philox(alg)
+        if sum(x is not None for x in (copy_from, state, seed)) > 1:
+            raise ValueError("a Generator takes one of a seed, a state, and another generator")
+        if isinstance(copy_from, Generator):
+            state = copy_from.state._read()
+        elif copy_from is not None:
+            seed = copy_from
+        if isinstance(state, Variable) and state.dtype == dtypes.uint64:
+            self.state = _checked_state(state)
+            return
         self.state = Variable(
             _state_words(seed) if state is None else _checked_state(state),
             trainable=False,
@@ -70,6 +84,16 @@ class Generator(Trackable):
         """A generator that goes on where another one's `state` stood."""
         _only_philox(alg)
         return cls(state=state._read() if hasattr(type(state), "_is_variable") else state)
+
+    @classmethod
+    def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
+        """A generator of the stream `key` that stands at `counter`, two uint64 words.
+
+        Raises:
+            ValueError: `counter` has another shape, or the algorithm is another than Philox.
+        """
+        _only_philox(alg)
+        return cls(state=_keyed(key, counter))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
@@ -97,6 +121,14 @@ class Generator(Trackable):
     def reset(self, state: Any) -> None:
         """Go to where another generator's `state` stood."""
         self.state.assign(_checked_state(state))
+
+    def reset_from_key_counter(self, key: Any, counter: Any) -> None:
+        """Go to `counter`, two uint64 words, of the stream `key`.
+
+        Raises:
+            ValueError: `counter` has another shape.
+        """
+        self.state.assign(_keyed(key, counter))
 
     def split(self, count: int = 1) -> list[Generator]:
         """`count` new generators with streams of their own, which depend on this one's position."""
@@ -334,6 +366,17 @@ def stateless(seed: Any) -> _Fixed:
 def _state_words(seed: Any) -> Any:
     number = rng.next_seed() if seed is None else seed.__index__()
     return np.array([0, 0, number & _WORD], np.uint64)
+
+
+def _keyed(key: Any, counter: Any) -> Tensor:
+    """The state of the stream `key` at `counter`."""
+    words = [convert_to_tensor(x, dtype="uint64") for x in (counter, key)]
+    if tuple(words[0].shape) != (2,) or tuple(words[1].shape) != ():
+        raise ValueError(
+            f"a Generator takes a counter of two words (low, high) and a key of one, got shapes "
+            f"{tuple(words[0].shape)} and {tuple(words[1].shape)}"
+        )
+    return concatenate([words[0], reshape(words[1], (1,))])
 
 
 def _checked_state(state: Any) -> Any:

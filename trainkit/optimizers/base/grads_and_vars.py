@@ -123,3 +123,17 @@ def warn_of_missing(owner: str, missing: list[str]) -> None:
         "are. If that is meant, leave them out of the list.",
         stacklevel=4,
     )
+
+
+def one_list(
+    owner: str, variables: Iterable[Variable] | None, var_list: Iterable[Variable] | None
+) -> list[Variable]:
+    """The weights that `build` was given under one of the two names that Keras has for them.
+
+    Raises:
+        TypeError: both are given, or none.
+    """
+    given = var_list if variables is None else variables
+    if given is None or (variables is not None and var_list is not None):
+        raise TypeError(f"{owner}.build takes one list of variables")
+    return list(given)

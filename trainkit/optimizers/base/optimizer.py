@@ -20,13 +20,19 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.names import name_for
+from trainkit.core.registry import CustomObjectScope
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
 from trainkit.optimizers.base.clipping import ClipLimits
 from trainkit.optimizers.base.early_sums import early_joined
-from trainkit.optimizers.base.grads_and_vars import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.base.grads_and_vars import (
+    checked_pairs,
+    one_list,
+    split_pairs,
+    warn_of_missing,
+)
 from trainkit.optimizers.base.options import (
     DEFAULTS,
     check_setting,
@@ -267,13 +273,21 @@ class Optimizer(OutsideState):
     def _has_slots(self) -> bool:
         return bool(self._states.by_id)
 
-    def build(self, variables: Iterable[Variable]) -> None:
+    def build(
+        self,
+        variables: Iterable[Variable] | None = None,
+        var_list: Iterable[Variable] | None = None,
+    ) -> None:
         """Make the slots of all `variables`, which `apply` then takes gradients for.
 
+        Args:
+            variables: the weights.
+            var_list: the same, by the other name that Keras has for it.
+
         Raises:
-            TypeError: an item is no Variable, or no floating one.
+            TypeError: an item is no Variable, or no floating one; or there is not one list.
         """
-        weights = list(variables)
+        weights = one_list(self.name, variables, var_list)
         for weight in weights:
             self._check_trainable(weight)
         self._states.chosen = weights
@@ -533,11 +547,19 @@ class Optimizer(OutsideState):
         return config
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A new optimizer from what `get_config` gave; slots and step count start afresh."""
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        """A new optimizer from what `get_config` gave; slots and step count start afresh.
+
+        Args:
+            config: as `get_config` gave it.
+            custom_objects: further classes by name, such as that of the learning rate.
+        """
         config = dict(config)
         if "learning_rate" in config:
-            config["learning_rate"] = deserialize_rate(config["learning_rate"])
+            with CustomObjectScope(custom_objects):
+                config["learning_rate"] = deserialize_rate(config["learning_rate"])
         return cls(**config)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -242,9 +242,11 @@ cdef class Kernel(Op):
     cdef TunedKernel tuned
     cdef bint one_dtype
     cdef bint floats_only
+    cdef Py_ssize_t fewest
 
     def __init__(self, primitive, reference, one_dtype, floats_only):
         self.kernel = primitive.body
+        self.fewest = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
         self.one_dtype, self.floats_only = one_dtype, floats_only
 
@@ -356,7 +358,7 @@ def general(primitive, reference, bint one_dtype, bint floats_only):
     cdef Kernel self = Kernel(primitive, reference, one_dtype, floats_only)
 
     def op(*inputs, name=None, **settings):
-        if enabled:
+        if enabled and PyTuple_GET_SIZE(inputs) >= self.fewest:  # others come by their names
             y = self.run(inputs, settings)
             if y is not None:
                 return y
