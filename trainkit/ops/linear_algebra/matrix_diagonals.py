@@ -18,23 +18,57 @@ from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.indexing.gathering import take
+from trainkit.ops.linear_algebra.matrix_bands import (
+    band_of,
+    check_inside,
+    from_band,
+    is_single,
+    to_band,
+    with_band,
+)
 from trainkit.ops.math.elementwise import equal, multiply, where
 from trainkit.ops.math.value_limits import clip
 
 
-def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
+def diag(
+    diagonal: Any,
+    name: Any = None,
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
     """Matrices with the last axis of `diagonal` on their diagonal number `k`, zeros elsewhere.
 
     Args:
-        diagonal: (..., n).
+        diagonal: (..., n); for a band (..., diagonals, n), the highest first.
         name: not kept.
-        k: 0 for the main diagonal, above 0 for those above it.
+        k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
+            highest diagonal of a band.
+        num_rows: rows of the matrices; by default as many as needed, or as columns.
+        num_cols: columns of the matrices, likewise.
+        padding_value: what stands elsewhere.
+        align: at which end of its row a shorter diagonal stands, for those above the main diagonal
+            and those below: `"RIGHT_LEFT"`, `"LEFT_RIGHT"`, `"LEFT_LEFT"` or `"RIGHT_RIGHT"`.
+
+    Raises:
+        InvalidArgumentError: there is no matrix of these sizes, or `align` is another word.
+        ShapeError: `diagonal` has not as many rows as the band has diagonals.
 
     Example:
         >>> tk.linalg.diag([1.0, 2.0]).numpy()
         array([[1., 0.],
                [0., 2.]], dtype=float32)
+        >>> tk.linalg.diag([[0, 7, 8], [1, 2, 3]], k=(0, 1)).numpy()
+        array([[1, 7, 0],
+               [0, 2, 8],
+               [0, 0, 3]], dtype=int32)
     """
+    plainly = {type(k), type(num_rows), type(num_cols), type(padding_value)} == {int}
+    if not plainly or (num_rows, num_cols, padding_value) != (-1, -1, 0):
+        band = band_of(k, align, "diag")
+        return from_band(diagonal, band, num_rows, num_cols, padding_value)
     d = convert_to_tensor(diagonal)
     n = d.shape[-1]
     size = n + abs(int(k))
@@ -45,19 +79,40 @@ def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
     return pad(rows, (*lead, (above, below), (0, 0)))
 
 
-def diag_part(input: Any, name: Any = None, k: int = 0) -> Tensor:
+def diag_part(
+    input: Any,
+    name: Any = None,
+    k: Any = 0,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
     """The diagonal number `k` of the last two axes.
 
     Args:
         input: (..., m, n).
         name: not kept.
-        k: 0 for the main diagonal, above 0 for those above it.
+        k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
+            highest diagonal of a band, which is (..., diagonals, length), the highest first.
+        padding_value: what stands beside the shorter diagonals of a band.
+        align: at which end of its row a shorter diagonal stands, as in `diag`.
+
+    Raises:
+        InvalidArgumentError: there is no such diagonal, or `align` is another word.
 
     Example:
         >>> tk.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
         array([1., 4.], dtype=float32)
+        >>> tk.linalg.diag_part([[1, 7], [0, 4]], k=(0, 1)).numpy()
+        array([[0, 7],
+               [1, 4]], dtype=int32)
     """
-    return diagonal_(input, offset=int(k), axis1=-2, axis2=-1)
+    if not is_single(k):
+        return to_band(convert_to_tensor(input), band_of(k, align, "diag_part"), padding_value)
+    x = convert_to_tensor(input)
+    if k:
+        rows, columns = x.shape[-2:]
+        check_inside(k, k, rows, columns, "diag_part")
+    return diagonal_(x, offset=k, axis1=-2, axis2=-1)
 
 
 def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
@@ -97,14 +152,22 @@ def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
     return reshape(diag_part(reshape(x, (n, n))), half)
 
 
-def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
+def set_diag(
+    input: Any, diagonal: Any, name: Any = None, k: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """`input` with `diagonal` on the diagonal number `k` of its last two axes.
 
     Args:
         input: (..., m, n).
-        diagonal: (..., k).
+        diagonal: (..., length); for a band (..., diagonals, length), the highest first.
         name: not kept.
-        k: 0 for the main diagonal, above 0 for those above it.
+        k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
+            highest diagonal of a band.
+        align: at which end of its row a shorter diagonal stands, as in `diag`.
+
+    Raises:
+        InvalidArgumentError: there is no such diagonal, or `align` is another word.
+        ShapeError: `diagonal` has another size than the band.
 
     Example:
         >>> tk.linalg.set_diag(tk.ones((2, 2)), [5.0, 6.0]).numpy()
@@ -112,7 +175,11 @@ def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
                [1., 6.]], dtype=float32)
     """
     x = convert_to_tensor(input)
+    if not is_single(k):
+        return with_band(x, diagonal, band_of(k, align, "set_diag"))
     rows, columns = x.shape[-2:]
+    if k:
+        check_inside(k, k, rows, columns, "set_diag")
     i, j = arange(rows), arange(columns)
     on = equal(expand_dims(i, 1) + int(k), expand_dims(j, 0))
     start = max(-int(k), 0)
