@@ -249,6 +249,14 @@ class Variable(RowUpdates, Trackable, Operators):
     else:
         value = property(partial(Reading, methodcaller("_read")), doc=Reading.__doc__)
 
+    def is_initialized(self, name: Any = None) -> Tensor:
+        """Whether there is a value: a tensor that is always true.
+
+        Args:
+            name: not kept.
+        """
+        return wrap(np.bool_(True))
+
     def read_value(self) -> Tensor:
         """The value now, as a tensor that later assignments leave alone."""
         return self._read()

@@ -17,6 +17,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
+from trainkit.core.names import current_name_scope, name_scope
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
@@ -324,6 +325,29 @@ class Graph(NodeList):
         return ABOVE.convert(function)
 
     # ------------------------------------------------------------------ looking
+
+    @property
+    def operations(self) -> list[Node]:
+        """All nodes, in order."""
+        return list(self.nodes)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that are read or assigned."""
+        return tuple(slot.variable for slot in self.slots.values())
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        """Those of them that are trainable."""
+        return tuple(v for v in self.variables if v.trainable)
+
+    def name_scope(self, name: str) -> Any:
+        """A `with` block in which names begin with `name`, as with `tk.name_scope`."""
+        return name_scope(name)
+
+    def get_name_scope(self) -> str:
+        """What names begin with at the moment, without a slash at the end."""
+        return current_name_scope()
 
     def get_operations(self) -> list[Node]:
         """All nodes, in order."""

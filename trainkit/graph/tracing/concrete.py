@@ -79,6 +79,14 @@ class ConcreteFunction:
         return tuple(v for v in self.variables if v.trainable)
 
     @property
+    def captured_inputs(self) -> list[Any]:
+        """What the graph takes besides its arguments: variables, then tensors of a graph around.
+
+        Values of other tensors that the Python function refers to stand in the graph as constants.
+        """
+        return [*self.variables, *self.closed]
+
+    @property
     def output_dtypes(self) -> Any:
         """The dtypes of the results, nested like them."""
         return nest.map_structure(lambda y: getattr(y, "dtype", None), self.structured_outputs)
