@@ -74,6 +74,7 @@ DOORS = {
     "tk.autograph": "AutoGraph",
     "tk.saved_graph": "Saved graphs",
     "tk.saved_model": "Saved models",
+    "tk.experimental": "Optional values",
     "tk.test": "Tests",
     "tk.types": "Types",
     "tk.version": "Versions",

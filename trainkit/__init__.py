@@ -78,6 +78,7 @@ _FAMILIES = {
     "distribution": "trainkit.distribution",
     "dtypes": "trainkit.tf.dtypes",
     "eager": "trainkit.eager",
+    "experimental": "trainkit.compat.experimental",
     "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
     "io": "trainkit.tf.io",

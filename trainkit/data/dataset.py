@@ -15,6 +15,7 @@ from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
+from trainkit.data.class_shares import resampled
 from trainkit.data.iterator import DatasetIterator
 from trainkit.data.node import INFINITE, UNKNOWN, DatasetOp
 from trainkit.data.readers import stored
@@ -246,6 +247,41 @@ class Dataset(BatchChain):
             datasets = args[0] if len(args) == 1 else args
         datasets = tuple(datasets) if isinstance(datasets, list) else datasets
         return Dataset(combining.ZipNode(nest.map_structure(node_of, datasets)))
+
+    def rejection_resample(
+        self,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Elements left out and repeated by chance, so that classes have the shares `target_dist`.
+
+        Args:
+            class_func: gives the number of an element's class, an integer scalar.
+            target_dist: the share of each class that is wanted, of shape (classes,).
+            initial_dist: the shares that the classes have; by default they are estimated from
+                what has come so far.
+            seed: of the draws; by default the next one of the process.
+            name: not kept.
+
+        Returns:
+            A data set of pairs of class and element.
+
+        Raises:
+            InvalidArgumentError: the shares are no vectors of one length, or `class_func` gives
+                something else than an integer scalar.
+
+        Example:
+            >>> rare = tk.data.Dataset.range(1000).map(lambda x: tk.cast(x % 10 == 0, "int32"))
+            >>> even = rare.rejection_resample(lambda x: x, [0.5, 0.5], [0.9, 0.1], seed=1)
+            >>> bool(0.4 < np.mean([int(label) for label, _ in even]) < 0.6)
+            True
+        """
+        seed = None if seed is None else whole_number(seed, "rejection_resample: seed")
+        made: Dataset = resampled(self, class_func, target_dist, initial_dist, seed)
+        return made
 
     @staticmethod
     def choose_from_datasets(

@@ -14,6 +14,7 @@ from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from trainkit.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from trainkit.data.dataset import Dataset
 from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
+from trainkit.data.optional import Optional
 from trainkit.data.options import AutoShardPolicy as AutoShardPolicy
 from trainkit.data.options import AutotuneOptions as AutotuneOptions
 from trainkit.data.options import DistributeOptions as DistributeOptions
@@ -55,6 +56,7 @@ bucket_by_sequence_length = _step("bucket_by_sequence_length")
 enumerate_dataset = _step("enumerate")
 group_by_window = _step("group_by_window")
 ignore_errors = _step("ignore_errors")
+rejection_resample = _step("rejection_resample")
 parallel_interleave = _step("interleave")
 scan = _step("scan")
 snapshot = _step("snapshot")
@@ -107,6 +109,21 @@ def choose_from_datasets(
         [0, 10]
     """
     return Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
+
+
+def get_next_as_optional(iterator: Any) -> Optional:
+    """`iterator.get_next_as_optional()`.
+
+    Args:
+        iterator: of a data set.
+
+    Example:
+        >>> iterator = iter(tk.data.Dataset.range(1))
+        >>> [bool(tk.data.experimental.get_next_as_optional(iterator).has_value()) for _ in "ab"]
+        [True, False]
+    """
+    found: Optional = iterator.get_next_as_optional()
+    return found
 
 
 def cardinality(dataset: Dataset) -> Any:

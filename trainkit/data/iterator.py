@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import OutOfRangeError
+from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values.text_arrays import text_array
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves, Stage
+from trainkit.data.optional import Optional
+from trainkit.data.traced_iteration import taken_later
 
 
 class DatasetIterator(Trackable):
@@ -41,6 +45,8 @@ class DatasetIterator(Trackable):
         self._node: DatasetOp = dataset.node
         self._stage: Stage = self._node.stage()
         self._pack: Callable[[Leaves], Any] | None = None
+        # one that is made while a function is traced serves that trace alone, as Python's do
+        self._of_trace = bool(trace_state.THREAD.traces)
 
     # The node belongs to the data set; here only the stage's state is stored.
     def parts(self) -> dict[str, Trackable]:
@@ -50,6 +56,11 @@ class DatasetIterator(Trackable):
         return self
 
     def __next__(self) -> Any:
+        if trace_state.THREAD.traces and not self._of_trace:
+            return taken_later(self._next, self.element_spec)
+        return self._next()
+
+    def _next(self) -> Any:
         leaves = self._stage.next()
         if self._pack is None:
             self._pack = structure.packer(structure.template_of(self._node.template()))
@@ -65,9 +76,22 @@ class DatasetIterator(Trackable):
             OutOfRangeError: there is none.
         """
         try:
-            return next(self)
+            return self.__next__()
         except StopIteration:
             raise OutOfRangeError("the data set has no further element") from None
+
+    def get_next_as_optional(self) -> Optional:
+        """The next element as a `tk.experimental.Optional`, which has no value after the last."""
+        if trace_state.THREAD.traces and not self._of_trace:
+            specs = TensorSpec((), "bool"), self.element_spec
+            return Optional(*taken_later(self._next_or_nothing, specs))
+        return self._next_or_nothing()
+
+    def _next_or_nothing(self) -> Optional:
+        try:
+            return Optional.from_value(self._next())
+        except StopIteration:
+            return Optional.empty(self.element_spec)
 
     @property
     def element_spec(self) -> Any:

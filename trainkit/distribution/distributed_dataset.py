@@ -10,9 +10,11 @@ import numpy as np
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.collectives.replica import GlobalRows
 from trainkit.core import nest
-from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.dispatch import trace_state
+from trainkit.core.errors import FailedPreconditionError, OutOfRangeError
 from trainkit.data import Dataset
 from trainkit.data.sharding import Sharded, sharded
+from trainkit.data.traced_iteration import taken_later
 
 
 class InputContext:
@@ -75,7 +77,10 @@ class DistributedDataset:
         spec = self.part.dataset.element_spec
         return spec[0] if self.part.placed else spec
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> DistributedIterator:
+        return DistributedIterator(self._batches(), self.element_spec)
+
+    def _batches(self) -> Iterator[Any]:
         for batch, rows in ReplicaIterator(self):
             yield batch if rows.size else nest.map_structure(_without_rows, batch)
 
@@ -88,6 +93,40 @@ class DistributedDataset:
 
     def __repr__(self) -> str:
         return f"<DistributedDataset element_spec={self.element_spec!r}>"
+
+
+class DistributedIterator:
+    """A pass over the batches of one replica.
+
+    In a traced function a batch is taken whenever the function runs.
+
+    Args:
+        batches: gives them.
+        element_spec: the structure, shapes and dtypes of a batch.
+    """
+
+    def __init__(self, batches: Iterator[Any], element_spec: Any) -> None:
+        self._batches, self.element_spec = batches, element_spec
+        self._of_trace = bool(trace_state.THREAD.traces)
+
+    def __iter__(self) -> DistributedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if trace_state.THREAD.traces and not self._of_trace:
+            return taken_later(self._batches.__next__, self.element_spec)
+        return next(self._batches)
+
+    def get_next(self) -> Any:
+        """The next batch.
+
+        Raises:
+            OutOfRangeError: there is none.
+        """
+        try:
+            return self.__next__()
+        except StopIteration:
+            raise OutOfRangeError("the data set has no further batch") from None
 
 
 class ReplicaIterator:

@@ -18,6 +18,7 @@ _CODEC = "PNG, JPEG, GIF, BMP and WebP are read; use Pillow or imageio for other
 _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
 _CLUSTER = "a launcher such as mpiexec starts the processes; see tk.distribute"
 _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
+_EXTENSION = "use a dataclass or a NamedTuple of tensors, which functions take and give"
 _APPROX = "use tk.math.top_k, which is exact"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
@@ -129,6 +130,13 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "optimizer": "passes over graphs have no switches",
         "set_logical_device_configuration": _PLACEMENT,
         "set_visible_devices": _PLACEMENT,
+    },
+    "experimental": {
+        "BatchableExtensionType": _EXTENSION,
+        "ExtensionType": _EXTENSION,
+        "dlpack": "tk.ops.from_dlpack and x.__dlpack__() exchange arrays",
+        "dtensor": _CLUSTER,
+        "numpy": "use NumPy's names in tk.ops",
     },
     "dtypes": {
         "QUANTIZED_DTYPES": _QUANTIZED,

@@ -1,0 +1,114 @@
+"""Iterators in traced functions: each run takes elements; the values are TensorFlow 2.21's."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+
+def test_each_run_takes_further_elements():
+    iterator = iter(tk.data.Dataset.range(20))
+
+    @tk.function
+    def two(iterator):
+        return next(iterator) * 10 + iterator.get_next()
+
+    assert [int(two(iterator)), int(two(iterator)), int(next(iterator))] == [1, 23, 4]
+    other = iter(tk.data.Dataset.range(7, 20))
+    assert int(two(other)) == 78
+
+
+def test_a_loop_takes_an_element_in_each_round():
+    iterator = iter(tk.data.Dataset.range(5, 20))
+
+    @tk.function
+    def total(n):
+        result = tk.constant(0, tk.int64)
+        for _ in tk.range(n):
+            result += next(iterator)
+        return result
+
+    assert int(total(tk.constant(3))) == 18
+    assert int(next(iterator)) == 8
+    assert int(total(tk.constant(2))) == 19
+
+
+def test_a_compiled_step_trains_on_each_batch():
+    seen = tk.Variable(0.0)
+    data = {"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]}
+    iterator = iter(tk.data.Dataset.from_tensor_slices(data).batch(2))
+
+    @tk.function
+    def step():
+        batch = next(iterator)
+        seen.assign_add(tk.reduce_sum(batch["a"]))
+        return batch
+
+    np.testing.assert_array_equal(step()["b"], [b"x", b"y"])
+    np.testing.assert_array_equal(step()["a"], [3.0])
+    assert float(seen) == 6.0
+    with pytest.raises(tk.errors.OutOfRangeError, match="no further element"):
+        step()
+    assert float(seen) == 6.0
+
+
+def test_an_iterator_made_in_a_function_serves_its_trace():
+    @tk.function
+    def total():
+        result = tk.constant(0, tk.int64)
+        for x in tk.data.Dataset.range(3):
+            result += x
+        return result
+
+    assert [int(total()), int(total())] == [3, 3]
+
+
+def test_elements_have_the_shapes_of_the_spec():
+    iterator = iter(tk.data.Dataset.range(5).batch(2))
+    shapes = []
+
+    @tk.function
+    def take():
+        x = next(iterator)
+        shapes.append(tuple(x.shape))
+        return tk.shape(x)[0]
+
+    assert [int(take()), int(take()), int(take())] == [2, 2, 1]
+    assert shapes == [(None,)]
+
+
+def test_a_pass_that_is_stored_goes_on_in_the_function(tmp_path):
+    iterator = iter(tk.data.Dataset.range(9))
+    take = tk.function(lambda: next(iterator))
+    take()
+    path = tk.train.Checkpoint(iterator=iterator).write(str(tmp_path / "c"))
+    assert [int(take()), int(take())] == [1, 2]
+    tk.train.Checkpoint(iterator=iterator).read(path)
+    assert int(take()) == 1
+
+
+def test_elements_that_are_no_tensors_are_refused():
+    iterator = iter(tk.data.Dataset.range(4).window(2))
+    with pytest.raises(tk.errors.UnimplementedError, match="take elements outside"):
+        tk.function(lambda: next(iterator))()
+
+
+def test_a_distributed_iterator_gives_each_run_a_batch():
+    strategy = tk.distribute.get_strategy()
+    data = strategy.experimental_distribute_dataset(tk.data.Dataset.range(4).batch(2))
+    iterator = iter(data)
+
+    @tk.function
+    def step(iterator):
+        return strategy.run(lambda x: tk.reduce_sum(x), args=(next(iterator),))
+
+    assert [int(step(iterator)), int(step(iterator))] == [1, 5]
+    with pytest.raises(tk.errors.OutOfRangeError):
+        iterator.get_next()
+
+
+def test_a_worker_takes_a_batch_at_each_run():
+    strategy = tk.distribute.MultiWorkerMirroredStrategy()
+    iterator = iter(strategy.experimental_distribute_dataset(tk.data.Dataset.range(4).batch(2)))
+    step = tk.function(lambda: tk.reduce_sum(next(iterator)))
+    assert [int(step()), int(step())] == [1, 5]
