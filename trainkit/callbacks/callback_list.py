@@ -47,6 +47,11 @@ class CallbackList:
         model: handed to each.
         **params: handed to each, as a dict: `epochs`, `steps`, `verbose` and so on.
 
+    Attributes:
+        callbacks: the list.
+        model: what was handed to each last, or None.
+        params: likewise the dict.
+
     Raises:
         TypeError: something in the list is no callback.
 
@@ -67,6 +72,8 @@ class CallbackList:
         **params: Any,
     ) -> None:
         self.callbacks = list(callbacks or ())
+        self.model: Any = None
+        self.params: dict[str, Any] = {}
         for callback in self.callbacks:
             hook = getattr(callback, "on_epoch_end", None)
             if isinstance(callback, type) or not callable(hook):
@@ -110,6 +117,7 @@ class CallbackList:
 
     def set_model(self, model: Any) -> None:
         """Hand `model` to each."""
+        self.model = model
         for callback in self.callbacks:
             callback.set_model(model)
             if isinstance(callback, History):
@@ -117,6 +125,7 @@ class CallbackList:
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Hand `params` to each."""
+        self.params = params
         for callback in self.callbacks:
             callback.set_params(params)
 

@@ -90,10 +90,21 @@ class EarlyStopping(Callback):
             return value - self.min_delta > than
         return value + self.min_delta < than
 
-    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+    def get_monitor_value(self, logs: Logs | None) -> float | None:
+        """What an epoch is compared by; a class that compares by something else overrides it.
+
+        Args:
+            logs: the metrics of the epoch.
+
+        Returns:
+            The metric `monitor`, `None` where there is none, and the epoch does not count.
+        """
         if not_due(self.monitor, logs, self.params):
-            return
-        value = monitored(self.monitor, self.mode, logs, "EarlyStopping")
+            return None
+        return monitored(self.monitor, self.mode, logs, "EarlyStopping")
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        value = self.get_monitor_value(logs)
         if value is None or epoch < self.start_from_epoch:
             return
         if self.restore_best_weights and self.best_weights is None:

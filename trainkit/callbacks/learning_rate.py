@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.monitoring import (
     checked_mode,
@@ -154,6 +155,15 @@ class ReduceLROnPlateau(Callback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._reset()
 
+    def in_cooldown(self) -> bool:
+        """Whether the epochs after a change that do not count are not over yet."""
+        return self.cooldown_counter > 0
+
+    @property
+    def monitor_op(self) -> Any:
+        """`ops.greater` if more is better, else `ops.less`."""
+        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+
     def _better(self, value: float) -> bool:
         if self.best is None:
             return not math.isnan(value)
@@ -169,12 +179,12 @@ class ReduceLROnPlateau(Callback):
         value = monitored(self.monitor, self.mode, logs, "ReduceLROnPlateau")
         if value is None:
             return
-        if self.cooldown_counter > 0:
+        if self.in_cooldown():
             self.cooldown_counter -= 1
             self.wait = 0
         if self._better(value):
             self.best, self.wait = value, 0
-        elif self.cooldown_counter <= 0:
+        elif not self.in_cooldown():
             self.wait += 1
             if self.wait >= self.patience:
                 self._reduce(epoch)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.monitoring import (
     checked_mode,
@@ -93,6 +94,11 @@ class ModelCheckpoint(Callback):
         self.epoch = 0
         self.unsaved = False
 
+    @property
+    def monitor_op(self) -> Any:
+        """`ops.greater` if more is better, else `ops.less`."""
+        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.unsaved = False
 
@@ -126,7 +132,7 @@ class ModelCheckpoint(Callback):
             return True
         if math.isnan(value):
             return False
-        up = more_is_better(self.monitor, self.mode)
+        up = self.monitor_op is ops.greater
         if self.best is not None and not (value > self.best if up else value < self.best):
             return False
         self.best = value

@@ -54,6 +54,7 @@ class FBetaScore(Metric):
         self.average = average
         self.beta = beta
         self.threshold = threshold
+        self.axis = None if average == "micro" else 0  # over which counts are added up
         self._classes: int | None = None
 
     def _build(self, y_true_shape: Sequence[Any], y_pred_shape: Sequence[Any]) -> None:

@@ -61,6 +61,11 @@ class _BestUnderBound(ConfusionMetric):
         self.num_thresholds = num_thresholds
         self._bound = bound
 
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return self._bound
+
     @unrecorded
     def result(self) -> Tensor:
         counts = self.counts()

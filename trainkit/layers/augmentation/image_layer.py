@@ -97,6 +97,26 @@ class ImageLayer(DataLayer):
         """The masks of a batch; by default they stay."""
         return segmentation_masks
 
+    def transform_single_image(self, image: Any, transformation: Any, training: Any = True) -> Any:
+        """One image, changed as a batch of it."""
+        return _one(self.transform_images, image, transformation, training)
+
+    def transform_single_label(self, label: Any, transformation: Any, training: Any = True) -> Any:
+        """The labels of one image, changed as those of a batch of it."""
+        return _one(self.transform_labels, label, transformation, training)
+
+    def transform_single_bounding_box(
+        self, bounding_box: Any, transformation: Any, training: Any = True
+    ) -> Any:
+        """The boxes of one image, changed as those of a batch of it."""
+        return _one(self.transform_bounding_boxes, bounding_box, transformation, training)
+
+    def transform_single_segmentation_mask(
+        self, segmentation_mask: Any, transformation: Any, training: Any = True
+    ) -> Any:
+        """The mask of one image, changed as that of a batch of it."""
+        return _one(self.transform_segmentation_masks, segmentation_mask, transformation, training)
+
     def get_random_transformation(self, data: Any, training: Any = True, seed: Any = None) -> Any:
         """What is drawn once for images, labels, boxes and masks; `None` if nothing is."""
         return None
@@ -178,6 +198,12 @@ def _tensors(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _tensors(part) for key, part in value.items()}
     return ops.convert_to_tensor(value)
+
+
+def _one(transform: Any, value: Any, transformation: Any, training: Any) -> Any:
+    """What `transform` makes of a batch of `value` alone."""
+    batch = transform(_with_batch(value), transformation=transformation, training=training)
+    return _without_batch(batch)
 
 
 def _with_batch(value: Any) -> Any:

@@ -25,6 +25,8 @@ from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer
 from trainkit.ops import image as image  # its operations too may stand in a config
+from trainkit.ops.arrays.axes import squeeze
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.one_node import ONE_NODE
 
 
@@ -163,6 +165,14 @@ class KerasTensor(SymbolicTensor):
 
     sparse = property(lambda self: False, doc="Whether it is sparse: never.")
     ragged = property(lambda self: False, doc="Whether it is ragged: never.")
+
+    def reshape(self, newshape: Any) -> Any:
+        """The elements in another shape, as `keras.ops.reshape` gives them."""
+        return reshape(self, newshape)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of size 1, as `keras.ops.squeeze` gives it."""
+        return squeeze(self, axis)
 
     def _no_value(self, what: str) -> NoKerasValueError:
         return NoKerasValueError(

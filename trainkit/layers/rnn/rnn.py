@@ -115,6 +115,17 @@ class RNN(Layer):
         """The variables of the kept state; `None` if the layer is not stateful or not built."""
         return None if self._kept is None else list(self._kept.variables)
 
+    @property
+    def state_size(self) -> list[Any]:
+        """The length of each tensor of the cell's state; a list of such for each stacked cell."""
+        size = self.cell.state_size
+        return list(size) if isinstance(size, list | tuple) else [size]
+
+    @property
+    def single_state(self) -> bool:
+        """Whether the state is one tensor."""
+        return len(self.state_size) == 1
+
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
         batch, _, *rest = sequences_shape
         if isinstance(self.cell, Layer) and not self.cell.built:
