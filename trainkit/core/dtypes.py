@@ -277,8 +277,8 @@ def as_dtype(type_value: Any) -> DType:
         return bool_
     if type_value is complex:
         return complex64
-    if type(value) is int and value in _BY_NUMBER:
-        return _BY_NUMBER[value]
+    if type(type_value) is int and type_value in _BY_NUMBER:
+        return _BY_NUMBER[type_value]
     try:
         numpy_type = np.dtype(type_value).newbyteorder("=")
         found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
