@@ -47,6 +47,7 @@ def enable_flash_attention() -> None:
         >>> tk.keras.config.enable_flash_attention()
         >>> tk.keras.config.is_flash_attention_enabled()
         True
+        >>> tk.keras.config.disable_flash_attention()
     """
     _FLASH[0] = True
 
