@@ -100,6 +100,7 @@ CORE_ORDER = [
     "variable_owner",
     "dispatch/facets",
     "dispatch/eager",
+    "dispatch/known_sizes",
     "dispatch/primitive",
 ]
 

@@ -112,6 +112,7 @@ FITS = {
     "bodies": lambda value: type(value) is tuple,
     "parts": lambda value: callable(value) or is_reasoned(value),
     "rows": lambda value: callable(value) or is_reasoned(value),
+    "sizes": lambda value: value in ("moved", "picked", "computed", "asked") or is_reasoned(value),
 }
 
 HOW = {

@@ -30,13 +30,15 @@ class SymbolicTensor(Tensor):
             not, matrices that must be square are so in what is known of them.
     """
 
-    __slots__ = ("_own_mask", "_spec")
+    __slots__ = ("_known", "_own_mask", "_spec")
     unknown_sizes_fit = True
     _own_mask: Any  # a graph's mask, held here, dies with the graph
     _spec: Any
+    _known: Any  # what `known_sizes` knows of its elements
 
     def __init__(self, spec: Any) -> None:
         self._spec = spec
+        self._known = None
 
     def _hold_mask(self, mask: Any) -> None:
         self._own_mask = mask

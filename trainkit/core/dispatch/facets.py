@@ -182,6 +182,10 @@ class Effect:
         return self.what
 
 
+MOVED, PICKED, COMPUTED, ASKED = "moved", "picked", "computed", "asked"
+"""What a result has of sizes among the inputs of an operation, see `known_sizes`."""
+
+
 class Semantics:
     """A kind of operation, from which facets follow that nobody declared.
 
@@ -217,10 +221,16 @@ _DEFAULTS: dict[str, Any] = {
     "bodies": (),
     "parts": Absent("it runs no graphs"),
     "rows": Absent("it reads or writes more than a row"),
+    "sizes": Absent("it neither moves nor computes sizes"),
 }
 
 ELEMENTWISE = Semantics(
-    "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh"
+    "elementwise",
+    batch=BY_ELEMENT,
+    stackable=True,
+    lowering=TRACE,
+    memory="fresh",
+    sizes=COMPUTED,
 )
 REDUCTION = Semantics(
     "reduction",
@@ -236,7 +246,9 @@ AXIS = Semantics(
 )
 VIEW = Semantics("view", recompute="free", lowering=TRACE, stackable=True)
 ARRANGEMENT = Semantics(
-    "arrangement", lowering=Absent("no view tells where its elements go"), stackable=True
+    "arrangement",
+    lowering=Absent("no view tells where its elements go"),
+    stackable=True,
 )
 INDEXING = Semantics(
     "indexing",
@@ -250,6 +262,7 @@ QUERY = Semantics(
     reads={0: SHAPE},
     lowering=Absent("shapes are known when a kernel is made"),
     stackable=True,
+    sizes=ASKED,
 )
 CONTRACTION = Semantics(
     "contraction", memory="fresh", lowering=TRACE, stackable=Absent("BLAS goes by sizes")
@@ -336,6 +349,8 @@ class Facets:
             `None` where their results don't fit.
         rows: a rule `(settings)` that says whether a call has the row of its first input, at the
             position that the second is, "read" or "written", else `None`.
+        sizes: what a result has of sizes among its inputs: `MOVED`, `PICKED` by the second input,
+            `COMPUTED` element by element, or `ASKED` of the shape of an input.
     """
 
     __slots__ = (
@@ -355,6 +370,7 @@ class Facets:
         "rows",
         "semantics",
         "simplify",
+        "sizes",
         "stackable",
         "text",
         "tuned",
@@ -378,6 +394,7 @@ class Facets:
     no_gradient: Absent
     parts: Rule | Absent
     rows: Rule | Absent
+    sizes: str | Absent
 
     def __init__(self, primitive: Any, semantics: Semantics) -> None:
         self.primitive = primitive

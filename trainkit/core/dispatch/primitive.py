@@ -32,6 +32,7 @@ from trainkit.core.dispatch.facets import (
     METHODS,
     Facets,
 )
+from trainkit.core.dispatch.known_sizes import as_known, known_results
 from trainkit.core.dispatch.native import python_function
 from trainkit.core.errors import (
     InvalidArgumentError,
@@ -191,6 +192,12 @@ class Primitive:
 
     def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Add a node to the graph being traced, and an entry to each tape that tracks an input."""
+        known = known_results(self, inputs, settings)
+        if known is None:
+            return self._traced(inputs, settings)
+        return as_known(known, lambda: self._traced(inputs, settings))
+
+    def _traced(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
         symbolic = next((x for x in symbols if hasattr(x, "apply_primitive")), symbols[0])
         if hasattr(symbolic, "apply_primitive"):

@@ -25,7 +25,7 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
 @primitive(
     _write_rule, name="tensor_array_write", semantics=INDEXING, rows=lambda settings: "written"
 )
-def written(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
+def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any:
     """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
 
     A buffer without elements takes their sizes from `value`.

@@ -9,10 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    ALONG_AXIS,
-    VIEW,
-)
+from trainkit.core.dispatch.facets import ALONG_AXIS, MOVED, VIEW
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
@@ -162,7 +159,7 @@ def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(1 if i in places else next(rest) for i in range(rank))
 
 
-@primitive(_expand_rule, name="expand_dims", semantics=VIEW, text="beside numbers")
+@primitive(_expand_rule, name="expand_dims", sizes=MOVED, semantics=VIEW, text="beside numbers")
 def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """New axes of size 1."""
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
@@ -207,7 +204,7 @@ def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(n for i, n in enumerate(dims) if i not in places)
 
 
-@primitive(_squeeze_rule, name="squeeze", semantics=VIEW, text="beside numbers")
+@primitive(_squeeze_rule, name="squeeze", sizes=MOVED, semantics=VIEW, text="beside numbers")
 def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """Take axes of size 1 away."""
     return x.reshape(_squeezed(x.shape, axis))

@@ -17,6 +17,7 @@ from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
     COMMON,
     GRADIENT_STEP,
+    MOVED,
     TRACE,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -59,7 +60,12 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
 
 
 @primitive(
-    _concatenate_rule, name="concatenate", promotion=COMMON, semantics=ARRANGEMENT, text="alone"
+    _concatenate_rule,
+    name="concatenate",
+    sizes=MOVED,
+    promotion=COMMON,
+    semantics=ARRANGEMENT,
+    text="alone",
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
@@ -312,7 +318,9 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_stack_rule, name="stack", promotion=COMMON, semantics=ARRANGEMENT, text="alone")
+@primitive(
+    _stack_rule, name="stack", sizes=MOVED, promotion=COMMON, semantics=ARRANGEMENT, text="alone"
+)
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
     if xp is np:
@@ -360,7 +368,7 @@ def _unstack_rule(x: Spec, *, axis: int, num: int) -> Any:
     return (piece,) * num
 
 
-@primitive(_unstack_rule, name="unstack", semantics=ARRANGEMENT, text="beside numbers")
+@primitive(_unstack_rule, name="unstack", sizes=MOVED, semantics=ARRANGEMENT, text="beside numbers")
 def _unstack(xp: ArrayModule, x: Array, *, axis: int, num: int) -> Array:
     """The slices along an axis, which goes away."""
     if x.shape[axis] != num:

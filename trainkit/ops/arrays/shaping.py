@@ -16,6 +16,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     IF_ALIKE,
     LEADING_AXES,
+    MOVED,
     QUERY,
     SHAPE,
     VIEW,
@@ -202,7 +203,14 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     return Spec(_reshaped(x.shape, shape), x.dtype)
 
 
-@primitive(_reshape_rule, name="reshape", semantics=VIEW, simplify=IF_ALIKE, text="beside numbers")
+@primitive(
+    _reshape_rule,
+    name="reshape",
+    sizes=MOVED,
+    semantics=VIEW,
+    simplify=IF_ALIKE,
+    text="beside numbers",
+)
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:

@@ -20,6 +20,7 @@ from trainkit.core.dispatch.facets import (
     INDEXING,
     INTEGERS,
     NO_LAYER,
+    PICKED,
     SHAPE,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -88,6 +89,7 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
     graph_name="GatherV2",
     text="beside numbers",
     rows=lambda settings: "read" if settings["axis"] == 0 else None,
+    sizes=PICKED,
 )
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""

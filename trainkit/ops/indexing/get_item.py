@@ -14,6 +14,7 @@ from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     INDEXING,
     INTEGERS,
+    MOVED,
     NO_LAYER,
     SHAPE,
     VIEW,
@@ -40,7 +41,14 @@ def _get_rule(x: Spec, *, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
 
 
-@primitive(_get_rule, name="get_item", semantics=VIEW, recompute="cheap", text="beside numbers")
+@primitive(
+    _get_rule,
+    name="get_item",
+    sizes=MOVED,
+    semantics=VIEW,
+    recompute="cheap",
+    text="beside numbers",
+)
 def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     """Elements picked by ints and slices."""
     return x[index_keys.plain(key)]

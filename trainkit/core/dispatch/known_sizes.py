@@ -1,0 +1,156 @@
+"""What is known of sizes while a function is traced: `tk.shape(x)[1]` of an axis of known size.
+
+A tensor of sizes has no value yet, but some of its elements are known. An operation that moves or
+computes sizes is done on these alone: where all elements of its result are known the result is a
+constant, and shapes that are made of it are known, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.core.dispatch.facets import ASKED, COMPUTED, MOVED, PICKED
+from trainkit.core.errors import OpError
+from trainkit.core.shapes import Spec
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
+
+_LARGEST = 64
+"""Elements; a shape has fewer."""
+
+
+class Known(NamedTuple):
+    """What is known of a tensor of integers.
+
+    Attributes:
+        values: an array of its shape; any number stands where nothing is known.
+        unknown: bools of the same shape.
+    """
+
+    values: Any
+    unknown: Any
+
+
+def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """What is known of the results of an operation on symbols, `None` for nothing.
+
+    Returns:
+        A `Known`, or a tuple of them for an operation of many results.
+    """
+    how = primitive.facets.sizes
+    if how == ASKED:
+        return _asked(primitive, inputs[0])
+    if not how or not _may_know(inputs, how):
+        return None
+    found = [one for one in map(_known, inputs) if one is not None]
+    if len(found) < len(inputs) or (how == PICKED and found[1].unknown.any()):
+        return None
+    if all(one.unknown.all() for one in found):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            if how == COMPUTED:
+                specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
+                return _computed(
+                    primitive, found, settings, primitive.shape_rule(*specs, **settings)
+                )
+            return _moved(primitive, found, settings, picked=how == PICKED)
+    except (OpError, ArithmeticError, IndexError, TypeError, ValueError):
+        return None  # which the operation says better
+
+
+def _may_know(inputs: tuple[Any, ...], how: str) -> bool:
+    """Whether an input is a symbol that remembers something, or a number is put beside symbols."""
+    if any(isinstance(x, SymbolicTensor) and x._known is not None for x in inputs):
+        return True
+    return how == MOVED and any(type(x) is Tensor for x in inputs)
+
+
+def _asked(primitive: Any, x: Tensor) -> Known | None:
+    """The sizes of the axes, or how many elements there are, as far as the shape says."""
+    sizes = tuple(x.shape)
+    if len(primitive.shape_rule(x).shape):
+        known = np.array([n or 0 for n in sizes], np.int32)
+        return Known(known, np.array([n is None for n in sizes], bool))
+    if None in sizes:
+        return None
+    return Known(np.asarray(math.prod(sizes), np.int32), np.zeros((), bool))
+
+
+def as_known(known: Any, trace: Callable[[], Any]) -> Any:
+    """The results of an operation on symbols, of which something is known.
+
+    Args:
+        known: what `known_results` gave.
+        trace: adds the operation to the graph, for what is not known.
+    """
+    if isinstance(known, Known):
+        return _noted(None if _is_whole(known) else trace(), known)
+    traced = [None] * len(known) if all(map(_is_whole, known)) else trace()
+    return tuple(map(_noted, traced, known))
+
+
+def _is_whole(known: Known) -> bool:
+    return not known.unknown.any()
+
+
+def _noted(y: Any, known: Known) -> Any:
+    """A constant if all is known, else the symbol, which remembers what is."""
+    if _is_whole(known):
+        return convert_to_tensor(known.values)
+    if not known.unknown.all():
+        y._known = known
+    return y
+
+
+def _computed(primitive: Any, found: list[Known], settings: dict[str, Any], spec: Any) -> Known:
+    result = np.asarray(_run(primitive, [one.values for one in found], settings))
+    unknown = np.zeros(result.shape, bool)
+    for one in found:
+        unknown = unknown | one.unknown
+    return Known(result.astype(spec.dtype.as_numpy_dtype), unknown)
+
+
+def _moved(primitive: Any, found: list[Known], settings: dict[str, Any], picked: bool) -> Any:
+    """The same operation on the elements and on the marks of those that are not known."""
+    values = [one.values for one in found]
+    marks = [one.unknown.astype(one.values.dtype) for one in found]
+    if picked:
+        marks[1] = values[1]
+    result, unknown = (_run(primitive, arrays, settings) for arrays in (values, marks))
+    if isinstance(result, tuple):
+        return tuple(map(_marked, result, unknown))
+    return _marked(result, unknown)
+
+
+def _run(primitive: Any, arrays: list[Any], settings: dict[str, Any]) -> Any:
+    first = () if primitive.is_ufunc else (np,)
+    return primitive.kernel(*first, *arrays, **settings)
+
+
+def _marked(values: Any, marks: Any) -> Known:
+    return Known(np.asarray(values), np.asarray(marks) != 0)
+
+
+def _known(x: Any) -> Known | None:
+    """What is known of an input, `None` where it is no small tensor of integers."""
+    if type(x) is int:
+        return Known(np.asarray(x), np.zeros((), bool))
+    if not isinstance(x, Tensor) or not x.dtype.is_integer or not x.shape.is_fully_defined():
+        return None
+    if isinstance(x, SymbolicTensor):
+        if x._known is not None:
+            known: Known = x._known
+            return known
+        shape = tuple(x.shape)
+        if len(shape) > 1 or np.prod(shape) > _LARGEST:
+            return None
+        # no 0, by which a size may be divided
+        return Known(np.ones(shape, x.dtype.as_numpy_dtype), np.ones(shape, bool))
+    if math.prod(x.shape) > _LARGEST:
+        return None
+    return Known(np.asarray(x.numpy()), np.zeros(tuple(x.shape), bool))
