@@ -100,6 +100,7 @@ OF_NO_MACHINE = {
         compiler/llvm/entry.py EMBEDDED_BYTES
         compiler/schedule/memory.py ALIGNMENT
         compiler/schedule/rows.py _MOST_ENDS
+        core/dispatch/known_sizes.py _LARGEST
         core/dispatch/slow_work.py PATIENCE_SECONDS
         core/shapes.py MOST_ELEMENTS
         graph/ir/passes.py _FOLD_LIMIT
