@@ -84,7 +84,7 @@ class DType:
     @property
     def as_datatype_enum(self) -> int:
         """TensorFlow's number for it, the same as in saved files."""
-        return _ENUM[self.name]
+        return PROTO_NUMBERS[self.name]
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether values of type `other` can stand where this one is expected: only of the same.
@@ -183,34 +183,8 @@ ALL = (
     complex128,
     string,
 )
-_ENUM = {
-    name: number
-    for number, name in enumerate(
-        "float32 float64 int32 uint8 int16 int8 string complex64 int64 bool qint8 quint8 qint32 "
-        "bfloat16 qint16 quint16 uint16 complex128 float16 resource variant uint32 uint64".split(),
-        start=1,
-    )
-}
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
-_BY_NUMBER: dict[int, DType] = {
-    1: float32,
-    2: float64,
-    3: int32,
-    4: uint8,
-    5: int16,
-    6: int8,
-    7: string,
-    8: complex64,
-    9: int64,
-    10: bool_,
-    14: bfloat16,
-    17: uint16,
-    18: complex128,
-    19: float16,
-    22: uint32,
-    23: uint64,
-}
 BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
 
 _TEXT_TYPES = (str, bytes, object, np.object_, np.str_, np.bytes_)
@@ -407,3 +381,5 @@ PROTO_NUMBERS = {
     "float16": 19, "uint32": 22, "uint64": 23,
 }  # fmt: skip
 """TensorFlow's numbers of element types in messages (DataType in types.proto)."""
+
+_BY_NUMBER = {number: _BY_NAME[name] for name, number in PROTO_NUMBERS.items()}

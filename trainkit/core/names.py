@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NoReturn
 
 from trainkit.core.errors import UnimplementedError
@@ -71,15 +71,22 @@ def current_name_scope() -> str:
     return "/".join(_SCOPES.open)
 
 
-def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
+def unknown_name(
+    module: str, name: str, known: Iterable[str], left_out: Mapping[str, str] | None = None
+) -> AttributeError:
     """The error for a name that a module does not have; it shows the nearest ones.
 
     Args:
         module: where it was looked for.
         name: what was looked for.
         known: the names that the module has.
+        left_out: by names that it leaves out on purpose, what to use instead.
     """
     import difflib
+
+    advice = (left_out or {}).get(name)
+    if advice is not None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}: {advice}", name=name)
 
     near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

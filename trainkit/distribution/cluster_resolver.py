@@ -60,10 +60,6 @@ _LEFT_OUT = dict.fromkeys(
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LEFT_OUT:
-        raise AttributeError(
-            f"module 'trainkit.distribute.cluster_resolver' has no attribute {name!r}: "
-            f"{_LEFT_OUT[name]}",
-            name=name,
-        )
-    raise _unknown_name("trainkit.distribute.cluster_resolver", name, ["TPUClusterResolver"])
+    raise _unknown_name(
+        "trainkit.distribute.cluster_resolver", name, ["TPUClusterResolver"], _LEFT_OUT
+    )

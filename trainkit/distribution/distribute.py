@@ -46,10 +46,5 @@ _LEFT_OUT = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LEFT_OUT:
-        raise AttributeError(
-            f"module 'trainkit.distribute' has no attribute {name!r}: {_LEFT_OUT[name]}", name=name
-        )
-    raise _unknown_name(
-        "trainkit.distribute", name, (n for n in globals() if not n.startswith("_"))
-    )
+    public = (n for n in globals() if not n.startswith("_"))
+    raise _unknown_name("trainkit.distribute", name, public, _LEFT_OUT)

@@ -45,12 +45,5 @@ _LEFT_OUT = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LEFT_OUT:
-        raise AttributeError(
-            f"module 'trainkit.distribute.experimental' has no attribute {name!r}: "
-            f"{_LEFT_OUT[name]}",
-            name=name,
-        )
-    raise _unknown_name(
-        "trainkit.distribute.experimental", name, (n for n in globals() if not n.startswith("_"))
-    )
+    public = (n for n in globals() if not n.startswith("_"))
+    raise _unknown_name("trainkit.distribute.experimental", name, public, _LEFT_OUT)

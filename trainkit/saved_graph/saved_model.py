@@ -49,7 +49,5 @@ _LEFT_OUT = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LEFT_OUT:
-        text = f"module 'trainkit.saved_model' has no attribute {name!r}: {_LEFT_OUT[name]}"
-        raise AttributeError(text, name=name)
-    raise _unknown_name("trainkit.saved_model", name, (n for n in globals() if n[0] != "_"))
+    public = (n for n in globals() if not n.startswith("_"))
+    raise _unknown_name("trainkit.saved_model", name, public, _LEFT_OUT)

@@ -162,7 +162,5 @@ def not_here(space: str, name: str, known: Iterable[str]) -> AttributeError:
         known: what is there.
     """
     where = f"trainkit.{space}" if space else "trainkit"
-    advice = LEFT_OUT.get(space, {}).get(name)
-    if advice is None:
-        return unknown_name(where, name, (n for n in known if not n.startswith("_")))
-    return AttributeError(f"module {where!r} has no attribute {name!r}: {advice}", name=name)
+    public = (n for n in known if not n.startswith("_"))
+    return unknown_name(where, name, public, LEFT_OUT.get(space))
