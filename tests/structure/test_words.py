@@ -77,7 +77,6 @@ LIBRARY = "a function of Python's own library"
 # Where such a word is the field's own, how often, and why.
 KEPT = {
     ("datasets/folders.py", "walk"): (1, LIBRARY),
-    ("image_generators/file_batches.py", "walk"): (1, LIBRARY),
     ("graph/autograph/convert.py", "walk"): (1, LIBRARY),
     ("graph/autograph/prepare.py", "walk"): (2, LIBRARY),
     ("graph/autograph/source_map.py", "walk"): (1, LIBRARY),

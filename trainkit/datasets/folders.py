@@ -59,7 +59,7 @@ class _Files:
         self.paths: list[str] = []
         numbers: list[int] = []
         for number, name in enumerate(self.class_names if inferred else [""]):
-            below = _below(os.path.join(folder, name), endings, follow_links)
+            below = files_below(os.path.join(folder, name), endings, follow_links)
             self.paths += below
             numbers += [number] * len(below)
         if not inferred and labels is not None:
@@ -91,7 +91,8 @@ class _Files:
         return paths, None if self.labels is None else self.labels[chosen]
 
 
-def _below(folder: str, endings: Sequence[str], follow_links: bool) -> list[str]:
+def files_below(folder: str, endings: Sequence[str], follow_links: bool) -> list[str]:
+    """Paths of the files with these endings, in any letters, folder by folder, sorted."""
     visited = sorted(os.walk(folder, followlinks=follow_links))
     return [
         os.path.join(where, name)

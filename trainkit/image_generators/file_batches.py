@@ -11,6 +11,7 @@ import numpy as np
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import NotFoundError
 from trainkit.core.process.console import say
+from trainkit.datasets.folders import files_below
 from trainkit.datasets.image_arrays import channel_order, img_to_array, load_img
 from trainkit.image_generators.image_batches import SUBSETS, ImageIterator, Pictures, changed
 
@@ -218,7 +219,8 @@ class DirectoryIterator(FileIterator):
         self.filenames: list[str] = []
         numbers: list[int] = []
         for each, number in self.class_indices.items():
-            files = _images(folder, each, follow_links)
+            below = files_below(os.path.join(folder, each), ENDINGS, follow_links)
+            files = [os.path.relpath(path, folder) for path in below]
             files = files[int(part[0] * len(files)) : int(part[1] * len(files))]
             self.filenames += files
             numbers += [number] * len(files)
@@ -239,14 +241,3 @@ class DirectoryIterator(FileIterator):
             keep_aspect_ratio,
             dtype,
         )
-
-
-def _images(folder: str, name: str, follow_links: bool) -> list[str]:
-    """Image files below the folder of a class, as paths in `folder`, folder by folder, sorted."""
-    visited = sorted(os.walk(os.path.join(folder, name), followlinks=follow_links))
-    return [
-        os.path.relpath(os.path.join(where, file), folder)
-        for where, _, files in visited
-        for file in sorted(files)
-        if file.lower().endswith(ENDINGS)
-    ]
