@@ -101,6 +101,7 @@ CORE_ORDER = [
     "dispatch/facets",
     "dispatch/eager",
     "dispatch/known_sizes",
+    "dispatch/declaring_modules",
     "dispatch/primitive",
 ]
 

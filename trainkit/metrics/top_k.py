@@ -8,8 +8,9 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import as_floats
-from trainkit.metrics.accuracy import check_classes, class_numbers
+from trainkit.metrics.accuracy import class_numbers
 from trainkit.metrics.means import MeanMetricWrapper
+from trainkit.ops.arrays.class_hits import check_classes
 
 
 def sparse_top_k_categorical_accuracy(

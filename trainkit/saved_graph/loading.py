@@ -14,7 +14,7 @@ from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
 from trainkit.core import dtypes
 from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, wrap_on_device
+from trainkit.core.tensor import wrap_on_device
 from trainkit.core.variable import Variable
 from trainkit.graph.control_flow import cond_vjp as cond_vjp  # registers cond
 from trainkit.graph.control_flow import custom_gradient as custom_gradient
@@ -22,6 +22,7 @@ from trainkit.graph.control_flow import effects as effects
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # registers while_loop and scan
 from trainkit.graph.control_flow import tensor_array as tensor_array
 from trainkit.graph.control_flow.cond import cond_primitive
+from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
 from trainkit.graph.ir.graph import (
     Graph,
@@ -30,7 +31,6 @@ from trainkit.graph.ir.graph import (
     VariableSlot,
 )
 from trainkit.graph.tracing.concrete import ConcreteFunction
-from trainkit.ops import image as image  # its operations too may stand in a file
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
 from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document
@@ -238,7 +238,7 @@ class GraphReader:
     def _operation(
         self, graph: Graph, item: dict[str, Any], name: str, specs: tuple[Spec, ...]
     ) -> Node:
-        primitive = PRIMITIVES.get(item["op"])
+        primitive = find_operation(item["op"])
         if primitive is None:
             raise self.refuse(f"the operation {str(item['op'])[:60]!r} is not known")
         tensor = {"tensor": lambda place: _tensor_at(graph, place)}

@@ -9,6 +9,7 @@ to `Primitive.slow`.
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
@@ -17,6 +18,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, shapes
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.declaring_modules import check_declaring_module
 from trainkit.core.dispatch.eager import (
     KERNEL_ERRORS,
     callable_for,
@@ -423,7 +425,10 @@ def _arguments(function: Any) -> tuple[tuple[str, ...], bool, int]:
     return names, bool(code.co_flags & inspect.CO_VARARGS), code.co_kwonlyargcount
 
 
-def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Operation[Any]:
+def _register(
+    prim: Primitive, op: Callable[..., Any], doc: str | None, module: str
+) -> Operation[Any]:
+    check_declaring_module(prim.name, prim.facets.effect, module)
     if prim.name in PRIMITIVES:
         raise ValueError(f"there is a primitive {prim.name!r} already")
     PRIMITIVES[prim.name] = prim
@@ -491,7 +496,8 @@ def primitive(
         if arity is not None:
             prim.input_names = names[1 : arity + 1]
             prim.fewest_inputs = arity - len(inspect.unwrap(kernel).__defaults__ or ())
-        return _register(prim, callable_for(prim, arity, has_settings > 0), kernel.__doc__)
+        op = callable_for(prim, arity, has_settings > 0)
+        return _register(prim, op, kernel.__doc__, kernel.__module__)
 
     return declare
 
@@ -524,4 +530,5 @@ def ufunc(
     if example is not None:
         shown = example[1].replace("\n", "\n        ")
         text += f"\n    Example:\n        >>> {example[0]}\n        {shown}\n"
-    return _register(prim, callable_for(prim, function.nin, False), text)
+    module = sys._getframe(1).f_globals["__name__"]  # a ufunc itself is NumPy's
+    return _register(prim, callable_for(prim, function.nin, False), text, module)

@@ -18,13 +18,13 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
+from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.keras_names import as_keras
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer
-from trainkit.ops import image as image  # its operations too may stand in a config
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.one_node import ONE_NODE
@@ -252,7 +252,7 @@ class PrimitiveCall(Operation):
     _shown_kind = "Operation"
 
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
-        if primitive not in PRIMITIVES:
+        if find_operation(primitive) is None:
             raise InvalidArgumentError(f"there is no operation {primitive!r}")
         super().__init__(name=name or unique_name(primitive))
         self.primitive = primitive

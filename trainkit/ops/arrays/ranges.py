@@ -154,18 +154,18 @@ def linspace(
     wanted = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
     low, high = (cast(x, shapes.float_dtype(wanted)) for x in ends)
     values, step = _linspace(
-        low, high, num=int(num), endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
+        low, high, size=int(num), endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
     )
     return (values, step) if retstep else values
 
 
 def _linspace_rule(
-    start: Spec, stop: Spec, *, num: int, endpoint: bool, axis: int, dtype: str
+    start: Spec, stop: Spec, *, size: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Spec, Spec]:
     dims = list(shapes.broadcast_dims(start.shape, stop.shape, op="linspace"))
     place = shapes.canonical_axis(axis, len(dims) + 1, "linspace")
     step = Spec(dims, start.dtype)
-    dims.insert(place, num)
+    dims.insert(place, size)
     return Spec(dims, dtype), step
 
 
@@ -177,16 +177,16 @@ def _linspace_rule(
     export=NOT_YET,
 )
 def _linspace(
-    xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str
+    xp: ArrayModule, start: Array, stop: Array, *, size: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Array, Array]:
     """Evenly spaced numbers and their distance."""
-    shapes.bounded("linspace", num, *start.shape, *stop.shape)
-    parts = num - 1 if endpoint else num
+    shapes.bounded("linspace", size, *start.shape, *stop.shape)
+    parts = size - 1 if endpoint else size
     step = (stop - start) / parts if parts else (stop - start) * xp.nan
     rank = len(step.shape)
-    position = xp.arange(num, dtype=start.dtype).reshape((num,) + (1,) * rank)
+    position = xp.arange(size, dtype=start.dtype).reshape((size,) + (1,) * rank)
     values = start + position * (step if parts else 0)
-    if endpoint and num > 1:
+    if endpoint and size > 1:
         values[-1] = stop  # the last one exactly
     values = xp.moveaxis(values, 0, shapes.canonical_axis(axis, rank + 1, "linspace"))
     return values.astype(as_dtype(dtype).dtype, copy=False), xp.asarray(step)
@@ -198,17 +198,17 @@ def _linspace_gradient(
     start: Tensor,
     stop: Tensor,
     *,
-    num: int,
+    size: int,
     endpoint: bool,
     axis: int,
     dtype: str,
 ) -> tuple[Tensor, Tensor]:
     values, step = g
-    parts = (num - 1 if endpoint else num) or 1
+    parts = (size - 1 if endpoint else size) or 1
     rank = len(y[0].shape)
     place = shapes.canonical_axis(axis, rank, "linspace")
-    dims = tuple(num if i == place else 1 for i in range(rank))
-    share = np.reshape(np.arange(num) / parts, dims)
+    dims = tuple(size if i == place else 1 for i in range(rank))
+    share = np.reshape(np.arange(size) / parts, dims)
     by_stop = cast(share, values.dtype)
     upper = add(total(multiply(values, by_stop), axis=place), divide(step, parts))
     lower = subtract(total(multiply(values, subtract(1, by_stop)), axis=place), divide(step, parts))
