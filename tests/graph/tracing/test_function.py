@@ -177,6 +177,46 @@ def test_input_signature_leaves_defaults_to_the_function():
     assert f(x=tk.ones([2])).numpy().tolist() == [2.0, 2.0]
 
 
+def test_input_signature_leaves_keyword_only_arguments_where_they_are():
+    spec = tk.TensorSpec([], "float32")
+    cases = [
+        (lambda *a, m=5: len(a) * m, [spec], {}, 5),
+        (lambda *a, m=5: len(a) * m, [spec, spec], {}, 10),
+        (lambda x, *, m=5: x * m, [spec], {}, 10),
+        (lambda x, *, m=5: x * m, [spec], {"m": 7}, 14),
+        (lambda x, y=3.0, *a, m=5: y * m + len(a), [spec], {}, 15),
+        (lambda x, *, m: x * m, [spec], {"m": 4}, 8),
+        (lambda x, *, m: x * m, [spec, spec], {"m": 4.0}, 8),
+        (lambda x, **others: x * len(others), [spec], {"m": 4.0, "n": 3.0}, 4),
+    ]
+    for body, signature, named, expected in cases:
+        traced = tk.function(body, input_signature=signature)
+        positional = [2.0] * (len(signature) - (len(signature) > 1 and bool(named)))
+        for _ in range(2):
+            assert float(traced(*positional, **named)) == expected
+
+
+def test_input_signature_goes_on_with_required_keyword_only_arguments():
+    spec = tk.TensorSpec([None], "float32")
+    traced = tk.function(lambda x, *, m: x * m, input_signature=[spec, spec])
+    traced.get_concrete_function()
+    for n in (1, 3):
+        np.testing.assert_allclose(traced(np.ones(n, "f4"), m=np.full(n, 2, "f4")), [2.0] * n)
+    assert traced.experimental_get_tracing_count() == 1
+    with pytest.raises(TypeError, match="'m' of shape"):
+        traced(np.ones(3, "f4"), m=np.ones((3, 3), "f4"))
+
+
+class Doubler:
+    @tk.function(input_signature=[tk.TensorSpec([], "float32")])
+    def run(self, *values, factor=2):
+        return len(values) * factor
+
+
+def test_input_signature_of_a_method_with_a_keyword_only_default():
+    assert int(Doubler().run(1.0)) == 2
+
+
 def test_input_signature_of_nested_arguments():
     spec = {"a": tk.TensorSpec([None], tk.float32), "b": [tk.TensorSpec([], tk.int32)]}
 

@@ -197,8 +197,8 @@ class Function:
     def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arguments converted to the input signature."""
         assert self.input_signature is not None
-        names = self._arguments.names
-        return signed(self._name, names, self.input_signature, args, kwargs), {}
+        names, required = self._arguments.names, self._arguments.required
+        return signed(self._name, names, required, self.input_signature, args, kwargs)
 
     # ------------------------------------------------------------------ tracing
 
@@ -214,7 +214,10 @@ class Function:
             **kwargs: the same by name.
         """
         if self.input_signature is not None and not args and not kwargs:
-            args = self.input_signature
+            by_position = len(self.input_signature) - len(self._arguments.required)
+            args = self.input_signature[: max(by_position, 0)]
+            rest = self.input_signature[len(args) :]
+            kwargs = dict(zip(self._arguments.required, rest, strict=False))
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._signed(args, kwargs)

@@ -173,7 +173,16 @@ def is_tensor_like(x: Any) -> bool:
 
 
 class Arguments:
-    """The parameters of a Python function, and how calls fill them."""
+    """The parameters of a Python function, and how calls fill them.
+
+    Attributes:
+        signature: Python's own.
+        names: of the parameters, in order.
+        simple: whether all of them can be given by position and by name.
+        count: how many there are.
+        required: those that come by keyword alone and have no default.
+        variable: whether it takes any number of arguments.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
@@ -181,6 +190,9 @@ class Arguments:
         self.names = [p.name for p in parameters]
         self.simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
         self.count = len(parameters)
+        self.required = [
+            p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+        ]
         self.variable = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
     def name_of(self, place: int) -> str:

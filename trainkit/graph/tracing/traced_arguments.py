@@ -106,23 +106,42 @@ def shown_argument(x: Any) -> Any:
 
 
 def signed(
-    function: str, names: Sequence[str], specs: tuple[Any, ...], args: Any, kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+    function: str,
+    names: Sequence[str],
+    required: Sequence[str],
+    specs: tuple[Any, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a function converted to its input signature.
+
+    Args:
+        function: what it is called, for errors.
+        names: of its parameters.
+        required: those that come by keyword alone and have no default; entries of the signature
+            that are left after the positional arguments are theirs.
+        specs: the input signature.
+        args: positional arguments.
+        kwargs: those by keyword; what has a default is no part of the signature.
 
     Raises:
         TypeError: they don't fit it.
     """
-    given = [*args, *kwargs.values()]
-    if len(given) < len(specs):
+    if len(args) + len(required) < len(specs):
         raise TypeError(
-            f"{function}: the input signature has {len(specs)} arguments, {len(given)} were given"
+            f"{function}: the input signature has {len(specs)} arguments, "
+            f"{len(args) + len(required)} were given"
         )
-    ready = [
+    positional = [
         _fitted(function, x, spec, names[min(i, len(names) - 1)])
-        for i, (x, spec) in enumerate(zip(given, specs, strict=False))
+        for i, (x, spec) in enumerate(zip(args, specs, strict=False))
     ]
-    return *ready, *given[len(specs) :]
+    by_name = {
+        name: _fitted(function, kwargs[name], spec, name)
+        for name, spec in zip(required, specs[len(args) :], strict=False)
+    }
+    others = {name: x for name, x in kwargs.items() if name not in by_name}
+    return (*positional, *args[len(specs) :]), {**by_name, **others}
 
 
 def _fitted(function: str, x: Any, spec: Any, name: str) -> Any:
