@@ -26,6 +26,11 @@ CASES = [
     ((6, 6), (2, 2), 9, 3, (1, 1), ((3, 2), (4, 4)), (1, 1)),
     ((17, 17), (3, 3), 140, 130, (1, 1), "same", (1, 1)),
     ((2, 2), (3, 3), 140, 260, (1, 1), "same", (1, 1)),
+    ((37, 41), (3, 3), 24, 40, (1, 1), "same", (1, 1)),  # gradients are packed in several steps
+    ((29, 23), (1, 1), 33, 40, (1, 1), "valid", (1, 1)),  # products of matrices
+    ((29, 23), (1, 1), 33, 40, (2, 3), "valid", (1, 1)),
+    ((900,), (1,), 17, 64, (1,), "same", (1,)),
+    ((900,), (1,), 17, 64, (1,), ((2, 1),), (1,)),  # of which some see the padding alone
 ]
 # the same, then the number of groups
 GROUPED = [

@@ -13,11 +13,14 @@ from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution.conv_microkernels import (
+    channel_weight_tile,
     clear_floats,
     copy_floats,
+    pack_gradients,
+    pack_inputs,
+    packed_weight_tile,
     pixel_tile,
     turn_square,
-    weight_tile,
 )
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
@@ -238,9 +241,9 @@ def pixels(sixteens: int, by_channel: int) -> Any:
 
 
 @compiled(parallel=False)
-def _weights_part(
+def _channel_weights_part(
     part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
-    tile_rows, vectors, lanes, by_channel,
+    tile_rows, vectors, lanes,
 ):  # fmt: skip
     planes, out_h, out_w, by_plane, by_line, by_point, deep, high = numbers[:8]
     images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
@@ -272,14 +275,102 @@ def _weights_part(
                         seen = plane * by_plane + i0 * by_line + point_0 * by_point
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
-                            weight_tile(
-                                tile_rows, vectors, lanes, by_channel,
+                            channel_weight_tile(
+                                tile_rows, vectors, lanes,
                                 x_at + n * x_image + seen + source_shift, at_at + where,
                                 g_at + n * g_image + point * g_point + shift,
                                 min(deep, stop - n), i1 - i0, point_1 - point_0, steps_at,
                                 y_at + share * share_bytes + shift, to_at + where,
                                 not begun, inside,
                             )  # fmt: skip
+
+
+@compiled(parallel=False)
+def _gather_inputs(source, step, at, points, target):
+    """As `pack_inputs`, of numbers that do not lie side by side but where `at` says, in bytes."""
+    for _ in range(points):
+        for offset in at:
+            copy_floats(target, source + offset, 1)
+            target += 4
+        source += step
+
+
+@compiled(parallel=False)
+def _packed_weights_part(
+    part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
+    tile_rows, vectors, lanes,
+):  # fmt: skip
+    planes, out_h, out_w, by_plane, by_line, by_point, deep, high, _, each = numbers
+    width = vectors * lanes
+    images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
+    x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
+    if source.shape[0] > 0:
+        x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
+    g_at, y_at, to_at = g.ctypes.data, y.ctypes.data, to.ctypes.data
+    g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
+    longest = deep * min(high, out_h) * out_w
+    panel = np.empty(longest * tile_rows + tile_rows + lanes, np.float32)
+    grads = np.empty(each * longest * width, np.float32)
+    panel_at, grads_at = panel.ctypes.data, grads.ctypes.data
+    ranges = (len(blocks) + each - 1) // each
+    first, last = chunk_range(part, parts, ranges * len(groups) * shares, 1)
+    for number in range(first, last):
+        task = np.int64(number)
+        share, group = task % shares, task // shares % len(groups)
+        block_0 = task // shares // len(groups) * each
+        block_1 = min(block_0 + each, len(blocks))
+        start, stop = share * images // shares, (share + 1) * images // shares
+        for n in range(start, stop, deep):
+            some = min(deep, stop - n)
+            for plane in range(planes):
+                for line in range(0, out_h, high):
+                    for p in range(groups[group, 0], groups[group, 1]):
+                        tile_0, tile_1, plane_0, plane_1 = pieces[p, :4]
+                        line_0, line_1, point_0, point_1 = pieces[p, 4:]
+                        i0, i1 = max(line, line_0), min(line + high, line_1)
+                        if i0 >= i1 or plane < plane_0 or plane >= plane_1:
+                            continue
+                        begun = n > start or plane > plane_0 or i0 > line_0
+                        points = point_1 - point_0
+                        total = some * (i1 - i0) * points
+                        for b in range(block_0, block_1):
+                            packed = grads_at + 4 * width * total * (b - block_0)
+                            for image in range(n, n + some):
+                                for i in range(i0, i1):
+                                    point = (plane * out_h + i) * out_w + point_0
+                                    pack_gradients(
+                                        vectors, lanes,
+                                        g_at + image * g_image + point * g_point + blocks[b, 1],
+                                        g_point, blocks[b, 2], points, packed,
+                                    )  # fmt: skip
+                                    packed += 4 * width * points
+                        seen = n * x_image + plane * by_plane + i0 * by_line + point_0 * by_point
+                        for tile in range(tile_0, tile_1):
+                            rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
+                            beside = rows_at[-1] - rows_at[0] == 4 * (tile_rows - 1)
+                            for b in range(block_0, block_1):
+                                if b == block_0 or blocks[b, 0] != blocks[b - 1, 0]:
+                                    packed = panel_at
+                                    for image in range(some):
+                                        for i in range(i1 - i0):
+                                            first_at = x_at + seen + blocks[b, 0]
+                                            first_at += image * x_image + i * by_line
+                                            if beside:
+                                                pack_inputs(
+                                                    tile_rows, lanes, first_at + rows_at[0],
+                                                    by_point, points, packed,
+                                                )  # fmt: skip
+                                            else:
+                                                _gather_inputs(
+                                                    first_at, by_point, rows_at, points, packed
+                                                )
+                                            packed += 4 * tile_rows * points
+                                packed_weight_tile(
+                                    tile_rows, vectors, lanes, panel_at,
+                                    grads_at + 4 * width * total * (b - block_0), total,
+                                    y_at + share * share_bytes + blocks[b, 1],
+                                    to_at + 8 * tile_rows * tile, not begun, blocks[b, 2],
+                                )  # fmt: skip
 
 
 def weights(sixteens: int, by_channel: int) -> Any:
@@ -300,32 +391,34 @@ def weights(sixteens: int, by_channel: int) -> Any:
             the last, first point, after the last): the windows that these tiles see.
         groups: rows of (first piece, after the last) of a task.
         numbers: (planes of windows, lines of a plane, points of a line, bytes in x from plane to
-            plane, from line to line, from point to point, images of a step, lines of a step, left).
+            plane, from line to line, from point to point, images of a step, lines of a step, left,
+            blocks of a task).
     """
     tile_rows, vectors, lanes = tiling(sixteens)
+    work = _channel_weights_part if by_channel else _packed_weights_part
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
         if source.shape[0] > 0:
             spread(pool, x.shape[0], _fill_part, (source, lines, x, numbers[8]))
-        tasks = len(blocks) * len(groups) * y.shape[0]
+        tasks = (len(blocks) + numbers[9] - 1) // numbers[9] * len(groups) * y.shape[0]
         if WITHOUT_POOL:
             for part in prange(tasks):
-                _weights_part(
+                work(
                     part, tasks, x, source, g, y, blocks, at, to, pieces, groups, numbers,
-                    tile_rows, vectors, lanes, by_channel,
+                    tile_rows, vectors, lanes,
                 )  # fmt: skip
         else:
             given = (
                 x, source, g, y, blocks, at, to, pieces, groups, numbers,
-                tile_rows, vectors, lanes, by_channel,
+                tile_rows, vectors, lanes,
             )  # fmt: skip
-            spread(pool, tasks, _weights_part, given)
+            spread(pool, tasks, work, given)
 
     lists = int64[::1]
     kinds = (
         _LINES, _LINES, lists, _LINES, _LINES, _TABLE, lists, lists, _TABLE, _TABLE,
-        UniTuple(int64, 9),
+        UniTuple(int64, 10),
     )  # fmt: skip
     run.compile(void(POOL[0], *kinds))
     return run

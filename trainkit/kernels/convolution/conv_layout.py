@@ -391,7 +391,7 @@ def weights(g: Geometry) -> WeightPlan:
         bounds, starts, to = [whole], starts.reshape(1, -1), to.reshape(1, -1)
     blocks = _blocks(g, _input(g), _output(g))
     tiles = -(-starts.shape[1] // g.tile[0])
-    parts, count = _weight_shares(g, tiles * len(bounds), len(blocks))
+    parts, count, each = _weight_shares(g, tiles * len(bounds), len(blocks))
     pieces, groups = _pieces(bounds, tiles, count)
     strides = (4 * stride * step for stride, step in zip(g.strides, steps, strict=True))
     lines = _line_map(g.sizes, sizes, g.before if copied else (0, 0, 0))
@@ -402,7 +402,7 @@ def weights(g: Geometry) -> WeightPlan:
         _by_piece(to, g.tile[0]),
         pieces,
         groups,
-        (*g.out, *strides, *_step(g), g.before[2] * g.channels if copied else 0),
+        (*g.out, *strides, *_step(g), g.before[2] * g.channels if copied else 0, each),
         (g.batch, len(lines), steps[1]) if copied else (0, 0, 0),
         parts,
         all(_is_seen(bound) for bound in bounds),
@@ -441,12 +441,22 @@ def _offset_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
     return _along_axes([(np.arange(n) * dilation - b) * step for n, dilation, b, step in facts])
 
 
-def _weight_shares(g: Geometry, tiles: int, blocks: int) -> Pair:
-    """Parts of the images, which depend on shapes alone, and groups of tiles."""
+def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]:
+    """Parts of the images, which depend on shapes alone, groups of tiles, and blocks of a task.
+
+    What a task packs of the inputs serves all of its blocks, whose gradients take a quarter of the
+    second cache, and so do the sums of a group.
+    """
     parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, PARTS)
-    most_sums = cache_bytes(2) // 4 // (4 * 64)  # with 64 filters they stay in a core's cache
-    groups = max(-(-tiles * g.tile[0] // most_sums), -(-g.cores // (parts * blocks)))
-    return parts, min(groups, tiles)
+    each = 1
+    if not g.by_channel:
+        images, lines = _step(g)
+        packed = 4 * g.tile[1] * images * min(lines, g.out[1]) * g.out[2]
+        each = max(1, min(blocks, cache_bytes(2) // 4 // packed))
+    most_sums = cache_bytes(2) // 4 // (4 * max(64, each * g.tile[1]))
+    tasks = parts * -(-blocks // each)
+    groups = max(-(-tiles * g.tile[0] // most_sums), -(-g.cores // tasks))
+    return parts, min(groups, tiles), each
 
 
 def _step(g: Geometry) -> Pair:

@@ -105,12 +105,11 @@ def pixel_tile(
 
 
 @intrinsic(prefer_literal=True)
-def weight_tile(
+def channel_weight_tile(
     typing,
     rows,
     vectors,
     lanes,
-    by_channel,
     x,
     at,
     g,
@@ -123,20 +122,17 @@ def weight_tile(
     first,
     count,
 ):
-    """One row of sums for each of `rows` weights: products of inputs with rows of gradients.
+    """One row of sums for each of `rows` weights: products of each filter's own channel.
 
     sums[q] = sum over n below images, i below lines and j below points of
     x[at[q] + n * steps[0] + i * steps[1] + j * steps[2]]
-    * g[n * steps[3] + i * steps[4] + j * steps[5]]
-
-    By channel, each number of a row is multiplied with a number of its own, from there on.
+    * g[n * steps[3] + i * steps[4] + j * steps[5]], number by number
 
     Args:
         typing: Numba's.
         rows: weights; a literal.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
-        by_channel: 1 or 0; a literal.
         x: address of the input.
         at: address of int64: for each weight, where it starts in x.
         g: address of the gradients.
@@ -149,12 +145,12 @@ def weight_tile(
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in g and y.
     """
-    literals = rows, vectors, lanes, by_channel
-    *sizes, apart = (literal(kind) for kind in literals)
+    literals = rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 9, types.boolean, types.intp)
 
     def codegen(context, builder, signature, arguments):
-        x, at, g, images, lines, points, steps, y, to, first, count = arguments[4:]
+        x, at, g, images, lines, points, steps, y, to, first, count = arguments[3:]
         tile = Tile(builder, *sizes)
         bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
         targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
@@ -172,8 +168,7 @@ def weight_tile(
             loops.append(Loop(builder, rounds, [offset, grad, *sums]))
             offset, grad, *sums = loops[-1].values
         row = tile.masked_row(grad, masks)
-        own = masks if apart else None
-        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
+        numbers = [tile.seen(tile.plus(base, offset), masks) for base in bases]
         sums = tile.add_products(sums, numbers, row)
         for loop, x_step, g_step in zip(
             reversed(loops), reversed(by_x), reversed(by_g), strict=True
@@ -183,6 +178,123 @@ def weight_tile(
         for i, total in enumerate(sums):
             place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
             tile.masked_store(total, place, masks[i % tile.vectors])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first, count):
+    """One row of sums for each of `rows` weights: products of packed inputs and packed gradients.
+
+    sums[q] = sum over p below points of x[p, q] * g[p]
+
+    Both panels lie in memory in the order in which they are read, so that no two of their lines
+    take each other's place in the first cache, as those of an image with many channels do.
+
+    Args:
+        typing: Numba's.
+        rows: weights; a literal.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        x: address of (points, rows) numbers.
+        g: address of (points, vectors * lanes) numbers.
+        points: at least 1.
+        y: address of the results.
+        to: address of int64: for each weight, where its row starts in y.
+        first: whether sums start from 0; else from y.
+        count: numbers of a row that are in y.
+    """
+    literals = rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 5, types.boolean, types.intp)
+
+    def codegen(context, builder, signature, arguments):
+        x, g, points, y, to, first, count = arguments[3:]
+        tile = Tile(builder, *sizes)
+        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+        masks = tile.masks(count)
+        zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
+        sums = [
+            builder.select(first, zeros, old)
+            for target in targets
+            for old in tile.masked_row(target, masks)
+        ]
+        loop = Loop(builder, points, [x, g, *sums])
+        seen, grad, *sums = loop.values
+        row = tile.weights(grad)
+        numbers = [tile.seen(tile.plus(seen, BYTES * q), None) for q in range(tile.rows)]
+        sums = tile.add_products(sums, numbers, row)
+        ahead = tile.plus(seen, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
+        _, _, *sums = loop.close([*ahead, *sums])
+        for i, total in enumerate(sums):
+            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
+            tile.masked_store(total, address, masks[i % tile.vectors])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _pack(tile, source, source_step, count, points, target, target_step):
+    """Emit a loop that copies rows of `count` numbers, each with zeros up to whole vectors."""
+    masks = tile.masks(count)
+    loop = Loop(tile.builder, points, [source, target])
+    at, to = loop.values
+    for v, value in enumerate(tile.masked_row(at, masks)):
+        tile.store(value, tile.plus(to, v * tile.width))
+    loop.close([tile.plus(at, source_step), tile.plus(to, target_step)])
+
+
+@intrinsic(prefer_literal=True)
+def pack_gradients(typing, vectors, lanes, source, source_step, count, points, target):
+    """Copy `count` numbers of each of `points` rows, with zeros up to vectors * lanes.
+
+    Args:
+        typing: Numba's.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        source: address of the first row.
+        source_step: bytes from one row to the next.
+        count: numbers of a row, at most vectors * lanes.
+        points: rows, at least 1.
+        target: address of the result, whose rows lie side by side.
+    """
+    signature = types.void(vectors, lanes, *(types.intp,) * 5)
+    sizes = literal(vectors), literal(lanes)
+
+    def codegen(context, builder, signature, arguments):
+        tile = Tile(builder, 1, *sizes)
+        step = tile.word(tile.vectors * tile.width)
+        _pack(tile, *arguments[2:], step)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def pack_inputs(typing, rows, lanes, source, source_step, points, target):
+    """Copy `rows` numbers, side by side, of each of `points` places.
+
+    Whole vectors are written: zeros after each row, whose place the next one takes. The last one
+    needs room for them.
+
+    Args:
+        typing: Numba's.
+        rows: numbers; a literal.
+        lanes: numbers of a vector; a literal.
+        source: address of the first number of the first place.
+        source_step: bytes from one place to the next.
+        points: places, at least 1.
+        target: address of the result, (points, rows) numbers.
+    """
+    signature = types.void(rows, lanes, *(types.intp,) * 4)
+    count, width = literal(rows), literal(lanes)
+
+    def codegen(context, builder, signature, arguments):
+        source, source_step, points, target = arguments[2:]
+        tile = Tile(builder, 1, -(-count // width), width)
+        step = tile.word(BYTES * count)
+        _pack(tile, source, source_step, tile.word(count), points, target, step)
         return context.get_dummy_value()
 
     return signature, codegen

@@ -13,6 +13,7 @@ from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.product_tuned import product
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import shared
 
@@ -137,6 +138,12 @@ def forward(
         if w.has_padding and not _finite(kernel):
             return None
         return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds)
+    if groups == 1 and w.pointwise:
+        columns = kernel_family.owned(kernel).reshape(channels, filters)
+        shift = None if bias is None else kernel_family.owned(bias)
+        y = product(_pixels_seen(w, x), columns, shift, rectify)
+        if y is not None:
+            return y.reshape(batch, *w.out, filters)
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(filters if each else filters // groups)
     run = PIXELS.find((sixteens, int(each)), seconds)
@@ -174,6 +181,11 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
+    if groups == 1 and w.pointwise:
+        rows = kernel_family.owned(kernel).reshape(channels, filters)
+        seen = product(kernel_family.owned(g).reshape(-1, filters), rows.T)
+        if seen is not None:
+            return _spread_pixels(w, seen.reshape(batch, *w.out, channels))
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(channels if each else inside)
     run = PIXELS.find((sixteens, int(each)), seconds)
@@ -191,6 +203,22 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
     work = run, _pool(w, batch, channels, filters, groups)
     for plan in plans:
         _run_pixels(work, plan, grads, turned, pack, none, y, geometry.tile[1], low)
+    return y
+
+
+def _pixels_seen(w: Windows, x: Array) -> Array:
+    """(pixels, channels) that windows of one element see."""
+    if any(n != 1 for n in w.strides):
+        x = x[(slice(None), *(slice(None, None, n) for n in w.strides))]
+    return kernel_family.owned(x).reshape(-1, x.shape[-1])
+
+
+def _spread_pixels(w: Windows, seen: Array) -> Array:
+    """An array with what `_pixels_seen` takes out of it, and zeros elsewhere."""
+    if all(n == 1 for n in w.strides):
+        return seen
+    y = np.zeros((seen.shape[0], *w.sizes, seen.shape[-1]), np.float32)
+    y[(slice(None), *(slice(None, None, n) for n in w.strides))] = seen
     return y
 
 

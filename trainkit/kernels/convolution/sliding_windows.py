@@ -115,6 +115,11 @@ class Windows:
         return dense and self.strides == self.window and self.padded == sizes
 
     @property
+    def pointwise(self) -> bool:
+        """Whether each window is one element of the array, so that a convolution is a product."""
+        return not self.has_padding and all(n == 1 for n in self.window)
+
+    @property
     def interior(self) -> tuple[Any, ...]:
         """Index of the array inside its padded copy."""
         spatial = tuple(slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True))

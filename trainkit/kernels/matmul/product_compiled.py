@@ -27,8 +27,13 @@ _FAR = 512
 numbers would take each other's place in the first cache."""
 
 
-def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
-    """The builders of `product` and `stacked_product` for a type of NumPy's and of Numba's."""
+def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
+    """The builders of `product`, `stacked_product` and `biased_product` for a type of numbers.
+
+    Args:
+        number: NumPy's type.
+        kind: Numba's.
+    """
     size = np.dtype(number).itemsize
     each = size // 4
     lanes = _FLOATS // each
@@ -64,11 +69,11 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
                 copy_floats(to, at, each * (_ROWS if rows - q >= _ROWS else rows - q))
 
     @compiled(parallel=False)
-    def block_of(x, x_step, x_next, w, w_step, w_next, y, y_step, depth, rows, columns):
+    def block_of(x, x_step, x_next, w, w_step, w_next, bias, y, y_step, depth, rows, columns):
         """A block of a product, all given by addresses and the bytes from row to row.
 
         `x_next` and `w_next` are the bytes from one number of a row to the next; of w, one of the
-        two is that of neighbours.
+        two is that of neighbours. Sums start from the row at `bias`, from zeros where that is 0.
         """
         by_columns = w_next != size
         packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
@@ -96,7 +101,11 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
                 for q in range(0, rows, _ROWS):
                     seen = first + q * row_step
                     to = y + q * y_step + size * f
-                    start, start_step = (to, y_step) if k else (zeros.ctypes.data, 0)
+                    start, start_step = zeros.ctypes.data, 0
+                    if k:
+                        start, start_step = to, y_step
+                    elif bias:
+                        start = bias + size * f
                     last = rows - 1 - q
                     if count == width_of_tile:
                         whole_product_tile(
@@ -131,9 +140,30 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
         block_of(
             x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-            y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
+            0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
         )  # fmt: skip
+
+    @by_parts(
+        given, given, types.Array(kind, 1, "C", readonly=True), types.Array(kind, 2, "C"),
+        types.intp, types.intp, kind,
+    )  # fmt: skip
+    def biased_product(part, parts, x, w, bias, y, height, width, low):
+        """The same of y = max(x @ w + bias, low): sums start from the bias."""
+        across = (y.shape[1] + width - 1) // width
+        top, left = part // across * height, part % across * width
+        bottom, right = min(top + height, y.shape[0]), min(left + width, y.shape[1])
+        block_of(
+            x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
+            w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
+            bias.ctypes.data + size * left,
+            y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
+            x.shape[1], bottom - top, right - left,
+        )  # fmt: skip
+        if low > -np.inf:
+            for i in range(top, bottom):
+                for j in range(left, right):
+                    y[i, j] = low if y[i, j] < low else y[i, j]
 
     @by_parts(stack, stack, types.Array(kind, 4, "C"), types.intp, types.intp)
     def stacked_product(part, parts, x, w, y, height, width):
@@ -152,12 +182,12 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any]:
             block_of(
                 a + top * x.strides[2], x.strides[2], x.strides[3],
                 b + left * w.strides[3], w.strides[2], w.strides[3],
-                to + top * y.strides[2] + size * left, y.strides[2],
+                0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
             )  # fmt: skip
 
-    return product, stacked_product
+    return product, stacked_product, biased_product
 
 
-product, stacked_product = _kernels(np.float32, types.float32)
-product_double, stacked_product_double = _kernels(np.float64, types.float64)
+product, stacked_product, biased_product = _kernels(np.float32, types.float32)
+product_double, stacked_product_double, _ = _kernels(np.float64, types.float64)

@@ -23,6 +23,7 @@ from trainkit.kernels.threads.thread_pool import thread_pool
 Array = Any
 
 PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
+BIASED = Family("biased_product", "matmul.product_compiled", "biased_product", alone=True)
 STACK = Family("stacked_product", "matmul.product_compiled", "stacked_product", alone=True)
 _DOUBLE = "matmul.product_compiled", "product_double"
 PRODUCT_DOUBLE = Family("product_double", *_DOUBLE, alone=True)
@@ -51,8 +52,16 @@ _SECONDS = 1e-11
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def product(x: Array, w: Array) -> Array | None:
-    """`np.matmul(x, w)` of two matrices, or `None` where that is to do it."""
+def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False) -> Array | None:
+    """`np.matmul(x, w)` of two matrices, or `None` where that is to do it.
+
+    Args:
+        x: (rows, depth).
+        w: (depth, columns).
+        bias: (columns,) in row-major order and of float32, which sums start from; with `rectify`,
+            too, both are of float32.
+        rectify: whether results below 0 become 0.
+    """
     dtype = x.dtype
     if w.dtype is not dtype or x.ndim != 2 or w.ndim != 2 or dtype not in (_F32, _F64):
         return None
@@ -65,7 +74,9 @@ def product(x: Array, w: Array) -> Array | None:
     across = w.strides[1] == size
     if not across and w.strides[0] != size:
         return None
-    run = (PRODUCT if size == 4 else PRODUCT_DOUBLE).find((), _SECONDS * work)
+    biased = bias is not None or rectify
+    family = BIASED if biased else PRODUCT if size == 4 else PRODUCT_DOUBLE
+    run = family.find((), _SECONDS * work)
     if run is None:
         return None
     helpers = thread_pool() if work >= 2 * _BLOCK else None
@@ -73,7 +84,12 @@ def product(x: Array, w: Array) -> Array | None:
     height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
     pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
-    run(pool, blocks, x, w, result, height, width)
+    if biased:
+        start = np.zeros(columns, dtype) if bias is None else bias
+        low = np.float32(0 if rectify else -np.inf)
+        run(pool, blocks, x, w, start, result, height, width, low)
+    else:
+        run(pool, blocks, x, w, result, height, width)
     return result
 
 
