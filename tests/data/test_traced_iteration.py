@@ -112,3 +112,80 @@ def test_a_worker_takes_a_batch_at_each_run():
     iterator = iter(strategy.experimental_distribute_dataset(tk.data.Dataset.range(4).batch(2)))
     step = tk.function(lambda: tk.reduce_sum(next(iterator)))
     assert [int(step()), int(step())] == [1, 5]
+
+
+def test_a_loop_without_an_end_comes_to_the_end_of_the_data():
+    outside = iter(tk.data.Dataset.range(3))
+
+    @tk.function
+    def taken_outside():
+        while tk.constant(True):
+            next(outside)
+
+    @tk.function
+    def taken_inside(dataset):
+        iterator = iter(dataset)
+        while tk.constant(True):
+            next(iterator)
+
+    with pytest.raises(tk.errors.OutOfRangeError, match="no further element"):
+        taken_outside()
+    for _ in range(2):
+        with pytest.raises(tk.errors.OutOfRangeError, match="no further element"):
+            taken_inside(tk.data.Dataset.range(3))
+
+
+def test_an_iterator_of_a_function_begins_anew_at_each_run():
+    @tk.function
+    def first_two(dataset):
+        iterator = iter(dataset)
+        return next(iterator) * 10 + iterator.get_next()
+
+    shuffled = tk.data.Dataset.range(50).shuffle(50, seed=1)
+    assert len({int(first_two(shuffled)) for _ in range(4)}) == 4
+    assert [int(first_two(tk.data.Dataset.range(5, 9))) for _ in range(2)] == [56, 56]
+
+
+def test_assignments_in_a_map_happen_when_the_function_runs():
+    total = tk.Variable(0, dtype=tk.int64)
+
+    def counted(n):
+        return total.assign_add(n)
+
+    @tk.function
+    def with_next():
+        iterator = iter(tk.data.Dataset.range(1, 9).map(counted))
+        next(iterator)
+        return next(iterator)
+
+    @tk.function
+    def without_use():
+        for _ in tk.data.Dataset.range(5).map(counted):
+            pass
+
+    assert [int(with_next()), int(total), int(with_next()), int(total)] == [3, 3, 6, 6]
+    total.assign(0)
+    without_use()
+    without_use()
+    assert int(total) == 20
+
+
+def test_builtins_over_data_sets_run_with_the_function():
+    data = tk.data.Dataset.range(20).shuffle(20, seed=2)
+
+    @tk.function
+    def numbered():
+        result = tk.constant(0, tk.int64)
+        for i, x in enumerate(data, 1):
+            result += i * x
+        return result
+
+    @tk.function
+    def chained():
+        result = tk.constant(0, tk.int64)
+        for x, y in zip(map(lambda v: v * 2, data), filter(lambda v: v < 30, data)):  # noqa: B905
+            result += x * y
+        return result
+
+    assert len({int(numbered()) for _ in range(3)}) == 3
+    assert len({int(chained()) for _ in range(3)}) == 3

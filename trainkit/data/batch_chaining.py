@@ -77,12 +77,13 @@ class BatchChain(Chain):
         """Batches cut and joined to other sizes.
 
         Args:
-            batch_size: of the new batches, or a list of sizes that are taken in turn.
+            batch_size: of the new batches, or a list of sizes that are taken in turn; a 0 in it
+                gives an empty batch.
             drop_remainder: leave out a last batch that is smaller.
             name: not kept.
 
         Raises:
-            InvalidArgumentError: a size is below 1.
+            InvalidArgumentError: a size is below 0, or all are 0.
         """
         sizes = np.asarray(structure.leaf_array(batch_size)).reshape(-1)
         return self._then(

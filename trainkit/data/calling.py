@@ -14,6 +14,7 @@ from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves
+from trainkit.ops.sampling.seeded_random import DRAWS, DrawsOfThread
 
 _ON_CPU = devices.device(devices.CPU)
 
@@ -24,6 +25,24 @@ def _heard() -> bool:
         return True
     thread = get_ident()
     return any(tape.thread == thread for tape in trace_state.TAPES)
+
+
+PASS = DrawsOfThread()
+"""The draws of the pass that this thread is making elements for."""
+
+
+def in_pass(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, to be called in another thread, for the pass that this thread is at."""
+    draws = PASS.draws
+
+    def call(*args: Any) -> Any:
+        before, PASS.draws = PASS.draws, draws
+        try:
+            return function(*args)
+        finally:
+            PASS.draws = before
+
+    return call
 
 
 class Caller:
@@ -57,14 +76,18 @@ class Caller:
             inner = self.source.template()
             self._pack = structure.packer(inner if self.extra is None else (self.extra, inner))
         arguments = self.arguments(self._pack(structure.tensors(leaves)))
-        if _heard():
-            with ExitStack() as stack:
-                stack.enter_context(trace_state.silence())
-                stack.enter_context(eval_shape.eagerly())
-                stack.enter_context(_ON_CPU)
+        before, DRAWS.draws = DRAWS.draws, PASS.draws
+        try:
+            if _heard():
+                with ExitStack() as stack:
+                    stack.enter_context(trace_state.silence())
+                    stack.enter_context(eval_shape.eagerly())
+                    stack.enter_context(_ON_CPU)
+                    return self.function(*arguments)
+            with _ON_CPU:
                 return self.function(*arguments)
-        with _ON_CPU:
-            return self.function(*arguments)
+        finally:
+            DRAWS.draws = before
 
     def flat(self, leaves: Leaves) -> Leaves:
         """The leaves of the function's result; it must have the same structure each time."""

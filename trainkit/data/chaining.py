@@ -157,7 +157,7 @@ class Chain(Trackable):
         With a buffer as large as the source all orders are equally likely.
 
         Args:
-            buffer_size: how many elements are drawn from.
+            buffer_size: how many elements are drawn from; `UNKNOWN_CARDINALITY` for all.
             seed: of the order; by default from the seed that `tk.random.set_seed` set.
             reshuffle_each_iteration: whether each pass has an order of its own.
             name: not kept.

@@ -16,7 +16,7 @@ from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
 from trainkit.data.class_shares import resampled
-from trainkit.data.iterator import DatasetIterator
+from trainkit.data.iterator import DatasetIterator, IteratorOfRun
 from trainkit.data.node import INFINITE, UNKNOWN, DatasetOp
 from trainkit.data.readers import stored
 from trainkit.data.readers.file_names import matching
@@ -57,20 +57,20 @@ class Dataset(BatchChain):
 
         Args:
             tensors: array, tensor, list or table, or tuple or dict of them, all of the same first
-                size. NumPy arrays are not copied; leave them as they are while the data set is in
-                use.
+                size; `None` is part of each element, and a list may hold data sets. NumPy arrays
+                are not copied; leave them as they are while the data set is in use.
             name: not kept.
 
         Raises:
             InvalidArgumentError: the first sizes differ, a component is a scalar, or is neither
                 numbers nor text.
         """
-        return Dataset(sources.SlicesNode(tensors))
+        return Dataset(sources.slices_node(tensors))
 
     @staticmethod
     def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """One element: `tensors` itself."""
-        return Dataset(sources.TensorsNode(tensors))
+        return Dataset(sources.tensors_node(tensors))
 
     @staticmethod
     def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
@@ -354,6 +354,10 @@ class Dataset(BatchChain):
 
     def __iter__(self) -> DatasetIterator:
         return DatasetIterator(self)
+
+    def iterator_of_run(self) -> DatasetIterator:
+        """What `iter` gives in a function that is traced: a pass that begins at each run."""
+        return IteratorOfRun(self)
 
     def as_numpy_iterator(self) -> NumpyIterator:
         """Iterate over elements as NumPy arrays and scalars, which may be written to."""

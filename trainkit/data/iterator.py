@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +11,16 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
-from trainkit.core.errors import OutOfRangeError
+from trainkit.core.errors import FailedPreconditionError, OutOfRangeError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values.text_arrays import text_array
 from trainkit.data import structure
+from trainkit.data.calling import PASS
 from trainkit.data.node import DatasetOp, Leaves, Stage
 from trainkit.data.optional import Optional
-from trainkit.data.traced_iteration import taken_later
+from trainkit.data.traced_iteration import begun_later, taken_later
+from trainkit.ops.sampling.seeded_random import DrawsOfPass
 
 
 class DatasetIterator(Trackable):
@@ -38,14 +41,19 @@ class DatasetIterator(Trackable):
         (0, 1)
     """
 
-    _untracked = frozenset({"dataset"})
+    _untracked = frozenset({"dataset", "_draws"})
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         self._node: DatasetOp = dataset.node
-        self._stage: Stage = self._node.stage()
         self._pack: Callable[[Leaves], Any] | None = None
-        # one that is made while a function is traced serves that trace alone, as Python's do
+        self._draws = DrawsOfPass()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stage: Stage = self._node.stage()
+        # one that Python makes while a function is traced, as for a comprehension, serves that
+        # trace alone
         self._of_trace = bool(trace_state.THREAD.traces)
 
     # The node belongs to the data set; here only the stage's state is stored.
@@ -61,7 +69,11 @@ class DatasetIterator(Trackable):
         return self._next()
 
     def _next(self) -> Any:
-        leaves = self._stage.next()
+        before, PASS.draws = PASS.draws, self._draws
+        try:
+            leaves = self._stage.next()
+        finally:
+            PASS.draws = before
         if self._pack is None:
             self._pack = structure.packer(structure.template_of(self._node.template()))
         where = devices.current()
@@ -125,6 +137,53 @@ class DatasetIterator(Trackable):
 
     def __repr__(self) -> str:
         return f"<DatasetIterator over {self.dataset!r}>"
+
+
+class _StageOfRun(threading.local):
+    """The pass of the run that this thread is at."""
+
+    stage: Stage | None = None
+
+
+class IteratorOfRun(DatasetIterator):
+    """An iterator that a function makes while it is traced: each run begins a pass of its own.
+
+    Args:
+        dataset: a `Dataset`.
+    """
+
+    _untracked = DatasetIterator._untracked | {"_run"}
+
+    def __init__(self, dataset: Any) -> None:
+        self._run = _StageOfRun()
+        super().__init__(dataset)
+
+    def _begin(self) -> None:
+        begun_later(self._begin_run)
+        self._of_trace = False
+
+    def _begin_run(self) -> None:
+        self._draws = DrawsOfPass()
+        self._stage = self._node.stage()
+
+    @property
+    def _stage(self) -> Stage:
+        if self._run.stage is None:
+            raise FailedPreconditionError(
+                "an iterator that a function made belongs to its runs; make one outside of it"
+            )
+        return self._run.stage
+
+    @_stage.setter
+    def _stage(self, stage: Stage) -> None:
+        if self._run.stage is not None:
+            self._run.stage.close()
+        self._run.stage = stage
+
+    def __del__(self) -> None:
+        run = self.__dict__.get("_run")
+        if run is not None and run.stage is not None:
+            run.stage.close()
 
 
 _OTHER_STEPS = (

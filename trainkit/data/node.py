@@ -64,9 +64,16 @@ class Rows:
 
     Attributes:
         count: how many there are.
+        even: whether all have equal shapes, so that any of them can be stacked; a short last batch
+            stands in no block with others.
     """
 
     count = 0
+    even = True
+
+    def fill(self) -> bool:
+        """Compute what one row needs of all others; `False` if an element of theirs fails."""
+        return True
 
     def gather(self, indices: Any) -> Leaves:
         """The elements at the positions `indices` (k,), stacked, as new arrays."""
@@ -138,10 +145,9 @@ class Piped(Stage):
 class RowStage(Stage):
     """A pass over rows in their order."""
 
-    in_blocks = True
-
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
+        self.in_blocks = rows.even
         self.position = 0
 
     @property
@@ -174,6 +180,12 @@ class RowStage(Stage):
         self.position = int(state["position"])
 
 
+def usable_rows(node: DatasetOp) -> Rows | None:
+    """The rows of a step, all of which can be computed; `None` where they are taken one by one."""
+    rows = node.rows()
+    return rows if rows is not None and rows.fill() else None
+
+
 def block_size(leaves: Leaves) -> int:
     """How many elements are stacked in a block; a component may be `None` in all of them."""
     return next(len(leaf) for leaf in leaves if leaf is not None)
@@ -183,7 +195,10 @@ def join_blocks(blocks: list[Leaves]) -> Leaves:
     """Blocks one after the other as one block."""
     if len(blocks) == 1:
         return blocks[0]
-    return [np.concatenate(leaves) for leaves in zip(*blocks, strict=True)]
+    return [
+        None if leaves[0] is None else np.concatenate(leaves)
+        for leaves in zip(*blocks, strict=True)
+    ]
 
 
 def stack_elements(elements: list[Leaves], what: str) -> Leaves:

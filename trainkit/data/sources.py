@@ -24,13 +24,13 @@ class ArrayRows(Rows):
         self.count = count
 
     def gather(self, indices: Any) -> Leaves:
-        return [array.take(indices, axis=0) for array in self.arrays]
+        return [None if x is None else x.take(indices, axis=0) for x in self.arrays]
 
     def slice(self, start: int, stop: int) -> Leaves:
-        return [array[start:stop].copy() for array in self.arrays]
+        return [None if x is None else x[start:stop].copy() for x in self.arrays]
 
     def row(self, index: int) -> Leaves:
-        return [structure.row_of(array, index).copy() for array in self.arrays]
+        return [None if x is None else structure.row_of(x, index).copy() for x in self.arrays]
 
 
 class SlicesNode(DatasetOp):
@@ -41,13 +41,13 @@ class SlicesNode(DatasetOp):
 
     def __init__(self, value: Any) -> None:
         self.shape_of, self.arrays = structure.arrays_of(value, "from_tensor_slices")
-        self.size = structure.same_count(self.arrays, "from_tensor_slices")
+        arrays = [x for x in self.arrays if x is not None]
+        self.size = structure.same_count(arrays, "from_tensor_slices")
         # take() would copy all of an array whose rows lie scattered, for each batch.
-        self.arrays = [np.ascontiguousarray(array) for array in self.arrays]
+        self.arrays = [None if x is None else np.ascontiguousarray(x) for x in self.arrays]
 
     def spec(self) -> Any:
-        specs = [TensorSpec(array.shape[1:], array.dtype) for array in self.arrays]
-        return nest.pack(self.shape_of, specs)
+        return nest.pack(self.shape_of, [_spec_of_rows(x) for x in self.arrays])
 
     def template(self) -> Any:
         return self.shape_of
@@ -69,8 +69,16 @@ class TensorsNode(SlicesNode):
 
     def __init__(self, value: Any) -> None:
         self.shape_of, arrays = structure.arrays_of(value, "from_tensors")
-        self.arrays = [_one_row(array) for array in arrays]
+        self.arrays = [None if x is None else np.asarray(x)[None] for x in arrays]
         self.size = 1
+
+    def rows(self) -> Rows | None:  # type: ignore[override]
+        # without an array nothing tells how many elements a block has
+        return super().rows() if any(x is not None for x in self.arrays) else None
+
+    def stage(self) -> Stage:
+        rows = self.rows()
+        return RowStage(rows) if rows else ElementsStage([list(self.arrays)])
 
 
 class StackedNode(SlicesNode):
@@ -101,6 +109,16 @@ class ElementsNode(DatasetOp):
 
     def stage(self) -> Stage:
         return ElementsStage(self.elements)
+
+
+class OneElementNode(ElementsNode):
+    """One element that holds data sets."""
+
+    title = "Tensor"
+
+    def spec(self) -> Any:
+        specs = [structure.spec_of_leaf(leaf) for leaf in self.elements[0]]
+        return nest.pack(self.shape_of, specs)
 
 
 class ElementsStage(Stage):
@@ -152,10 +170,26 @@ def _alike(column: Any) -> bool:
     return len({(np.shape(leaf), leaf.dtype) for leaf in column}) == 1
 
 
-def _one_row(array: Any) -> Any:
-    if not isinstance(array, np.ndarray | np.generic):
-        raise InvalidArgumentError("from_tensors: an element must be made of numbers and text")
-    return np.asarray(array)[None]
+def _spec_of_rows(array: Any) -> Any:
+    """The spec of one row of an array, or of `None`."""
+    if array is None:
+        return structure.NoneTensorSpec()
+    return TensorSpec(array.shape[1:], array.dtype)
+
+
+def tensors_node(value: Any) -> DatasetOp:
+    """The step that gives `value` as its only element."""
+    template, leaves = structure.arrays_of(value, "from_tensors")
+    if any(hasattr(leaf, "node") for leaf in leaves):
+        return OneElementNode(template, [leaves])
+    return TensorsNode(value)
+
+
+def slices_node(value: Any) -> DatasetOp:
+    """The step that gives the rows of arrays, or the data sets of a list."""
+    if isinstance(value, list) and value and all(hasattr(item, "node") for item in value):
+        return ElementsNode(0, [[item] for item in value])
+    return SlicesNode(value)
 
 
 class RangeNode(DatasetOp):
@@ -222,6 +256,7 @@ class GeneratorStage(Stage):
 
     def next(self) -> Leaves:
         if self.running is None:
+            self.running = iter(())  # where it can't be made, asking again gives no other answer
             self.running = iter(self.node.make(*self.node.args))
         leaves = self._checked(next(self.running))
         self.position += 1

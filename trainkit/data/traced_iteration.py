@@ -71,6 +71,40 @@ def iterator_get_next(xp: Any, *, source: ElementSource) -> tuple[Any, ...]:
 iterator_get_next.declare(batch=one_by_one("each item takes an element"))
 
 
+class PassStart:
+    """What begins a pass, as a setting of the operation.
+
+    Args:
+        begin: called at each run.
+    """
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self.begin = begin
+
+    def __repr__(self) -> str:
+        return "iterator"
+
+
+def _nothing(*inputs: Any, start: PassStart) -> tuple[Spec, ...]:
+    return ()
+
+
+@primitive(_nothing, effect=Effect("it begins a pass over a data set"), semantics=MESSAGE)
+def iterator_begin(xp: Any, *, start: PassStart) -> tuple[Any, ...]:
+    """Begin a pass over a data set, from which `iterator_get_next` takes."""
+    with eagerly(), trace_state.silence():
+        start.begin()
+    return ()
+
+
+iterator_begin.declare(batch=one_by_one("each item begins a pass"))
+
+
+def begun_later(begin: Callable[[], None]) -> None:
+    """Let `begin` be called when the graph that is being traced runs."""
+    trace_state.current_trace().apply(iterator_begin.primitive, (), {"start": PassStart(begin)})
+
+
 def taken_later(take: Callable[[], Any], element_spec: Any) -> Any:
     """The element that `take` gives when the graph that is being traced runs, as symbols."""
     settings = {"source": ElementSource(take, element_spec)}

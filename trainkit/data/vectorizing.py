@@ -21,7 +21,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.calling import Caller, _leaves, as_element
-from trainkit.data.node import Leaves, stack_elements
+from trainkit.data.node import Leaves, block_size, stack_elements
 from trainkit.ops.core.vmap import BatchedTensor, new_level, unbatched
 
 _ON_CPU = devices.device(devices.CPU)
@@ -297,8 +297,11 @@ class BatchCall:
         return self._one_by_one(leaves)
 
     def _one_by_one(self, leaves: Leaves) -> Leaves:
-        elements = [self.caller.flat([leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
-        return stack_elements(elements, "map")
+        rows = [
+            [None if leaf is None else leaf[i] for leaf in leaves]
+            for i in range(block_size(leaves))
+        ]
+        return stack_elements([self.caller.flat(row) for row in rows], "map")
 
     def _check(self, leaves: Leaves) -> Leaves:
         """The first stack, with its first and last element compared to calls on them alone.

@@ -310,6 +310,7 @@ class FillingStage(Piped):
         super().__init__(node.source.stage())
         self.node, self.began = node, self.source.state()
         self.writing: Writing | None = None
+        self.total = node.source.count()
         self.ended = False
 
     def next(self) -> Leaves:
@@ -320,11 +321,18 @@ class FillingStage(Piped):
         try:
             leaves = self.source.next()
         except StopIteration:
-            self.ended = True
-            self.writing.finish(structure.loose(self.node.spec()))
+            self._finish()
             raise
         self.writing.add(leaves)
+        if self.writing.count == self.total:
+            self._finish()  # whoever reads no further, as zip does, has had the whole pass
         return leaves
+
+    def _finish(self) -> None:
+        """Give the files their names."""
+        self.ended = True
+        if self.writing is not None:
+            self.writing.finish(structure.loose(self.node.spec()))
 
     def close(self) -> None:
         if self.writing is not None:

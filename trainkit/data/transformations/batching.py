@@ -23,6 +23,7 @@ from trainkit.data.node import (
     block_size,
     stack_elements,
 )
+from trainkit.data.transformations.mapping import MapNode
 
 
 class BatchNode(DatasetOp):
@@ -52,7 +53,9 @@ class BatchNode(DatasetOp):
         return rows and BatchRows(rows, self.size, self.count())
 
     def stage(self) -> Stage:
-        return BatchStage(self.source.stage(), self.size, self.drop)
+        stage = BatchStage(self.source.stage(), self.size, self.drop)
+        stage.whole = isinstance(self.source, MapNode)
+        return stage
 
 
 class BatchRows(Rows):
@@ -60,6 +63,10 @@ class BatchRows(Rows):
 
     def __init__(self, rows: Rows, size: int, count: int) -> None:
         self.rows, self.size, self.count = rows, size, count
+        self.even = rows.even and count * size <= rows.count
+
+    def fill(self) -> bool:
+        return self.rows.fill()
 
     def gather(self, indices: Any) -> Leaves:
         return stack_elements([self.row(int(i)) for i in indices], "batch")
@@ -70,7 +77,14 @@ class BatchRows(Rows):
 
 
 class BatchStage(Piped):
-    """Takes the elements of a batch at once where its source can give them so."""
+    """Takes the elements of a batch at once where its source can give them so.
+
+    Attributes:
+        whole: whether an element that fails takes with it what comes after it in its batch, as in
+            TensorFlow, where `map` and `batch` become one step; else the next batch begins there.
+    """
+
+    whole = False
 
     def __init__(self, source: Stage, size: int, drop: bool) -> None:
         super().__init__(source)
@@ -84,19 +98,32 @@ class BatchStage(Piped):
         return leaves
 
     def _block(self) -> Leaves:
-        leaves = self.source.block(self.size)
+        before = self.source.state()
+        try:
+            leaves = self.source.block(self.size)
+        except Exception:  # one by one it is known which element fails, and what comes after it
+            self.source.load(before)
+            self.give = self._stacked
+            return self._stacked()
         if leaves is None:
             raise StopIteration
         return leaves
 
     def _elements(self) -> list[Leaves]:
         """The next elements, as many as a batch has, or as are left."""
-        elements = []
+        elements: list[Leaves] = []
+        failure: Exception | None = None
         for _ in range(self.size):
             try:
                 elements.append(self.source.next())
             except StopIteration:
                 break
+            except Exception as error:
+                failure = failure or error
+                if not self.whole:
+                    break
+        if failure is not None:
+            raise failure
         if not elements:
             raise StopIteration
         return elements
@@ -344,7 +371,7 @@ class WindowStage(Piped):
     def __init__(self, node: WindowNode) -> None:
         super().__init__(node.source.stage())
         self.node = node
-        self.buffer: list[Leaves] = []
+        self.buffer: list[Any] = []  # elements, and errors in place of those that failed
         self.ended = False
 
     def next(self) -> Leaves:
@@ -355,15 +382,23 @@ class WindowStage(Piped):
                 self.buffer.append(self.source.next())
             except StopIteration:
                 self.ended = True
+            except Exception as error:
+                self.buffer.append(error)
         chosen = self.buffer[: span : node.stride]
         if not chosen or (node.drop and len(chosen) < node.size):
             raise StopIteration
         del self.buffer[: node.shift]
+        for element in chosen:
+            if isinstance(element, Exception):
+                raise element
         return [node.make(i, chosen) for i in range(len(chosen[0]))]
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "buffer": [list(b) for b in self.buffer], "ended": self.ended}
+        buffer = [[] if isinstance(b, Exception) else list(b) for b in self.buffer]
+        return {**super().state(), "buffer": buffer, "ended": self.ended}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
-        self.buffer, self.ended = [list(b) for b in state["buffer"]], bool(state["ended"])
+        failed = InvalidArgumentError("window: an element of this window could not be made")
+        self.buffer = [list(b) or failed for b in state["buffer"]]
+        self.ended = bool(state["ended"])

@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.data.node import DatasetOp, Leaves, Rows, Stage, join_blocks
+from trainkit.data.node import (
+    DatasetOp,
+    Leaves,
+    Rows,
+    Stage,
+    block_size,
+    join_blocks,
+    stack_elements,
+)
 from trainkit.data.sources import ArrayRows
 from trainkit.data.transformations.choosing import SameElements
 
@@ -17,11 +25,12 @@ class CacheNode(SameElements):
     """Keeps the elements of the first whole pass in memory for the later ones."""
 
     title = "Cache"
-    _untracked = frozenset({"kept", "began"})
+    _untracked = frozenset({"kept", "began", "fails"})
 
     def __init__(self, source: DatasetOp) -> None:
         super().__init__(source)
         self.kept: list[Leaves] | None = None
+        self.fails = False  # an element can't be made, so a pass has fewer than there are rows
         self.stacked: Rows | None = None
         self.began: dict[str, Any] = {}  # the source's state before the pass that was kept
 
@@ -33,11 +42,9 @@ class CacheNode(SameElements):
         if self.kept is None:
             self.began = began
             self.kept = elements
-            shapes = {
-                tuple((np.shape(a), np.asarray(a).dtype) for a in leaves) for leaves in elements
-            }
+            shapes = {tuple(map(_kind, leaves)) for leaves in elements}
             if len(shapes) == 1:
-                arrays = [np.stack(column) for column in zip(*elements, strict=True)]
+                arrays = stack_elements(elements, "cache")
                 self.stacked = ArrayRows(arrays, len(elements))
                 self.kept = [[]] * len(elements)
 
@@ -46,14 +53,14 @@ class CacheNode(SameElements):
         if self.kept is None:
             self.began = began
             arrays = join_blocks(blocks)
-            self.stacked = ArrayRows(arrays, len(arrays[0]))
-            self.kept = [[]] * len(arrays[0])
+            self.stacked = ArrayRows(arrays, block_size(arrays))
+            self.kept = [[]] * self.stacked.count
 
     def rows(self) -> Rows | None:
         if self.kept is not None:
             return self.stacked
-        rows = self.source.rows()
-        return rows and CachedRows(self, rows)
+        rows = None if self.fails else self.source.rows()
+        return CachedRows(self, rows) if rows and rows.even else None
 
     def stage(self) -> Stage:
         return CacheStage(self)
@@ -64,6 +71,14 @@ class CachedRows(Rows):
 
     def __init__(self, node: CacheNode, rows: Rows) -> None:
         self.node, self.source, self.count = node, rows, rows.count
+
+    def fill(self) -> bool:
+        try:
+            self._filled()
+        except Exception:  # whatever it is, walking the elements shows it in its place
+            self.node.fails = True
+            return False
+        return True
 
     def _filled(self) -> Rows:
         if self.node.stacked is None:
@@ -92,8 +107,9 @@ class CacheStage(Stage):
         self.position = 0
         self.source = node.source.stage() if node.kept is None else None
         self.began = node.began if self.source is None else self.source.state()
+        self.total = -1 if self.source is None else node.source.count()
         self.elements: list[Leaves] = []
-        self.blocks: list[Leaves] = []
+        self.blocks: list[Leaves] = []  # in place of the elements, once a block was taken
         self.in_blocks = self.source.in_blocks if self.source else node.stacked is not None
 
     def next(self) -> Leaves:
@@ -102,13 +118,23 @@ class CacheStage(Stage):
         try:
             leaves = self.source.next()
         except StopIteration:
-            # Where next and block were mixed, this pass is not kept.
-            if len(self.elements) == self.position:
-                self.node.keep(self.elements, self.began)
+            self._keep()
             raise
         self.position += 1
-        self.elements.append(leaves)
+        if self.blocks:
+            self.blocks.append(_block_of(leaves))
+        else:
+            self.elements.append(leaves)
+        if self.position == self.total:
+            self._keep()  # whoever reads no further, as take does, has had the whole pass
         return leaves
+
+    def _keep(self) -> None:
+        """Give the node what has passed, which is all."""
+        if self.blocks:
+            self.node.keep_blocks(self.blocks, self.began)
+        else:
+            self.node.keep(self.elements, self.began)
 
     def _kept(self) -> Leaves:
         kept = self.node.kept or []
@@ -129,32 +155,53 @@ class CacheStage(Stage):
             return leaves
         block = self.source.block(size)
         if block is None:
-            if self.blocks and sum(len(b[0]) for b in self.blocks) == self.position:
-                self.node.keep_blocks(self.blocks, self.began)
+            self._keep()
             return None
-        self.position += len(block[0])
-        self.blocks.append(block)
+        self.position += block_size(block)
+        self.blocks += [*map(_block_of, self.elements), block]
+        self.elements = []
+        if self.position == self.total:
+            self._keep()
         return block
 
     def state(self) -> dict[str, Any]:
         return {"position": self.position, "began": self.began}
 
     def load(self, state: dict[str, Any]) -> None:
+        position = int(state["position"])
         if self.node.kept is not None:
-            self.source, self.position = None, int(state["position"])
+            self.source, self.position = None, position
             return
         self.source = self.node.source.stage()
         self.began, self.position = state["began"], 0
         self.elements, self.blocks = [], []
         self.source.load(self.began)
-        self.skip(int(state["position"]))
+        while self.position < position:
+            try:
+                self.next()
+            except StopIteration:
+                break
+            except Exception:  # it failed before too, and raised then
+                continue
 
     def skip(self, count: int) -> int:
         if not self.in_blocks:
             return super().skip(count)
         leaves = self.block(count)
-        return 0 if leaves is None else len(leaves[0])
+        return 0 if leaves is None else block_size(leaves)
 
     def close(self) -> None:
         if self.source is not None:
             self.source.close()
+
+
+def _block_of(leaves: Leaves) -> Leaves:
+    """One element as a block."""
+    return [None if leaf is None else np.asarray(leaf)[None] for leaf in leaves]
+
+
+def _kind(leaf: Any) -> Any:
+    """What components share that can be stacked; a data set shares it with no other."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.shape, leaf.dtype
+    return leaf if leaf is None else id(leaf), None

@@ -22,7 +22,9 @@ from trainkit.data.node import (
     Rows,
     RowStage,
     Stage,
+    block_size,
     join_blocks,
+    usable_rows,
 )
 
 
@@ -45,7 +47,10 @@ class WindowOfRows(Rows):
     def __init__(self, rows: Rows, start: int, stop: int, step: int = 1) -> None:
         self.rows = rows
         self.range = range(rows.count)[start:stop:step]
-        self.count = len(self.range)
+        self.count, self.even = len(self.range), rows.even
+
+    def fill(self) -> bool:
+        return self.rows.fill()
 
     def gather(self, indices: Any) -> Leaves:
         return self.rows.gather(self.range.start + np.asarray(indices) * self.range.step)
@@ -107,7 +112,7 @@ class TakeStage(Piped):
         if self.left <= 0:
             return None
         leaves = self.source.block(min(size, self.left))
-        self.left -= 0 if leaves is None else len(leaves[0])
+        self.left -= 0 if leaves is None else block_size(leaves)
         return leaves
 
     def skip(self, count: int) -> int:
@@ -221,7 +226,7 @@ class ShardNode(SameElements):
                 "give the data set to strategy.experimental_distribute_dataset, or to fit of a "
                 "model that was made in its scope"
             )
-        rows = self.rows()
+        rows = usable_rows(self)
         return RowStage(rows) if rows else ShardStage(self.source.stage(), self.shards, self.index)
 
 
@@ -269,7 +274,7 @@ class RepeatNode(SameElements):
 
 
 class RepeatStage(Stage):
-    """Begins a new pass when one ends; an empty pass ends it."""
+    """Begins a new pass when one ends; without a number of passes, an empty first one ends it."""
 
     def __init__(self, node: RepeatNode) -> None:
         self.node = node
@@ -284,7 +289,8 @@ class RepeatStage(Stage):
             return False
         self.source.close()
         self.done += 1
-        if self.empty or self.done == self.node.times:
+        endless = self.node.times < 0
+        if self.done == self.node.times or (self.empty and endless):
             self.source = None
             return False
         self.source, self.empty = self.node.source.stage(), True
@@ -309,7 +315,7 @@ class RepeatStage(Stage):
                 self._again()
                 continue
             self.empty = False
-            size -= len(part[0])
+            size -= block_size(part)
             parts.append(part)
         return join_blocks(parts) if parts else None
 
@@ -372,9 +378,16 @@ class NumberedRows(Rows):
 
     def __init__(self, rows: Rows, start: int) -> None:
         self.rows, self.start, self.count = rows, start, rows.count
+        self.even = rows.even
+
+    def fill(self) -> bool:
+        return self.rows.fill()
 
     def gather(self, indices: Any) -> Leaves:
         return [np.asarray(indices, np.int64) + self.start, *self.rows.gather(indices)]
+
+    def row(self, index: int) -> Leaves:
+        return [np.int64(index + self.start), *self.rows.row(index)]
 
 
 class EnumerateStage(Piped):
@@ -386,15 +399,14 @@ class EnumerateStage(Piped):
         self.in_blocks = source.in_blocks
 
     def next(self) -> Leaves:
-        leaves = self.source.next()
-        self.number += 1
-        return [np.int64(self.number - 1), *leaves]
+        self.number += 1  # an element that fails has a number too
+        return [np.int64(self.number - 1), *self.source.next()]
 
     def block(self, size: int) -> Leaves | None:
         leaves = self.source.block(size)
         if leaves is None:
             return None
-        first, self.number = self.number, self.number + len(leaves[0])
+        first, self.number = self.number, self.number + block_size(leaves)
         return [np.arange(first, self.number, dtype=np.int64), *leaves]
 
     def state(self) -> dict[str, Any]:

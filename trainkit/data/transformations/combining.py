@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,17 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.calling import Caller
-from trainkit.data.node import INFINITE, UNKNOWN, DatasetOp, Leaves, Piped, Rows, Stage, join_blocks
+from trainkit.data.node import (
+    INFINITE,
+    UNKNOWN,
+    DatasetOp,
+    Leaves,
+    Piped,
+    Rows,
+    Stage,
+    block_size,
+    join_blocks,
+)
 
 
 class ZipNode(DatasetOp):
@@ -55,6 +66,10 @@ class ZippedRows(Rows):
     def __init__(self, parts: list[Rows]) -> None:
         self.parts = parts
         self.count = min(part.count for part in parts)
+        self.even = all(part.even for part in parts)
+
+    def fill(self) -> bool:
+        return all([part.fill() for part in self.parts])
 
     def gather(self, indices: Any) -> Leaves:
         return [leaf for part in self.parts for leaf in part.gather(indices)]
@@ -92,17 +107,39 @@ class ZipStage(ManyStage):
         self.in_blocks = all(part.in_blocks for part in parts)
 
     def next(self) -> Leaves:
-        return [leaf for part in self.parts for leaf in part.next()]
+        leaves: Leaves = []
+        failure: Exception | None = None
+        for i, part in enumerate(self.parts):
+            try:
+                leaves.extend(part.next())
+            except StopIteration:
+                self._end_others(i)
+                raise
+            except Exception as error:  # the other parts go on, so that pairs stay pairs
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return leaves
+
+    def _end_others(self, first: int) -> None:
+        """Let the parts behind the one that ended come to their ends, if that is where they are.
+
+        A cache among them is whole only then.
+        """
+        for part in self.parts[first + 1 :]:
+            with contextlib.suppress(Exception):
+                part.next()
 
     def block(self, size: int) -> Leaves | None:
         blocks: list[Leaves] = []
-        for part in self.parts:
+        for i, part in enumerate(self.parts):
             block = part.block(size)
             if block is None:
+                self._end_others(i)
                 return None
-            size = min(size, len(block[0]))
+            size = min(size, block_size(block))
             blocks.append(block)
-        return [leaf[:size] for block in blocks for leaf in block]
+        return [leaf if leaf is None else leaf[:size] for block in blocks for leaf in block]
 
 
 class ConcatenateNode(DatasetOp):
@@ -130,7 +167,9 @@ class ConcatenateNode(DatasetOp):
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
     def stage(self) -> Stage:
-        return ConcatenateStage([node.stage() for node in self.sources])
+        one, two = (nest.flatten(node.spec()) for node in self.sources)
+        same = all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in one)
+        return ConcatenateStage([node.stage() for node in self.sources], same and one == two)
 
 
 def _alike(one: Any, two: Any) -> bool:
@@ -156,10 +195,10 @@ def _wider(a: Any, b: Any) -> Any:
 class ConcatenateStage(ManyStage):
     """Goes on with the next part where one ends."""
 
-    def __init__(self, parts: list[Stage]) -> None:
+    def __init__(self, parts: list[Stage], same_shapes: bool) -> None:
         super().__init__(parts)
         self.at = 0
-        self.in_blocks = all(part.in_blocks for part in parts)
+        self.in_blocks = same_shapes and all(part.in_blocks for part in parts)
 
     def next(self) -> Leaves:
         while self.at < len(self.parts):
@@ -176,14 +215,7 @@ class ConcatenateStage(ManyStage):
             if block is None:
                 self.at += 1
                 continue
-            if blocks and any(
-                a.shape[1:] != b.shape[1:] for a, b in zip(blocks[0], block, strict=True)
-            ):
-                raise InvalidArgumentError(
-                    "batch: concatenated data sets have elements of different shapes, which can't "
-                    "be stacked"
-                )
-            size -= len(block[0])
+            size -= block_size(block)
             blocks.append(block)
         return join_blocks(blocks) if blocks else None
 

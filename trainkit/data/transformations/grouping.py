@@ -80,8 +80,10 @@ class RebatchNode(SameElements):
 
     def __init__(self, source: DatasetOp, sizes: tuple[int, ...], drop: bool) -> None:
         super().__init__(source)
-        if not sizes or min(sizes) < 1:
-            raise InvalidArgumentError(f"rebatch: sizes must be at least 1, got {sizes}")
+        if not sizes or min(sizes) < 0 or not any(sizes):
+            raise InvalidArgumentError(
+                f"rebatch: sizes must be 0 or more, and one of them at least 1; got {sizes}"
+            )
         self.sizes, self.drop = sizes, drop
 
     def spec(self) -> Any:
@@ -101,35 +103,48 @@ class RebatchStage(Piped):
         super().__init__(node.source.stage())
         self.node = node
         self.rest: list[Leaves] = []
+        self.empty: Leaves | None = None
         self.given = 0
         self.ended = False
 
     def next(self) -> Leaves:
         wanted = self.node.sizes[self.given % len(self.node.sizes)]
-        while not self.ended and sum(map(block_size, self.rest)) < wanted:
-            try:
-                leaves = self.source.next()
-            except StopIteration:
-                self.ended = True
-                break
-            structure.same_count(leaves, "rebatch")
-            self.rest.append(leaves)
+        if wanted == 0 and self.empty is not None:
+            self.given += 1
+            return list(self.empty)
+        # an empty batch, too, has the shapes and dtypes of the source's
+        self._read(max(wanted, 1))
         if not self.rest:
             raise StopIteration
         whole = join_blocks(self.rest)
         if (have := block_size(whole)) == 0 or (self.node.drop and have < wanted):
             raise StopIteration
+        self.empty = [leaf[:0] for leaf in whole]
         self.rest = [[leaf[wanted:] for leaf in whole]] if have > wanted else []
         self.given += 1
         return [leaf[:wanted] for leaf in whole]
 
+    def _read(self, wanted: int) -> None:
+        """Take batches until there are as many rows."""
+        while not self.ended and sum(map(block_size, self.rest)) < wanted:
+            try:
+                leaves = self.source.next()
+            except StopIteration:
+                self.ended = True
+                return
+            structure.same_count(leaves, "rebatch")
+            self.rest.append(leaves)
+
     def state(self) -> dict[str, Any]:
-        here = {"given": self.given, "ended": self.ended}
+        here: dict[str, Any] = {"given": self.given, "ended": self.ended}
+        if self.empty is not None:
+            here["empty"] = list(self.empty)
         return {**super().state(), "rest": [list(leaves) for leaves in self.rest], **here}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.rest = [list(leaves) for leaves in state["rest"]]
+        self.empty = list(state["empty"]) if "empty" in state else None
         self.given, self.ended = int(state["given"]), bool(state["ended"])
 
 

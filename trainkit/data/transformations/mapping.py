@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from trainkit.data.calling import Caller
+from trainkit.data.calling import Caller, in_pass
 from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
 from trainkit.data.purity import is_pure
+from trainkit.data.transformations.prefetch import AheadStage
 from trainkit.data.vectorizing import BatchCall
 from trainkit.kernels.threads import pools as threads
 
@@ -64,6 +64,11 @@ class MappedRows(Rows):
     def __init__(self, node: MapNode, rows: Rows) -> None:
         self.caller, self.rows, self.count = node.caller, rows, rows.count
         self.call = node.batch_call()
+        # a function that is called one by one may give each element a shape of its own
+        self.even = rows.even and self.call.program is not None
+
+    def fill(self) -> bool:
+        return self.rows.fill()
 
     def gather(self, indices: Any) -> Leaves:
         return self.call(self.rows.gather(indices))
@@ -98,46 +103,30 @@ class MapStage(Piped):
         return self.source.skip(count) if self.node.pure else super().skip(count)
 
 
-class ParallelMapStage(Piped):
-    """Keeps several calls under way in a pool of threads; the order stays."""
+class ParallelMapStage(AheadStage):
+    """Keeps several calls under way in a pool of threads; the order stays.
+
+    One more thread takes the elements of the source, which may be slow, so that results are given
+    when they are there.
+    """
 
     def __init__(self, node: MapNode, source: Stage) -> None:
-        super().__init__(source)
-        self.node = node
         assert node.threads is not None
-        self.pool = ThreadPoolExecutor(
+        self.pool = pool = ThreadPoolExecutor(
             node.threads, thread_name_prefix="trainkit-map", initializer=threads.follow
         )
-        self.under_way: deque[tuple[Any, Future[Leaves]]] = deque()
-        self.ended = False
-        weakref.finalize(self, self.pool.shutdown, wait=False, cancel_futures=True)
+        call = node.caller.flat
 
-    def next(self) -> Leaves:
-        assert self.node.threads is not None
-        while not self.ended and len(self.under_way) < 2 * self.node.threads:
-            before = self.source.state()
-            try:
-                leaves = self.source.next()
-            except StopIteration:
-                self.ended = True
-                break
-            self.under_way.append((before, self.pool.submit(self.node.caller.flat, leaves)))
-        if not self.under_way:
-            raise StopIteration
-        return self.under_way.popleft()[1].result()
+        def submit(leaves: Leaves) -> Future[Leaves]:
+            return pool.submit(in_pass(call), leaves)
 
-    def state(self) -> dict[str, Any]:
-        if self.under_way:
-            return {"source": self.under_way[0][0]}
-        return super().state()
+        super().__init__(source, 2 * node.threads, submit)
+        weakref.finalize(self, pool.shutdown, wait=False, cancel_futures=True)
 
-    def load(self, state: dict[str, Any]) -> None:
-        for _, future in self.under_way:
-            future.cancel()
-        self.under_way.clear()
-        self.ended = False
-        super().load(state)
+    def _finished(self, element: Future[Leaves]) -> Leaves:
+        return element.result()
 
     def close(self) -> None:
+        self._join()
         self.pool.shutdown(wait=True, cancel_futures=True)
-        super().close()
+        self.source.close()

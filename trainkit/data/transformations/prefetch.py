@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from queue import SimpleQueue
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.data.calling import in_pass
 from trainkit.data.node import DatasetOp, Leaves, Stage
 from trainkit.data.transformations.choosing import SameElements
 from trainkit.kernels.threads import pools
 
 AUTOTUNE = -1
-# Elements travel in groups: waking the other thread costs more than making a small batch.
+_MOST_AUTOMATIC = 32
 _LARGEST_GROUP = 16
+_MOMENT = 1e-3  # seconds for which an element may wait for others
 _AUTOMATIC_BYTES = 64 << 20
 
 
@@ -39,95 +44,162 @@ class PrefetchNode(SameElements):
 
     def stage(self) -> Stage:
         source = self.source.stage()
-        return PrefetchStage(source, self.size) if self.size else source
+        return AheadStage(source, self.size) if self.size else source
 
 
 class _Worker:
-    """What the thread works on; it holds no reference to the stage, so that can be collected."""
+    """What the thread works on; it holds no reference to the stage, so that can be collected.
 
-    def __init__(self, source: Stage, size: int) -> None:
-        self.source = source
-        self.ready: SimpleQueue[Any] = SimpleQueue()
-        self.automatic = size == AUTOTUNE
-        self.group = 1 if self.automatic else max(1, min(_LARGEST_GROUP, size // 2))
-        self.room = threading.Semaphore(2 if self.automatic else max(1, size // self.group))
-        self.stop = False
+    `made` and `taken` count elements, each written by one of the two threads alone.
+    """
+
+    def __init__(
+        self, source: Stage, size: int, work: Callable[[Leaves], Any] | None = None
+    ) -> None:
+        self.source, self.work = source, work
+        self.ready: deque[Any] = deque()
+        self.automatic, self.size = size == AUTOTUNE, max(size, 1)
+        self.made = self.taken = 0
+        self.room: SimpleQueue[None] = SimpleQueue()
+        self.news: SimpleQueue[None] = SimpleQueue()
+        # of the thread: sleeping; of the consumer: waiting for some elements, for one
+        self.idle = self.waiting = self.hungry = self.stop = False
 
     def run(self) -> None:
-        """Make elements until the source ends or fails, or the consumer is gone."""
+        """Make elements until the source ends, or the consumer is gone.
+
+        Each is handed over when it is there, since the next may take long. An element that fails is
+        handed over as its error, and the next is made.
+        """
         pools.follow()
-        while True:
-            self.room.acquire()
-            group: list[tuple[Leaves, Any]] = []
-            end: BaseException | None = None
-            while not self.stop and len(group) < self.group:
+        state: Any = self.source.state()
+        while self._has_room():
+            error: BaseException | None = None
+            element: Any = None
+            try:
                 try:
-                    group.append((self.source.next(), self.source.state()))
-                except BaseException as error:
-                    end = error
-                    break
-            if self.automatic and group:
-                self.group = _fitting_group(group[0][0])
-            self.ready.put((group, end))
-            if self.stop or end is not None:
+                    element = self._made()
+                finally:
+                    state = self.source.state()
+            except BaseException as failure:
+                error = failure
+            last = isinstance(error, StopIteration) or not isinstance(error, Exception | None)
+            self.made += 1
+            self.ready.append((element, state, error))
+            group = min(_LARGEST_GROUP, max(1, self.size // 2))
+            if self.waiting and (self.hungry or last or len(self.ready) >= group):
+                self.waiting = False
+                self.news.put(None)
+            if last:
                 return
+
+    def _made(self) -> Any:
+        """The next element as it is handed over."""
+        leaves = self.source.next()
+        if self.automatic:
+            self.automatic, self.size = False, _fitting_size(leaves)
+        return leaves if self.work is None else self.work(leaves)
+
+    def _has_room(self) -> bool:
+        """Wait until another element may be made; `False` when none is to be.
+
+        The thread sleeps until half of the room is free, as waking it costs more than making a
+        small batch.
+        """
+        while self.made - self.taken >= self.size and not self.stop:
+            self.idle = True
+            # what was taken before the line above woke nobody
+            if self.made - self.taken > self.size // 2:
+                self.room.get()
+            self.idle = False
+        return not self.stop
+
+    def take(self) -> Any:
+        """The next element, its state and its error."""
+        while not self.ready:
+            self._wait()
+        item = self.ready.popleft()
+        self.taken += 1
+        if self.idle and self.made - self.taken <= self.size // 2:
+            self.room.put(None)
+        return item
+
+    def _wait(self) -> None:
+        """Wait until some elements have come, or after a moment until one has.
+
+        Threads that wake one another for every small element would do little else.
+        """
+        self.waiting = True
+        with contextlib.suppress(Empty):
+            if not self.ready:
+                self.news.get(timeout=_MOMENT)
+            return
+        self.waiting = self.hungry = True
+        if not self.ready:  # what came before the line above woke nobody
+            self.news.get()
+        self.hungry = False
 
     def end(self) -> None:
         """Tell the thread to stop."""
         self.stop = True
-        self.room.release()
+        self.room.put(None)
 
 
-def _fitting_group(leaves: Leaves) -> int:
-    """How many elements like this one make a group, so that two groups stay small in memory."""
+def _fitting_size(leaves: Leaves) -> int:
+    """How many elements like this one stay small in memory."""
     size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
-    return max(1, min(_LARGEST_GROUP, _AUTOMATIC_BYTES // max(1, 2 * size)))
+    return max(2, min(_MOST_AUTOMATIC, _AUTOMATIC_BYTES // max(1, size)))
 
 
-class PrefetchStage(Stage):
+class AheadStage(Stage):
     """Hands out what a thread has made; errors of the source arrive in their place.
 
     Its state is that of the source when the element handed out last was made.
+
+    Args:
+        source: gives the elements.
+        size: how many are made ahead; `AUTOTUNE` for as many as stay small in memory.
+        work: what the thread does with each element before it is handed over.
     """
 
-    def __init__(self, source: Stage, size: int) -> None:
-        self.source, self.size = source, size
+    def __init__(
+        self, source: Stage, size: int, work: Callable[[Leaves], Any] | None = None
+    ) -> None:
+        self.source, self.size, self.work = source, size, work
         self.thread: threading.Thread | None = None
         self._rest()
 
     def _rest(self) -> None:
         """Begin anew at the source's present state."""
         self.here = self.source.state()
-        self.group: list[tuple[Leaves, Any]] = []
         self.failure: BaseException | None = None
 
     def _start(self) -> None:
-        self.worker = _Worker(self.source, self.size)
+        self.worker = _Worker(self.source, self.size, self.work)
         self.thread = threading.Thread(
-            target=self.worker.run, name="trainkit-prefetch", daemon=True
+            target=in_pass(self.worker.run), name="trainkit-prefetch", daemon=True
         )
         self.finalizer = weakref.finalize(self, self.worker.end)
         self.thread.start()
 
     def next(self) -> Leaves:
-        while not self.group:
-            if self.failure is not None:
-                self._raise()
-            if self.thread is None:
-                self._start()
-            self.group, self.failure = self.worker.ready.get()
-            self.group.reverse()
-            self.worker.room.release()
-        leaves, self.here = self.group.pop()
-        return leaves
-
-    def _raise(self) -> None:
-        failure = self.failure
+        if self.failure is not None:
+            raise self.failure
+        if self.thread is None:
+            self._start()
+        element, self.here, error = self.worker.take()
+        if error is None:
+            return self._finished(element)
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            raise error
+        self.failure = StopIteration() if isinstance(error, StopIteration) else error
         self.close()
-        if not isinstance(failure, StopIteration):
-            assert failure is not None
-            raise failure
-        raise StopIteration
+        raise self.failure
+
+    def _finished(self, element: Any) -> Leaves:
+        """The element that the thread handed over."""
+        leaves: Leaves = element
+        return leaves
 
     def state(self) -> dict[str, Any]:
         return {"source": self.here}

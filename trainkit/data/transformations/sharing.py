@@ -86,6 +86,10 @@ class ShareOfBatchRows(Rows):
 
     def __init__(self, rows: Rows, node: ShareOfBatchNode) -> None:
         self.rows, self.node, self.count = rows, node, node.count()
+        self.even = False  # two shares of one size may differ by a row
+
+    def fill(self) -> bool:
+        return self.rows.fill()
 
     def gather(self, indices: Any) -> Leaves:
         return stack_elements([self.row(int(i)) for i in indices], "batch")

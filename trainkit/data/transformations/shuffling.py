@@ -6,13 +6,14 @@ The order follows from (seed, iteration, what comes in) alone, by the counter-ba
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import rng
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
+from trainkit.data.node import UNKNOWN, DatasetOp, Leaves, Piped, Rows, Stage, usable_rows
 
 _DRAWS_AT_ONCE = 4096
 
@@ -30,10 +31,12 @@ class ShuffleNode(DatasetOp):
     def __init__(
         self, source: DatasetOp, buffer_size: int, seed: int | None, reshuffle: bool
     ) -> None:
-        if buffer_size < 1:
+        if buffer_size < 1 and buffer_size != UNKNOWN:
             raise InvalidArgumentError(
-                f"shuffle: buffer_size must be at least 1, got {buffer_size}"
+                f"shuffle: buffer_size must be at least 1, or {UNKNOWN}, UNKNOWN_CARDINALITY, for "
+                f"as many elements as there are; got {buffer_size}"
             )
+        buffer_size = sys.maxsize if buffer_size == UNKNOWN else buffer_size
         self.source, self.buffer_size, self.reshuffle = source, buffer_size, reshuffle
         self.seed = rng.next_seed() if seed is None else int(seed)
         self.iteration = 0
@@ -55,7 +58,7 @@ class ShuffleNode(DatasetOp):
         return self.iteration - 1
 
     def stage(self) -> Stage:
-        rows = self.source.rows()
+        rows = usable_rows(self.source)
         if rows is None:
             return BufferShuffleStage(self)
         if self.buffer_size >= rows.count:
@@ -134,12 +137,12 @@ class _ShuffleStage(Stage):
 class _RowsStage(_ShuffleStage):
     """Shuffles the numbers of rows; `_indices(size)` gives the next of them."""
 
-    in_blocks = True
     _indices: Any
 
     def __init__(self, node: ShuffleNode, rows: Rows) -> None:
         super().__init__(node)
         self.rows = rows
+        self.in_blocks = rows.even
 
     def next(self) -> Leaves:
         indices = self._indices(1)

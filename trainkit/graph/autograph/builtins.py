@@ -141,7 +141,43 @@ def _extreme(python: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     return python(*args, **kwargs)
 
 
+def _iter(x: Any, *args: Any) -> Any:
+    if not args and trace_state.THREAD.traces and hasattr(x, "iterator_of_run"):
+        return x.iterator_of_run()
+    return iter(x, *args)
+
+
+def _enumerate(x: Any, start: Any = 0) -> Any:
+    return x.enumerate(start) if _is_data_set(x) else enumerate(x, start)
+
+
+def _zip(*args: Any, **kwargs: Any) -> Any:
+    if args and not kwargs and all(map(_is_data_set, args)):
+        return type(args[0]).zip(*args)
+    return zip(*args, **kwargs)  # noqa: B905
+
+
+def _map(f: Any, *args: Any) -> Any:
+    if len(args) == 1 and _is_data_set(args[0]):
+        return args[0].map(f)
+    return map(f, *args)
+
+
+def _filter(f: Any, x: Any) -> Any:
+    return x.filter(f) if f is not None and _is_data_set(x) else filter(f, x)
+
+
+def _is_data_set(x: Any) -> bool:
+    """Whether `x` is a data set in a traced function, whose elements come when the graph runs."""
+    return bool(trace_state.THREAD.traces) and hasattr(x, "iterator_of_run")
+
+
 BUILTINS: dict[Any, Any] = {
+    iter: _iter,
+    enumerate: _enumerate,
+    zip: _zip,
+    map: _map,
+    filter: _filter,
     range: _range,
     len: length,
     int: _int,

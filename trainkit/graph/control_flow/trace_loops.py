@@ -404,8 +404,6 @@ def traced_for_each(
 
     elements, checked = known or element_specs(source)
     fed = _Fed(outer, step, loop_vars, elements, names, "for")
-    if not fed.count and not fed.graph.has_effects:
-        return []  # it was traced, as for a look at shapes, and does nothing
     if fed.most is not None:
         source = _first_elements(source, fed.most)
     settings = {

@@ -61,6 +61,31 @@ class _Sequences:
 _SEQUENCES = _Sequences()
 
 
+class DrawsOfPass:
+    """The sequences of calls with an int seed in the functions of one pass over a data set.
+
+    They begin anew with each pass, as the operations of TensorFlow's data sets do.
+    """
+
+    def __init__(self) -> None:
+        self._sequences: _Sequences | None = None
+
+    def of(self, seed: int) -> Generator:
+        """The generator of `seed`."""
+        if self._sequences is None:
+            self._sequences = _Sequences()
+        return self._sequences.of(seed)
+
+
+class DrawsOfThread(threading.local):
+    """Where calls with an int seed draw in this thread; `None` for the sequences of the process."""
+
+    draws: DrawsOfPass | None = None
+
+
+DRAWS = DrawsOfThread()
+
+
 def _mixed(seed: int) -> int:
     """A key from the process's seed, if it has one, and the call's."""
     base = rng.current_seed() or 0
@@ -71,7 +96,7 @@ def _source(seed: Any) -> Any:
     if seed is None or isinstance(seed, Generator):
         return seed
     if hasattr(seed, "__index__"):
-        return _SEQUENCES.of(seed.__index__())
+        return (DRAWS.draws or _SEQUENCES).of(seed.__index__())
     raise InvalidArgumentError(f"seed {seed!r} is no int; the stateless functions take two of them")
 
 
