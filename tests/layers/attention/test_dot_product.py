@@ -5,6 +5,7 @@ import pytest
 
 from trainkit import keras, layers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.masks import set_mask
 
 RNG = np.random.default_rng(1)
 QUERY = RNG.normal(size=(2, 3, 4)).astype("float32")
@@ -78,8 +79,24 @@ def test_the_output_is_the_same_with_and_without_weights(layer, causal, mask):
     given = {"use_causal_mask": causal, **masks[mask]}
     y = layer(QUERY, VALUE, **given)
     expected, _ = layer(QUERY, VALUE, return_attention_scores=True, **given)
-    rows = query_seen if mask == "query_mask" else np.ones((2, 3), bool)
+    whole = mask != "query_mask" or isinstance(layer, layers.MultiHeadAttention)
+    rows = np.ones((2, 3), bool) if whole else query_seen
     np.testing.assert_allclose(y.numpy()[rows], expected.numpy()[rows], rtol=1e-4, atol=1e-6)
+
+
+def test_a_query_mask_of_the_caller_changes_no_value_and_one_of_the_query_does():
+    layer = layers.MultiHeadAttention(2, 3)
+    seen = np.array([[True, True, False], [True, True, True]])
+    plain = layer(QUERY, VALUE).numpy()
+    passed = layer(QUERY, VALUE, query_mask=seen)
+    np.testing.assert_allclose(passed, plain, rtol=1e-4, atol=1e-6)
+    carrier = ops.convert_to_tensor(QUERY)
+    set_mask(carrier, ops.convert_to_tensor(seen))
+    hidden = layer(carrier, VALUE).numpy()
+    np.testing.assert_allclose(hidden[seen], plain[seen], rtol=1e-4, atol=1e-6)
+    even = layer(QUERY * 0, VALUE).numpy()  # equal scores: the mean of all values
+    np.testing.assert_allclose(hidden[~seen], even[~seen], rtol=1e-4, atol=1e-6)
+    assert np.abs(hidden[~seen] - plain[~seen]).max() > 1e-3
 
 
 def test_weights_are_dropped_only_while_training():

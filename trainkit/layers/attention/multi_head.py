@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops, regularizers
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.masks import mask_of
 from trainkit.layers.activation import Softmax
 from trainkit.layers.attention.projections import ProjectedAttention, misfit
 from trainkit.layers.base.arguments import keep, share, whole
@@ -23,6 +24,9 @@ class MultiHeadAttention(ProjectedAttention):
     (batch, sources), attention_mask (batch, targets, sources); output (batch, targets..., output
     size), with `return_attention_scores` a tuple of it and the weights (batch, heads, targets...,
     sources...).
+
+    A mask that `query` carries, of an `Embedding`, hides all sources from the rows that it masks;
+    `query_mask` passed by the caller is only the mask of the output, as in Keras.
 
     Args:
         num_heads: number of projections.
@@ -158,11 +162,13 @@ class MultiHeadAttention(ProjectedAttention):
         training: Any = None,
         use_causal_mask: bool = False,
     ) -> Any:
+        # As in Keras 3.15: rows of a mask that the query carries see nothing. One that is passed
+        # changes no value, or the rows that it hides would be zeros or means by the other arguments.
         mask, alone = self._mask_of_call(
             query,
             value,
             use_causal_mask,
-            query_mask=query_mask,
+            query_mask=mask_of(query),
             value_mask=value_mask,
             key_mask=key_mask,
             attention_mask=attention_mask,

@@ -217,17 +217,34 @@ def one_hot(
         dtype: of the result; by default that of the values, else float32.
         name: not kept.
 
+    Raises:
+        TypeError: a value is not of the dtype asked for, or the two have different ones.
+
     Example:
         >>> tk.one_hot([0, 2], depth=3).numpy()
         array([[1., 0., 0.],
                [0., 0., 1.]], dtype=float32)
     """
-    values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
-    wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
+    values = {"on_value": on_value, "off_value": off_value}
+    wanted = _one_hot_dtype({name: v for name, v in values.items() if v is not None}, dtype)
     hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
     return where(hot, cast(on, wanted), cast(off, wanted))  # type: ignore[no-any-return]
+
+
+def _one_hot_dtype(values: dict[str, Any], dtype: Any) -> dtypes.DType:
+    """The dtype of `one_hot` with these values, all of which must be of it."""
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    source = "dtype is"
+    for name, value in values.items():
+        if wanted is not None and wanted.is_integer and type(value) is int:
+            continue  # of any size, wrapped as TensorFlow does
+        actual = convert_to_tensor(value, dtype_hint=dtype).dtype
+        if wanted is not None and actual != wanted:
+            raise TypeError(f"one_hot: {name} is {actual.name}, {source} {wanted.name}")
+        wanted, source = (actual, f"{name} is") if wanted is None else (wanted, source)
+    return wanted or dtypes.float32
 
 
 def sequence_mask(

@@ -187,11 +187,11 @@ def split(
         value: tensor.
         num_or_size_splits: a number of pieces, or their sizes.
         axis: int, or a scalar tensor.
-        num: not needed: the sizes tell it.
+        num: how many sizes there are, where `num_or_size_splits` has them; it is not needed.
         name: not kept.
 
     Raises:
-        InvalidArgumentError: the axis can't be cut so.
+        InvalidArgumentError: the axis can't be cut so, or `num` is not the number of sizes.
 
     Example:
         >>> a, b = tk.split([1, 2, 3, 4, 5], [2, 3])
@@ -204,6 +204,8 @@ def split(
         return list(split_(value, sizes, axis=axis))
     total = convert_to_tensor(value).shape[axis]
     sizes = list(sizes)
+    if num is not None and plain(num) != len(sizes):
+        raise InvalidArgumentError(f"split: num={plain(num)}, but there are {len(sizes)} sizes")
     if total is None and -1 in sizes:  # the cuts behind it are counted from the end
         rest = sizes.index(-1)
         back = -np.cumsum(sizes[:rest:-1])[::-1]
