@@ -457,8 +457,7 @@ class UnitNormalization(Layer):
         self.supports_masking = True
 
     def call(self, inputs: Any) -> Any:
-        squared = ops.sum(ops.square(inputs), axis=self.axis, keepdims=True)
-        return ops.multiply(inputs, ops.rsqrt(ops.maximum(squared, 1e-12)))
+        return ops.normalize(inputs, self.axis, epsilon=1e-12)
 
 
 class GroupNormalization(Layer):

@@ -194,12 +194,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
         array([-1.], dtype=float32)
     """
     y_true, y_pred = aligned("cosine_similarity", y_true, y_pred)
-    return -ops.sum(_unit(y_true, axis) * _unit(y_pred, axis), axis=axis)
-
-
-def _unit(x: Tensor, axis: int) -> Tensor:
-    squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
-    return x * ops.rsqrt(ops.maximum(squares, 1e-12))
+    return -ops.sum(ops.normalize(y_true, axis) * ops.normalize(y_pred, axis), axis=axis)
 
 
 class MeanSquaredError(LossFunctionWrapper):

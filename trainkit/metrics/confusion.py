@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -65,6 +66,15 @@ def even_thresholds(count: int) -> list[float]:
     return [0.0 - 1e-7, *inner, 1.0 + 1e-7]
 
 
+def _are_even(thresholds: Sequence[float]) -> bool:
+    """Whether these are three or more, evenly apart from 0 to 1."""
+    count = len(thresholds)
+    return count > 2 and all(
+        math.isclose(t, i / (count - 1), rel_tol=1e-5, abs_tol=2e-7)
+        for i, t in enumerate(thresholds)
+    )
+
+
 def confusion_counts(
     name: str,
     y_true: Any,
@@ -81,7 +91,8 @@ def confusion_counts(
     Args:
         name: for error texts.
         y_true: labels; all but 0 count as true.
-        y_pred: scores of the same shape; NaN is above no threshold.
+        y_pred: scores of the same shape; NaN is above no threshold. Thresholds that are evenly
+            apart from 0 to 1 are bins of scores in [0, 1]: scores outside count as 0 and 1.
         thresholds: in any order.
         sample_weight: weights that fit `y_pred`.
         per_label: count the last axis apart.
@@ -99,6 +110,8 @@ def confusion_counts(
     order = sorted(range(len(thresholds)), key=lambda i: thresholds[i])
     bounds = ops.cast([thresholds[i] for i in order], y_pred.dtype)
     scores = ops.reshape(y_pred, (-1,))
+    if _are_even([thresholds[i] for i in order]):
+        scores = ops.clip(scores, 0.0, 1.0)
     place = ops.cast(ops.searchsorted(bounds, scores, side="left"), "int32")
     place = ops.where(ops.isnan(scores), 0, place)
     if per_label:

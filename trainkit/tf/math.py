@@ -173,7 +173,7 @@ def rint(x: Any, name: Any = None) -> Tensor:
 
 
 def divide_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
-    """x / y, and 0 where `y` is 0.
+    """x / y, and 0 where `y` is 0; integers are divided as by `truediv`.
 
     Args:
         x: tensor of numbers.
@@ -184,7 +184,10 @@ def divide_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.math.divide_no_nan([1.0, 1.0], [2.0, 0.0]).numpy()
         array([0.5, 0. ], dtype=float32)
     """
-    return ops.divide_no_nan(x, y)
+    like = next((v.dtype for v in (x, y) if isinstance(v, Tensor)), None)
+    x, y = convert_to_tensor(x, dtype_hint=like), convert_to_tensor(y, dtype_hint=like)
+    wide = x.dtype.is_integer and y.dtype.is_integer and max(x.dtype.size, y.dtype.size) > 2
+    return ops.divide_no_nan(ops.cast(x, "float64"), y) if wide else ops.divide_no_nan(x, y)
 
 
 # ---------------------------------------------------------------------- reductions

@@ -21,7 +21,7 @@ from trainkit.ops.math.elementwise import (
     cast,
     divide,
     equal,
-    keep_where,
+    multiply,
 )
 from trainkit.ops.math.reductions import (
     Axis,
@@ -81,13 +81,13 @@ def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any)
 def _extreme_gradient(
     g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool, initial: Any
 ) -> Tensor:
-    """`g` in equal shares to the elements that have the extreme value."""
+    """`g` in equal shares to the elements that have the extreme value; NaN where that is NaN."""
     settings = {"axis": axis, "keepdims": keepdims, "mean": False}
-    reached = equal(x, spread(y, x, **settings))
-    count = total(cast(reached, g.dtype), axis=axis, keepdims=keepdims)
+    reached = cast(equal(x, spread(y, x, **settings)), g.dtype)
+    count = total(reached, axis=axis, keepdims=keepdims)  # 0 beside a NaN, which equals nothing
     if initial is not None:  # nothing reaches an extreme that is the initial value
         count = _max(count, axis=(), keepdims=False, initial=1)
-    return keep_where(spread(divide(g, count), x, **settings), reached)  # type: ignore[no-any-return]
+    return multiply(spread(divide(g, count), x, **settings), reached)  # type: ignore[no-any-return]
 
 
 _max.gradients(_extreme_gradient)

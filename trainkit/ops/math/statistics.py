@@ -127,7 +127,10 @@ def _quantile(
         lower = xp.take_along_axis(ordered, low, axis=-1)
         upper = xp.take_along_axis(ordered, high, axis=-1)
         step = xp.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
-        value = xp.where(has_nan, np.nan, (lower + step * weight)[..., 0])
+        between = lower + step * weight
+        beside_infinity = lower * (1 - weight) + upper * weight  # where the step is none
+        between = xp.where(xp.isfinite(step), between, beside_infinity)
+        value = xp.where(has_nan, np.nan, between[..., 0])
         results.append(xp.expand_dims(value, axes) if keepdims else value)
     return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
 

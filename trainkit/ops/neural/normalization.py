@@ -36,6 +36,7 @@ from trainkit.ops.neural.synchronized_moments import synchronized_moments
 Axes = tuple[int, ...]
 
 EPSILON = 1e-7
+_LEAST_SQUARE = {"float16": 2.0**-24}  # what is above 0 in a type of few exponents
 """The small number that keras.ops takes where none is given."""
 
 # ------------------------------------------------------------------ moments
@@ -309,7 +310,9 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
         raise InvalidArgumentError(f"normalize: order must be an int of 1 or more, got {order!r}")
     result: Tensor
     if order == 2:
-        result = multiply(x, rsqrt(maximum(total(square(x), axes, True), small * small)))
+        # the square of the least length must not be 0 in the type at hand
+        least = max(small * small, _LEAST_SQUARE.get(x.dtype.name, 0.0))
+        result = multiply(x, rsqrt(maximum(total(square(x), axes, True), least)))
     else:
         result = divide(x, maximum(_length(x, axes, order), small))
     return result
