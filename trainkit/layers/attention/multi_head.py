@@ -162,8 +162,8 @@ class MultiHeadAttention(ProjectedAttention):
         training: Any = None,
         use_causal_mask: bool = False,
     ) -> Any:
-        # As in Keras 3.15: rows of a mask that the query carries see nothing. One that is passed
-        # changes no value, or the rows that it hides would be zeros or means by the other arguments.
+        # As in Keras 3.15, rows that a mask of the query hides see nothing, but one that is passed
+        # changes no value: hidden rows would be zeros or means, by the other arguments.
         mask, alone = self._mask_of_call(
             query,
             value,
