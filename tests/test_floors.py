@@ -60,6 +60,7 @@ CORE_ORDER = [
     "dispatch/native",
     "process/launcher",
     "cpu/cpu_count",
+    "process/side_work",
     "process/console",
     "process/plotting",
     "process/traceback_filter",

@@ -73,14 +73,7 @@ def started(monkeypatch):
     """What would run in the background, where compiling begins at the first call."""
     targets = []
 
-    class Thread:
-        def __init__(self, target, **options):
-            self.target = target
-
-        def start(self):
-            targets.append(self.target)
-
-    monkeypatch.setattr(tiers.threading, "Thread", Thread)
+    monkeypatch.setattr(tiers.side_work, "start", lambda work, name: targets.append(work))
     monkeypatch.setattr(tiers.kernel_family, "mode", lambda: "auto")
     monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
     monkeypatch.setattr(tiers, "_NODE_SECONDS", {})

@@ -19,6 +19,7 @@ from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
+from trainkit.core.process.side_work import give_way
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.threads.thread_pool import thread_pool
 
@@ -81,6 +82,7 @@ class EntryWriter:
         release = _work(self._steps) > RELEASE_BYTES
         thread = text.line("call ptr @PyEval_SaveThread()") if release else ""
         for item in self._in_parallel():
+            give_way()
             if isinstance(item, ParallelLoops):
                 self._call_pool(item)
             elif not isinstance(item, LabelCheck):
@@ -116,6 +118,7 @@ class EntryWriter:
             weights = [1]
         ends, start = self._part_ends(body, sum(weights)), 0
         for number, loop in enumerate(together.loops):
+            give_way()
             part, views, turns = write_part(self._module, loop, self._is_held)
             name = self._module.function(part, len(views), ("i64 %first", "i64 %after"))
             weight = weights[number if together.apart else 0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.compiler.ir import (
     Buffer,
+    LabelCheck,
     Operand,
     Step,
     View,
@@ -42,6 +43,7 @@ class LlvmCode:
         outputs: a (shape, dtype) of each array that is given after them, to be written.
         makers: functions that make these arrays, in the layout that the code writes.
         reusable: pairs (output, input): the output may be written into the input's memory.
+        may_fail: whether what is in the arrays decides if there is a result.
     """
 
     def __init__(self, trace: KernelTracer, results: Sequence[TracedArray]) -> None:
@@ -62,6 +64,7 @@ class LlvmCode:
         self.symbols = writer.symbols
         self.outputs = [(v.shape, v.dtype) for v in outputs.values()]
         self.makers = [_maker(v) for v in outputs.values()]
+        self.may_fail = any(isinstance(step, LabelCheck) for step in self.steps)
         self.reusable = {(made.index, source.index) for made, source in pairs}
 
     def compiled(self) -> Callable[..., bool]:

@@ -70,15 +70,18 @@ class _StepWriter:
         self.held = held
         self.text = FunctionBuilder()
         self.views: list[View] = []
+        self._parameters: dict[View, str] = {}
 
     def write(self) -> None:
         raise NotImplementedError
 
     def pointer(self, view: View) -> str:
         """The parameter that is the address of a view."""
-        if view not in self.views:
+        name = self._parameters.get(view)
+        if name is None:
+            name = self._parameters[view] = f"%p{len(self.views)}"
             self.views.append(view)
-        return f"%p{self.views.index(view)}"
+        return name
 
     def in_memory(self, x: Operand) -> str:
         """The address of an operand."""

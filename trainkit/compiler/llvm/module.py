@@ -19,6 +19,10 @@ _PYTHON = {
 }
 
 
+_LONGEST_ENTRY = 2000
+"""Instructions of the function that Python calls, up to which LLVM works on it."""
+
+
 class ModuleText:
     """The text of a module that is being written.
 
@@ -95,8 +99,14 @@ class ModuleText:
         return "@pool_run"
 
     def entry(self, body: FunctionBuilder) -> None:
-        """The function that Python calls."""
-        self._add("define ptr @run(ptr %self, ptr %args, i64 %count) {", body)
+        """The function that Python calls.
+
+        A long one is left as it is written: it checks arrays and calls what does the work, and the
+        time that LLVM takes to make such code a little better grows faster than its length.
+        """
+        long = len(body.lines) > _LONGEST_ENTRY
+        head = "define ptr @run(ptr %self, ptr %args, i64 %count)"
+        self._add(f"{head} noinline optnone {{" if long else f"{head} {{", body)
 
     def _add(self, head: str, body: FunctionBuilder, *end: str) -> None:
         first = len(self._metadata)

@@ -14,6 +14,7 @@ from trainkit.compiler.ir import (
     results_of,
     sources_of,
 )
+from trainkit.core.process.side_work import give_way
 
 Dims = list[tuple[int, tuple[int, ...]]]
 """Axes as (size, the strides of all operands)."""
@@ -28,6 +29,7 @@ def joined(steps: list[Step]) -> list[Step]:
     order: list[Step] = []
     made: dict[Buffer, int] = {}  # where each buffer is written
     for step in steps:
+        give_way()
         ready = max((made.get(v.buffer, -1) for v in sources_of(step)), default=-1)
         place = _place(step, order, made, ready) if isinstance(step, Elementwise) else -1
         if place >= 0:
@@ -51,6 +53,7 @@ def merged(order: list[Step]) -> list[Step]:
     found: list[Step] = []
     made: dict[Buffer, int] = {}
     for step in order:
+        give_way()
         place = max((made.get(v.buffer, -1) for v in sources_of(step)), default=-1)
         home = found[place] if place >= 0 else None
         if isinstance(home, Loop) and isinstance(step, Loop) and _continues(home, step):

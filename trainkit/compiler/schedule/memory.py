@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainkit.compiler.ir import (
     Buffer,
     Loop,
@@ -64,13 +66,14 @@ def reusable_inputs(order: list[Step], outputs: dict[Buffer, View]) -> list[tupl
     found = []
     for i, step in enumerate(order):
         if isinstance(step, Loop):
-            made = [m.out for m in step.members if m.out.buffer in outputs]
-            for source in _read_for_the_last_time(step, i, last):
-                found += [
-                    (v.buffer, source.buffer)
-                    for v in made
-                    if _match(v, source) and _is_whole(outputs[v.buffer], source.buffer)
-                ]
+            made: dict[Any, list[Buffer]] = {}  # by layout and shape of the array
+            for v in (m.out for m in step.members if m.out.buffer in outputs):
+                if outputs[v.buffer].whole:
+                    key = (v.shape, v.strides, v.dtype, outputs[v.buffer].shape)
+                    made.setdefault(key, []).append(v.buffer)
+            for v in _read_for_the_last_time(step, i, last):
+                alike = made.get((v.shape, v.strides, v.dtype, v.buffer.shape), ())
+                found += [(buffer, v.buffer) for buffer in alike]
     return found
 
 
@@ -81,12 +84,3 @@ def _read_for_the_last_time(loop: Loop, place: int, last: dict[Buffer, int]) -> 
         if view.buffer.kind == "input" and last[view.buffer] == place:
             read.setdefault(view.buffer, set()).add(view)
     return [view for views in read.values() if len(views) == 1 for view in views if view.whole]
-
-
-def _is_whole(output: View, source: Buffer) -> bool:
-    """Whether an output is, as an array, laid out as the array of the input `source`."""
-    return output.whole and output.shape == source.shape
-
-
-def _match(a: View, b: View) -> bool:
-    return (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)

@@ -9,7 +9,8 @@ stands, so the results are the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from trainkit.compiler.ir import (
     Buffer,
@@ -27,13 +28,38 @@ PART_BYTES = 1 << 18
 """About what a thread takes at a time."""
 
 
+class _Spans:
+    """Ranges of bytes, those that overlap or touch as one, in order."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """With the bytes from `start` to `end` in it, too."""
+        first = bisect_left(self._ends, start)
+        after = bisect_right(self._starts, end)
+        if first < after:
+            start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
+        self._starts[first:after] = [start]
+        self._ends[first:after] = [end]
+
+    def meet(self, start: int, end: int) -> bool:
+        """Whether some byte from `start` to `end` is in it."""
+        i = bisect_right(self._ends, start)
+        return i < len(self._starts) and self._starts[i] < end
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._starts, self._ends, strict=True)
+
+
 class _Memory:
     """What steps touch: arrays of their own, and bytes of the memory that temporaries share."""
 
     def __init__(self, places: dict[Buffer, int]) -> None:
         self._places = places
         self._arrays: set[Buffer] = set()
-        self._spans: list[tuple[int, int]] = []
+        self._spans = _Spans()
 
     def add(self, buffers: Iterable[Buffer]) -> _Memory:
         """With `buffers` in it, too."""
@@ -42,19 +68,20 @@ class _Memory:
             if start is None:
                 self._arrays.add(buffer)
             else:
-                self._spans.append((start, start + max(buffer.size, 1)))
+                self._spans.add(start, start + max(buffer.size, 1))
         return self
 
     def join(self, other: _Memory) -> None:
         """Take in what `other` holds."""
         self._arrays |= other._arrays
-        self._spans += other._spans
+        for span in other._spans:
+            self._spans.add(*span)
 
     def meets(self, other: _Memory) -> bool:
-        """Whether some of it is in `other`, too."""
+        """Whether some of it is in `other`, too; fastest when `other` holds more."""
         if not self._arrays.isdisjoint(other._arrays):
             return True
-        return any(a[0] < b[1] and b[0] < a[1] for a in self._spans for b in other._spans)
+        return any(other._spans.meet(*span) for span in self._spans)
 
 
 class ParallelLoops:
@@ -111,6 +138,9 @@ def in_parallel(
         places: offsets of temporaries in the memory that they share.
         reusable: pairs of an output and an input in whose memory it may lie.
     """
+    over: dict[Buffer, list[Buffer]] = {}
+    for output, source in reusable:
+        over.setdefault(output, []).append(source)
     found: list[Step | ParallelLoops] = []
     for step in steps:
         if not isinstance(step, Loop) or 0 in step.out.shape:
@@ -119,7 +149,7 @@ def in_parallel(
         made = [v for v in results_of(step) if v.buffer in held]
         outs = {v.buffer for v in made}
         read = _Memory(places).add(v.buffer for v in sources_of(step))
-        written = _Memory(places).add([*outs, *(b for out, b in reusable if out in outs)])
+        written = _Memory(places).add([*outs, *(b for out in outs for b in over.get(out, ()))])
         last = found[-1] if found else None
         if not isinstance(last, ParallelLoops) or not last.admits(read, written):
             last = ParallelLoops(places)

@@ -6,7 +6,10 @@ NumPy's own loops, so a fused graph gives the same bits as an interpreted one.
 
 from __future__ import annotations
 
+import heapq
+import math
 import warnings
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +19,7 @@ import numpy as np
 from trainkit.compiler.ir import Buffer, Loop, Unsupported
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.tracer import KernelTracer, TracedArray
+from trainkit.core.process.side_work import give_way
 from trainkit.core.tensor import wrap
 from trainkit.graph.ir.graph import (
     Graph,
@@ -35,6 +39,9 @@ from trainkit.graph.runtime.program import Program
 
 _FEWEST_STEPS = 2
 """Runs with fewer steps are left to NumPy: nothing is saved."""
+MOST_STEPS = 400
+"""Longer runs become several functions: the time to compile one grows faster than its length, and
+Python's exit may have to wait for one."""
 
 
 # ------------------------------------------------------------------ which nodes, in what order
@@ -51,36 +58,45 @@ class Target:
             what makes the program of that graph.
         results_last: whether results that no other operation needs, such as new values of
             variables, are all worked out in the last run: where one launch does many of them.
+        most_steps: longer runs become several functions.
     """
 
     trace: Callable[[], KernelTracer]
     code: Callable[[KernelTracer, list[TracedArray]], Any]
     kernel: Callable[[Any, Graph, Callable[..., Any]], Any]
     results_last: bool = False
+    most_steps: float = math.inf
 
 
-def _traceable(nodes: list[Node], target: Target) -> set[Node]:
-    """The nodes that can be compiled when their inputs lie in row-major order."""
-    found = set()
-    known: dict[Any, bool] = {}
+def _traceable(nodes: list[Node], target: Target) -> dict[Node, int]:
+    """The nodes that can be compiled when their inputs lie in row-major order.
+
+    Returns:
+        For each how many steps of code it takes.
+    """
+    found: dict[Node, int] = {}
+    known: dict[Any, int | None] = {}
     for node in nodes:
+        give_way()
         if may_be_traced(node):
             specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
             key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
             if key not in known:
-                known[key] = _can_be_traced(node, target)
-            if known[key]:
-                found.add(node)
+                known[key] = _steps_of(node, target)
+            steps = known[key]
+            if steps is not None:
+                found[node] = steps
     return found
 
 
-def _can_be_traced(node: Node, target: Target) -> bool:
+def _steps_of(node: Node, target: Target) -> int | None:
+    """How many steps of code a node takes, `None` where there is no code for it."""
     trace = target.trace()
     try:
         traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
     except Unsupported:
-        return False
-    return True
+        return None
+    return len(trace.steps)
 
 
 def _given(trace: KernelTracer, x: Any) -> Any:
@@ -95,31 +111,34 @@ def _given(trace: KernelTracer, x: Any) -> Any:
     return trace.input(tuple(x.shape), x.dtype.dtype)
 
 
-def _runs(nodes: list[Node], chosen: set[Node], late: set[Node]) -> list[list[Node]]:
+def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[list[Node]]:
     """All operations in an order in which inputs come first, in runs of chosen ones and others.
 
     Each run takes in turn all that is ready, so there are few runs; `late` ones make the last.
+    What is ready lies in two heaps by its place in `nodes`, so each node is looked at once.
     """
     operations = [node for node in nodes if node.kind == "op"]
     last = [node for node in operations if node in late]
     left = [node for node in operations if node not in late]
-    done = {node for node in nodes if node.kind != "op"}
-    effects = [node for node in left if node.effect]
+    readers, missing = _waiting(left)
+    ready: dict[bool, list[int]] = {True: [], False: []}
+    for i, node in enumerate(left):
+        if not missing[i]:
+            ready[node in chosen].append(i)  # in order, so it is a heap
     order: list[list[Node]] = []
     wanted = True
-    while left:
-        run, rest = [], []
-        for node in left:
-            ready = all(x.node in done for x in node.inputs if isinstance(x, GraphTensor))
-            in_turn = not node.effect or node is next((e for e in effects if e not in done), None)
-            if ready and in_turn and (node in chosen) is wanted:
-                run.append(node)
-                done.add(node)
-            else:
-                rest.append(node)
+    while ready[True] or ready[False]:
+        run = []
+        while ready[wanted]:
+            i = heapq.heappop(ready[wanted])
+            run.append(left[i])
+            for j in readers[i]:
+                missing[j] -= 1
+                if not missing[j]:
+                    heapq.heappush(ready[left[j] in chosen], j)
         if run:
             order.append(run)
-        left, wanted = rest, not wanted
+        wanted = not wanted
     if last and order and wanted is False:
         order[-1] += last  # the run before was one of chosen nodes, too
     elif last:
@@ -127,7 +146,42 @@ def _runs(nodes: list[Node], chosen: set[Node], late: set[Node]) -> list[list[No
     return order
 
 
-def _leading_nowhere(nodes: list[Node], chosen: set[Node]) -> set[Node]:
+def _waiting(operations: list[Node]) -> tuple[list[list[int]], list[int]]:
+    """For each operation the places of those that wait for it, and for how many it waits.
+
+    What has an effect waits for the effect before it.
+    """
+    place = {node: i for i, node in enumerate(operations)}
+    readers: list[list[int]] = [[] for _ in operations]
+    missing = [0] * len(operations)
+    effect = None
+    for i, node in enumerate(operations):
+        sources = {place.get(x.node) for x in node.inputs if isinstance(x, GraphTensor)} - {None}
+        if node.effect:
+            sources |= {effect} - {None}
+            effect = i
+        missing[i] = len(sources)
+        for source in sources:
+            readers[source].append(i)  # type: ignore[index]
+    return readers, missing
+
+
+def _parts(run: list[Node], chosen: dict[Node, int], most: float) -> list[list[Node]]:
+    """A run in parts of at most `most` steps of code, or of one node that has more."""
+    if run[0] not in chosen:
+        return [run]
+    parts: list[list[Node]] = [[]]
+    steps = 0
+    for node in run:
+        if parts[-1] and steps + chosen[node] > most:
+            parts.append([])
+            steps = 0
+        parts[-1].append(node)
+        steps += chosen[node]
+    return parts
+
+
+def _leading_nowhere(nodes: list[Node], chosen: Collection[Node]) -> set[Node]:
     """The chosen nodes whose results no other operation needs, but chosen ones of the same kind."""
     readers: dict[Node, set[Node]] = {}
     for node in nodes:
@@ -166,6 +220,7 @@ class _Run:
         self.outside: list[Node] = []
         self.outputs: list[GraphTensor] = []
         for node in nodes:
+            give_way()
             self._trace(node)
         self._settle([y for node in nodes for y in node.outputs if y in wanted])
 
@@ -191,10 +246,10 @@ class _Run:
         inside = set(self.nodes)
         sources = {self.env[x].buffer: x for x in self.inputs}
         given: dict[Buffer, GraphTensor] = {}
-        todo, settled = list(wanted), set()
+        todo, settled = deque(wanted), set()
         outside: set[Node] = set()
         while todo:
-            y = todo.pop(0)
+            y = todo.popleft()
             if y in settled or y.node in outside:
                 continue
             settled.add(y)
@@ -263,7 +318,7 @@ def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
     return code if steps >= _FEWEST_STEPS else None
 
 
-CPU = Target(LlvmTracer, _code, FusedKernel)
+CPU = Target(LlvmTracer, _code, FusedKernel, most_steps=MOST_STEPS)
 
 
 # ------------------------------------------------------------------ the pass
@@ -278,22 +333,26 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
         left_out: nodes that stay as they are.
     """
     nodes = needed_nodes(graph)
-    chosen = _traceable(nodes, target).difference(left_out)
+    chosen = {n: k for n, k in _traceable(nodes, target).items() if n not in left_out}
+    known: dict[Any, tuple[_Run, Any]] = {}  # of runs that stay as they are when others change
     made: dict[int, tuple[_Run, Any]] = {}
     while True:
         late = _leading_nowhere(nodes, chosen) if target.results_last else set()
-        runs = _runs(nodes, chosen, late)
+        whole = _runs(nodes, chosen, late)
+        runs = [part for run in whole for part in _parts(run, chosen, target.most_steps)]
         wanted = _wanted(graph, runs)
         try:
             for i, run in enumerate(runs):
-                if run[0] in chosen and i not in made:
-                    found = _Run(run, wanted[i], target)
-                    code = found.code()
-                    if code is not None:
-                        made[i] = found, code
+                if run[0] in chosen:
+                    key = (tuple(run), frozenset(wanted[i]))
+                    if key not in known:
+                        found = _Run(run, wanted[i], target)
+                        known[key] = found, found.code()
+                    if known[key][1] is not None:
+                        made[i] = known[key]
             break
         except _Refused as refused:
-            chosen.discard(refused.node)
+            del chosen[refused.node]
             made.clear()
     return _replaced(graph, nodes, runs, made) if made else graph
 
@@ -360,6 +419,7 @@ def warm(graph: Graph) -> bool:
     """
     try:
         for node in graph.nodes:
+            give_way()
             if node.kind == "op" and isinstance(node.primitive, FusedKernel):
                 node.primitive.compile()
     except Exception as error:

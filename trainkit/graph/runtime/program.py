@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -21,6 +22,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process.side_work import give_way
 from trainkit.core.string_tensor import run_beside_text
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import devices_asarray
@@ -138,11 +140,13 @@ class _ProgramWriter:
         self._lines: list[str] = []
         self._variable_names: dict[GraphTensor, str] = {}
         self._in_place: set[GraphTensor] = set()
+        self._result_counts: Counter[int] = Counter()
 
     def source(self) -> str:
         nodes = needed_nodes(self.graph)
         stored = self.graph.assigned if self.graph.outer is None else []
         results = [*self.graph.outputs, *(slot.now for slot in stored)]
+        self._result_counts = Counter(map(id, results))  # by identity: `==` compares elements
         last = self._last_uses(nodes, results)
         self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
         self._read_variables(nodes)
@@ -151,10 +155,14 @@ class _ProgramWriter:
         for node in nodes:
             if node.kind == "constant":
                 self.namespace[_local(node.outputs[0])] = node.value._array
-        for node in operations:
+        readers = _readers(operations)
+        ending = _ending(operations)
+        slots = {id(slot.now): slot for slot in stored}
+        for i, node in enumerate(operations):
             if isinstance(node.primitive, FusedKernel):
-                ends = stored if node is operations[-1] else []
-                self._write_fused(node, ends, nodes, last.get(node, []))
+                give_way()
+                reused = {} if i < ending else self._reused(node, slots, readers, i)
+                self._write_fused(node, reused, last.get(node, []))
             else:
                 self._write(node)
             if last.get(node):
@@ -228,15 +236,14 @@ class _ProgramWriter:
         self.line_nodes[len(self._lines)] = node
 
     def _write_fused(
-        self, node: Node, stored: list[Any], nodes: list[Node], dropped: list[str]
+        self, node: Node, reused: dict[GraphTensor, GraphTensor], dropped: list[str]
     ) -> None:
         """The call of compiled code, with the memory that it is to write to."""
         kernel: FusedKernel = node.primitive
         number = len(self._lines)
         self.namespace[f"f{number}"] = kernel.compile()
         self.namespace[f"p{number}"] = kernel.interpreted
-        reused = self._reused(node, stored, nodes)
-        reused |= self._dying_inputs(node, reused, dropped)
+        reused = reused | self._dying_inputs(node, reused, dropped)
         for i, y in enumerate(node.outputs):
             self.namespace[f"e{number}_{i}"] = kernel.code.makers[i]
             made = f"e{number}_{i}()"
@@ -278,33 +285,42 @@ class _ProgramWriter:
     ) -> dict[GraphTensor, GraphTensor]:
         """Outputs that may be written over results of earlier nodes that nothing needs later."""
         found: dict[GraphTensor, GraphTensor] = {}
+        unused, written = set(dropped), set()
         for made, source in sorted(node.primitive.code.reusable):
             y, x = node.outputs[made], node.inputs[source]
-            taken = y in reused or y in found or any(x is z for z in found.values())
-            if not taken and _local(x) in dropped:
+            taken = y in reused or y in found or id(x) in written
+            if not taken and _local(x) in unused:
                 found[y] = x
+                written.add(id(x))
         return found
 
     def _reused(
-        self, node: Node, stored: list[Any], nodes: list[Node]
+        self, node: Node, slots: dict[int, Any], readers: dict[int, list[int]], place: int
     ) -> dict[GraphTensor, GraphTensor]:
         """Outputs that are new values of variables, and may be written over the old ones.
 
-        Nothing after this node can fail, and no other node has seen the old value, so nothing
-        but the variable can refer to it; whether anything does is asked when it runs.
+        Nothing after this node can fail or reads the old value, and no other node than a fused one
+        has seen it, so nothing but the variable can refer to it; whether anything does is asked
+        when it runs.
+
+        Args:
+            node: a fused one, after which there are none but such that can't fail.
+            slots: those of assigned variables, by `id` of the new value.
+            readers: by `id` of a tensor the places of the operations that read it, -1 for one that
+                is not fused.
+            place: that of `node`.
         """
-        outputs = {y: i for i, y in enumerate(node.outputs)}
         given = {x: i for i, x in enumerate(node.inputs)}
-        # by identity: tensors compare element by element
-        results = [id(y) for y in (*self.graph.outputs, *(slot.now for slot in stored))]
         found: dict[GraphTensor, GraphTensor] = {}
-        for slot in stored:
-            pair = (outputs.get(slot.now), given.get(slot.first))
-            if pair not in node.primitive.code.reusable or id(slot.first) in results:
+        for i, y in enumerate(node.outputs):
+            slot = slots.get(id(y))
+            if slot is None or id(slot.first) in self._result_counts:
                 continue
-            users = [n for n in nodes if any(x is slot.first for x in n.inputs)]
-            fused = all(isinstance(n.primitive, FusedKernel) for n in users)
-            if fused and results.count(id(slot.now)) == 1:
+            if (i, given.get(slot.first)) not in node.primitive.code.reusable:
+                continue
+            places = readers[id(slot.first)]
+            fused = min(places) >= 0 and max(places) == place
+            if fused and self._result_counts[id(slot.now)] == 1:
                 found[slot.now] = slot.first
         self._in_place |= set(found)
         return found
@@ -315,6 +331,27 @@ class _ProgramWriter:
         name = f"c{len(self.namespace)}"
         self.namespace[name] = x
         return name
+
+
+def _readers(operations: list[Node]) -> dict[int, list[int]]:
+    """By `id` of a tensor the places of the operations that read it, -1 for one not fused."""
+    readers: dict[int, list[int]] = {}
+    for i, node in enumerate(operations):
+        place = i if isinstance(node.primitive, FusedKernel) else -1
+        for x in node.inputs:
+            if isinstance(x, GraphTensor):
+                readers.setdefault(id(x), []).append(place)
+    return readers
+
+
+def _ending(operations: list[Node]) -> int:
+    """The place from which on there are only fused nodes, and those after the first can't fail."""
+    place = len(operations)
+    while place and isinstance(operations[place - 1].primitive, FusedKernel):
+        place -= 1
+        if operations[place].primitive.code.may_fail:
+            break
+    return place
 
 
 def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.dtypes import string
+from trainkit.core.process import side_work
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.runtime.program import Program
@@ -94,7 +94,7 @@ class TieredProgram:
         if self._spent > self._start:
             self._waiting = False
             _NODE_SECONDS[self.graph.name] = math.inf
-            threading.Thread(target=self._fuse, name="trainkit-compile").start()
+            side_work.start(self._fuse, "trainkit-compile")
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         if self._goes_to_gpu:

@@ -9,13 +9,13 @@ of a division by zero and the like, which NumPy gives after its loop, are not gi
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dispatch.eager import WIDE
+from trainkit.core.process import side_work
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_library import address_of
@@ -198,7 +198,7 @@ def begin() -> None:
     if kernel_family.mode() == "eager":
         prepare()
     elif kernel_family.mode() != "off":
-        threading.Thread(target=prepare, name="trainkit-compile").start()
+        side_work.start(prepare, "trainkit-compile")
 
 
 def _text() -> str:

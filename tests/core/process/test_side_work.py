@@ -1,0 +1,76 @@
+"""Work beside the program: it pauses, and Python's exit ends it."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from trainkit.core.process import side_work
+
+ENDLESS = """
+import threading
+from trainkit.core.process import side_work
+begun = threading.Event()
+def work():
+    while True:
+        begun.set()
+        side_work.give_way()
+side_work.start(work, "endless")
+begun.wait()
+"""
+UNPAUSED = """
+import threading, time
+from trainkit.core.process import side_work
+begun = threading.Event()
+def work():
+    begun.set()
+    threading.Event().wait()
+side_work.start(work, "unpaused")
+begun.wait()
+"""
+
+
+@pytest.mark.parametrize("program", [ENDLESS, UNPAUSED], ids=["pausing", "blocked"])
+def test_exit_ends_work_that_would_go_on_for_ever(program):
+    run = subprocess.run([sys.executable, "-c", program], timeout=100, capture_output=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+
+
+def test_work_runs_and_its_thread_goes():
+    done = []
+    thread = side_work.start(lambda: done.append(threading.current_thread().name), "some work")
+    thread.join()
+    assert done == ["some work"]
+    assert thread not in side_work._THREADS
+
+
+def test_work_pauses_when_its_turn_is_over_and_others_never(monkeypatch):
+    pauses = []
+
+    class Exit:
+        def wait(self, seconds):
+            pauses.append(seconds)
+            return False
+
+    monkeypatch.setattr(side_work, "_EXIT", Exit())
+    monkeypatch.setattr(side_work, "TURN_SECONDS", -1.0)
+    side_work.give_way()
+    assert pauses == []
+    side_work.start(lambda: [side_work.give_way() for _ in range(3)], "work").join()
+    assert pauses == [side_work.PAUSE_SECONDS] * 4  # one more at its start
+
+
+def test_work_ends_at_its_next_pause_once_the_program_ends(monkeypatch):
+    event, after = threading.Event(), []
+    event.set()
+    monkeypatch.setattr(side_work, "_EXIT", event)
+    monkeypatch.setattr(side_work, "TURN_SECONDS", -1.0)
+
+    def work():
+        side_work.give_way()
+        after.append(time.monotonic())
+
+    side_work.start(work, "work").join()
+    assert after == []

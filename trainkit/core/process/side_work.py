@@ -1,0 +1,88 @@
+"""Work that is done beside the program: it gives way to it, and ends when the program does.
+
+A thread that computes in Python holds the interpreter's lock for its whole switch interval each
+time the program lets go of it, and a step lets go of it at each large operation: a step of a
+thousand of those took seconds. So work here takes short turns, and between them leaves the lock
+alone for longer than a turn: at most a third of the program's time is lost to it.
+
+Python's exit does not wait for such work: it asks it to stop, which happens at its next pause.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+
+TURN_SECONDS = 0.001
+"""The lock is held for about so long at a time."""
+PAUSE_SECONDS = 0.002
+"""And left alone for so long after it."""
+EXIT_SECONDS = 0.2
+"""What Python's exit allows a piece of work that can't pause, such as a call of LLVM."""
+
+_NEVER = float("inf")
+
+
+class Ended(BaseException):
+    """The program ends, so the work is given up; not an error, and only this module catches it."""
+
+
+class _Turn(threading.local):
+    """Until when a thread may work without a pause; others than those of `start` always may."""
+
+    until = _NEVER
+
+
+_TURN = _Turn()
+_EXIT = threading.Event()
+_THREADS: set[threading.Thread] = set()
+
+
+def start(work: Callable[[], object], name: str) -> threading.Thread:
+    """Do `work` in a thread of its own, beside the program.
+
+    It has to call `give_way` often, once a millisecond or so.
+    """
+
+    def serve() -> None:
+        _TURN.until = time.perf_counter() + TURN_SECONDS
+        try:
+            give_way()
+            work()
+        except Ended:
+            pass
+        finally:
+            _THREADS.discard(thread)
+
+    thread = threading.Thread(target=serve, name=name, daemon=True)
+    _THREADS.add(thread)
+    thread.start()
+    return thread
+
+
+def give_way() -> None:
+    """Let the program go on for a while if this is work beside it, and its turn is over.
+
+    Raises:
+        Ended: the program ends.
+    """
+    if time.perf_counter() > _TURN.until:
+        if _EXIT.wait(PAUSE_SECONDS):
+            raise Ended
+        _TURN.until = time.perf_counter() + TURN_SECONDS
+
+
+@atexit.register
+def stop() -> None:
+    """Give up all work, and wait shortly for what can't pause right now."""
+    _EXIT.set()
+    latest = time.perf_counter() + EXIT_SECONDS
+    for thread in list(_THREADS):
+        thread.join(max(0.0, latest - time.perf_counter()))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_THREADS.clear)  # no thread goes on in a child
