@@ -33,6 +33,7 @@ DOORS = {
     "tk.metrics": "Metrics",
     "tk.optimizers": "Optimizers and schedules",
     "tk.callbacks": "Callbacks",
+    "tk.runs": "Runs",
     "tk.activations": "Activations",
     "tk.initializers": "Initializers",
     "tk.regularizers": "Regularizers",

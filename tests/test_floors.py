@@ -23,6 +23,7 @@ FLOORS = {
     "data": 4,
     "summary": 4,
     "checkpoints": 4,
+    "journal": 5,
     "saved_graph": 5,
     "profiler": 5,
     "visualization": 5,
@@ -43,6 +44,7 @@ FLOORS = {
     "image_generators": 9,
     "distillation": 9,
     "wrappers": 9,
+    "runs": 9,
     # the doors: names only, which may lead from one to another
     "compat": 10,
     "tf": 10,

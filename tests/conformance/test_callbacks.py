@@ -32,6 +32,7 @@ ROWS = {
 WITHOUT = {
     "CallbackList": "holds callbacks, is none",
     "OrbaxCheckpoint": "is bound to JAX, and says what to use instead",
+    "RunJournal": "writes one run, and a second one into another folder: tests/runs",
     "RemoteMonitor": "sends to a server: tests/callbacks has one on this machine",
 }
 # Public classes that users do not make themselves.

@@ -72,6 +72,7 @@ FIELD = {
 }
 
 ODD_NUMBERS = "odd numbers, beside even ones"
+OF_LOOPS = "`tk.runs.Recorder`, which writes the journal of a loop"
 LIBRARY = "a function of Python's own library"
 
 # Where such a word is the field's own, how often, and why.
@@ -83,6 +84,10 @@ KEPT = {
     ("graph/control_flow/effects.py", "walk"): (1, LIBRARY),
     ("graph/tracing/verify.py", "walk"): (1, LIBRARY),
     ("records/gfile.py", "walk"): (3, "TensorFlow's name, and that of `os.walk`"),
+    ("journal/recorder.py", "recorder"): (9, OF_LOOPS),
+    ("journal/replays.py", "recorder"): (3, OF_LOOPS),
+    ("runs/__init__.py", "recorder"): (4, OF_LOOPS),
+    ("runs/journaled_run.py", "recorder"): (2, OF_LOOPS),
     ("kernels/convolution/depthwise_microkernels.py", "odd"): (2, ODD_NUMBERS),
     ("ops/core/control_flow.py", "odd"): (8, ODD_NUMBERS),
     ("ops/images/image_filters.py", "odd"): (2, ODD_NUMBERS),

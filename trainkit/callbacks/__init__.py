@@ -13,6 +13,7 @@ from trainkit.callbacks.model_checkpoint import ModelCheckpoint as ModelCheckpoi
 from trainkit.callbacks.orbax_checkpoint import OrbaxCheckpoint as OrbaxCheckpoint
 from trainkit.callbacks.progress import ProgressBar as ProgressBar
 from trainkit.callbacks.remote_monitor import RemoteMonitor as RemoteMonitor
+from trainkit.callbacks.run_journal import RunJournal as RunJournal
 from trainkit.callbacks.swap_ema_weights import SwapEMAWeights as SwapEMAWeights
 from trainkit.callbacks.tensorboard import TensorBoard as TensorBoard
 from trainkit.callbacks.terminate_on_nan import TerminateOnNaN as TerminateOnNaN

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.callbacks import run_journal
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
@@ -62,6 +63,7 @@ class Looped(Trained):
         validation_steps: int | None = None,
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
+        run: Any = None,
     ) -> History:
         """Train the model.
 
@@ -88,6 +90,8 @@ class Looped(Trained):
             validation_steps: batches in a validation; likewise.
             validation_batch_size: samples in a batch of it, `batch_size` by default.
             validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
+            run: a folder, or a `RunJournal`: writes down what happens step by step, with
+                checkpoints, for `tk.runs.open`; a run that was killed goes on.
 
         Returns:
             A `History`.
@@ -129,7 +133,17 @@ class Looped(Trained):
                 "validation": held is not None,
                 "validation_steps": None if held is None else held.steps,
             }
-            called = self._callback_list(callbacks, history, ProgressBar, params)
+            journal = None if run is None else run_journal.journal_of(run)
+            if journal is not None:
+                journal.describe(
+                    epochs=epochs,
+                    batch_size=batch_size,
+                    shuffle=shuffle,
+                    initial_epoch=initial_epoch,
+                    steps_per_epoch=steps_per_epoch,
+                    has_class_weight=class_weight is not None,
+                )
+            called = self._callback_list(callbacks, history, ProgressBar, params, journal)
 
             def validate(epoch: int) -> dict[str, float]:
                 if held is None or not due(epoch):
@@ -138,9 +152,10 @@ class Looped(Trained):
                 return {f"val_{name}": value for name, value in values.items()}
 
             self.__dict__["history"] = history
-            return training_loop.run_fit(
-                self, feed, called, history, epochs, initial_epoch, validate, interruption
-            )
+            with contextlib.nullcontext() if journal is None else journal.open_until_the_end():
+                return training_loop.run_fit(
+                    self, feed, called, history, epochs, initial_epoch, validate, interruption
+                )
 
     def evaluate(
         self,
@@ -225,7 +240,9 @@ class Looped(Trained):
         strategy = self.distribute_strategy
         return said_by_others() if strategy.rank else strategy.placement()
 
-    def _callback_list(self, given: Any, history: Any, bar: Any, params: Any) -> CallbackList:
+    def _callback_list(
+        self, given: Any, history: Any, bar: Any, params: Any, journal: Any = None
+    ) -> CallbackList:
         if isinstance(given, CallbackList):
             given = given.callbacks
         elif given is None:
@@ -237,6 +254,8 @@ class Looped(Trained):
             callbacks.append(history)
         if params["verbose"]:
             callbacks.append(bar(params["verbose"]))
+        if journal is not None:  # the last, so that what it saves has what the others did
+            callbacks.append(journal)
         return CallbackList(callbacks, model=self, **params)
 
     # ------------------------------------------------------------------ one batch

@@ -1,0 +1,485 @@
+"""`RunJournal`: writes down what `fit` does, step by step, so that the run can be asked later."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.ranks import rank_of
+from trainkit.checkpoints import Checkpoint
+from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.core import nest
+from trainkit.core.errors import CheckpointError
+from trainkit.core.registry import serialize_object
+from trainkit.journal.lines import Step
+from trainkit.journal.replays import ProgramReplay, Reached, replay_of
+from trainkit.journal.retention import bytes_of
+from trainkit.journal.run_log import RunLog
+from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
+from trainkit.kernels.jit.kernel_family import KernelChoice
+from trainkit.ops.sampling.random import global_generator
+
+MODEL_FILE, DATA_FOLDER = "model.json", "data"
+_MOST_CONFIG = 1 << 16
+_MOST_LAYERS = 1000
+
+
+class RunJournal(Callback):
+    """Writes the journal of a run of `fit`, and checkpoints to go back to; `fit(run=...)` adds one.
+
+    `tk.runs.open(folder)` reads it: what happened, any past step exactly as it was, where two runs
+    part. A run that was killed goes on from its last checkpoint when `fit` is called again.
+
+    Args:
+        folder: of the run.
+        keep: how much disk checkpoints may take, as `"2GB"` or in bytes: dense near the end of the
+            run, sparse before.
+        save_every: `"auto"` for as often as it costs a hundredth of the time, `"epoch"`, or a
+            number of steps.
+        digest_every: `"auto"` for as often as it costs little, or a number of steps.
+        keep_data: arrays of up to this size are stored with the run, which can then be gone back
+            into without the program that made it.
+
+    Raises:
+        ValueError: a setting is out of its range.
+        AlreadyExistsError: at the beginning of training, the folder has a run that is finished.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> x = tk.ones((8, 1))
+        >>> history = model.fit(x, x, 2, epochs=2, verbose=0, run="runs/first")
+        >>> tk.runs.open("runs/first").last_step
+        8
+    """
+
+    reads_batch_logs = False
+    _untracked = Callback._untracked | {"log", "facts", "replay", "_portion", "_optimizer"}
+    log: RunLog | None
+    replay: ProgramReplay | None
+    facts: dict[str, Any]
+    steps: int
+    _optimizer: Any
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        keep: int | float | str = "1GB",
+        save_every: Any = "auto",
+        digest_every: Any = "auto",
+        keep_data: int | float | str = "256MB",
+    ) -> None:
+        super().__init__()
+        self.folder = os.fsdecode(folder)
+        self.settings = {"keep": keep, "save_every": save_every, "digest_every": digest_every}
+        RunLog(folder, **self.settings)  # which refuses what is out of range
+        self.keep_data = bytes_of(keep_data)
+        self.__dict__.update(log=None, replay=None, facts={}, _portion=None, _optimizer=None)
+        self.__dict__.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None)
+        self.__dict__.update(_waited=0.0, _gradient=None)
+
+    def describe(self, **facts: Any) -> None:
+        """Take what only `fit` knows, for the header."""
+        self.__dict__["facts"] = facts
+
+    # ------------------------------------------------------------------ beginning
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        fields = self.__dict__
+        fields.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None, _portion=None)
+        fields["replay"] = replay_of(self.folder)
+        if self.replay is not None:
+            self.replay.used = True
+        if self.replay is None or self.replay.output is not None:
+            if not rank_of(self.model):
+                folder = self.folder if self.replay is None else self.replay.output
+                fields["log"] = RunLog(folder or self.folder, **self.settings)
+                fields["earlier"] = self.log.earlier() if self.log is not None else None
+        self.model.training_run.before_training(self._begin)
+
+    def _begin(self) -> None:
+        """Once all callbacks have begun, and an earlier state was taken up."""
+        run = self.model.training_run
+        checkpoint = Checkpoint(run=run, kernels=KernelChoice())
+        if self.replay is not None:
+            self._begin_replay(checkpoint, self.replay)
+        optimizer = self.model.optimizer
+        while hasattr(optimizer, "inner_optimizer"):
+            optimizer = optimizer.inner_optimizer
+        self.__dict__["_optimizer"] = optimizer
+        if self.log is None:
+            return
+        earlier = self.__dict__.pop("earlier", None)
+        if earlier is not None and not run.resumed and self.replay is None:
+
+            def restore(path: str) -> None:
+                checkpoint._restore(path, strict=True)
+
+            self.log.restore_newest(earlier, restore)
+        state = StateDigests({"model": self.model, "random": global_generator()})
+        self.log.begin(self.steps, earlier, checkpoint, state, self._facts)
+        if optimizer is None or optimizer.built:  # otherwise the first step makes what is missing
+            self.log.save()
+
+    def _begin_replay(self, checkpoint: Checkpoint, replay: ProgramReplay) -> None:
+        if replay.start is not None:
+            status = checkpoint.read(replay.start).expect_partial()
+            report = status.report
+            lacking = len(report) > len(report.of_kind("unused"))
+            if lacking and replay.prepare is None:
+                raise CheckpointError(f"{replay.start} is of another model or program: {report}")
+            if self.steps != replay.start_step:
+                raise CheckpointError(
+                    f"{replay.start} is of step {self.steps}, not of step {replay.start_step}"
+                )
+        if replay.prepare is not None:
+            replay.prepare(self.model)
+
+    def _facts(self) -> dict[str, Any]:
+        """What the header says of the model and the data; and both are stored, if they can be."""
+        feed, facts = self.model.training_run.feed, dict(self.facts)
+        if self.replay is not None:
+            facts.update(self.replay.more)
+        callbacks = [type(c).__name__ for c in self.model.training_run.callbacks.values()]
+        return {
+            "loop": "fit",
+            "model": describe_model(self.model),
+            "optimizer": describe_optimizer(self.model.optimizer),
+            "compile": _bounded(self.model.get_compile_config),
+            "model_stored": self._store_model(),
+            "data": self._describe_data(feed),
+            "callbacks": [name for name in callbacks if name not in ("RunJournal", "History")],
+            "fit": facts,
+            "keep": self.settings,
+        }
+
+    def _store_model(self) -> bool:
+        """Write how the model is made and compiled, if it can be put into a config."""
+        try:
+            text = json.dumps(serialize_object(self.model))
+        except Exception:  # a class without a config: the program is needed to go back
+            return False
+        assert self.log is not None
+        with AtomicFile(self.log.folder / MODEL_FILE) as file:
+            os.write(file.fd, text.encode())
+            file.commit()
+        return True
+
+    def _describe_data(self, feed: Any) -> dict[str, Any]:
+        facts: dict[str, Any] = {"kind": type(feed).__name__, "batches": feed.steps}
+        parts = getattr(feed, "parts_given", None)
+        if parts is None:
+            spec = feed.spec()
+            facts["spec"] = str(nest.map_structure(str, spec))[:2000]
+            facts["source"] = type(getattr(feed, "source", getattr(feed, "dataset", feed))).__name__
+            return facts
+        leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
+        listed = [
+            {"shape": list(leaf.shape), "dtype": leaf.dtype.name, "digest": leaf_digest(leaf)}
+            for leaf in leaves
+        ]
+        facts.update(digest=digest_of(leaves), arrays=listed)
+        can_be = all(leaf.dtype.kind in "biufc" for leaf in leaves)
+        if can_be and sum(leaf.nbytes for leaf in leaves) <= self.keep_data:
+            assert self.log is not None
+            for leaf, about in zip(leaves, listed, strict=True):
+                store_array(self.log.folder, str(about["digest"]), leaf)
+            facts["structure"] = _structure(parts)
+        return facts
+
+    # ------------------------------------------------------------------ steps
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        run = self.model.training_run
+        if not run.step:
+            self.__dict__.update(_seen=0)
+        self.__dict__.update(_portion=None, _epoch_began=time.perf_counter(), _epoch_waited=0.0)
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        fields = self.__dict__
+        portion = self.model.training_run.portion
+        if portion is not fields["_portion"]:
+            fields.update(_portion=portion, _waited=0.0)
+        replay = fields["replay"]
+        if replay is not None:
+            self._before_replayed(replay, portion)
+        portion.kept = []
+
+    def _before_replayed(self, replay: ProgramReplay, portion: Any) -> None:
+        if replay.rates:
+            rate = replay.rates.get(self.steps + 1)
+            if rate is not None:
+                self._optimizer.learning_rate = rate
+        if replay.target is not None and self.steps + 1 >= replay.target:
+            together = self.model.steps_per_execution
+            portion.left, portion.kept = together, []
+            for _ in range(together):
+                try:
+                    next(portion)
+                except StopIteration:
+                    break
+            replay.reached = (self.model, portion.kept, self.steps)
+            raise Reached
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        fields = self.__dict__
+        portion = fields["_portion"]
+        batches, portion.kept = portion.kept or [], None
+        steps = fields["steps"] = fields["steps"] + max(len(batches), 1)
+        rows = 0
+        for each in batches:
+            rows += rows_of(each) or 0
+        seen = fields["_seen"] = fields["_seen"] + rows
+        log = fields["log"]
+        if log is not None:
+            wait = portion.wait
+            total = wait.seconds if wait is not None else 0.0
+            waited, fields["_waited"] = total - fields["_waited"], total
+            fields["_epoch_waited"] = fields.get("_epoch_waited", 0.0) + waited
+            if fields["_averages"] is None:
+                fields["_averages"] = self._logs_average(seen)
+            step = _StepLine(self, steps, self.model.training_run.epoch, logs or {}, seen, rows)
+            step.rate = self._changed_rate()
+            log.end_step(steps, batches, waited, step)
+            log.save_if_due()
+        if fields["replay"] is not None:
+            self._after_replayed(fields["replay"])
+
+    def _after_replayed(self, replay: ProgramReplay) -> None:
+        if replay.watch is not None:
+            replay.watch(self.model, self.steps)
+
+    def _logs_average(self, seen: int) -> bool:
+        """Whether the loss in the logs is the mean over the epoch's samples so far."""
+        tracker = getattr(self.model, "_loss_tracker", None)
+        count = None if tracker is None else getattr(tracker, "count", None)
+        return count is not None and seen > 0 and float(count.numpy()) == seen
+
+    def _changed_rate(self) -> float | None:
+        """The learning rate, if it is another one than before; a schedule is in the config."""
+        rate = getattr(self._optimizer, "_learning_rate", None)
+        value = getattr(rate, "_value", None)
+        array = getattr(value, "_array", None)
+        if type(array) is not np.ndarray or array.ndim:
+            return None
+        number = float(array)
+        if number == self.__dict__["_rate"]:
+            return None
+        self.__dict__["_rate"] = number
+        return number
+
+    # ------------------------------------------------------------------ epochs and the end
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self.model.training_run.after_epoch(lambda: self._after_epoch(epoch, dict(logs or {})))
+
+    def _after_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
+        fields, log = self.__dict__, self.log
+        fields["_seen"] = 0
+        if log is None:
+            return
+        seconds = time.perf_counter() - fields.get("_epoch_began", time.perf_counter())
+        log.record(
+            "epoch",
+            epoch=epoch,
+            logs={name: value for name, value in logs.items() if _is_number(value)},
+            seconds=round(seconds, 6),
+            waited=round(fields.get("_epoch_waited", 0.0), 6),
+        )
+        log.save_if_due(ends_epoch=True)
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        log = self.log
+        if log is None:
+            return
+        run = self.model.training_run
+        if run.interrupted and run.epoch < self.params["epochs"]:
+            how = "interrupted"
+        else:
+            how = "stopped" if run.epoch < self.params["epochs"] else "finished"
+        log.save()
+        log.end(how)
+        self.__dict__["log"] = None
+
+    @contextlib.contextmanager
+    def open_until_the_end(self) -> Iterator[None]:
+        """A context of training, after which the journal is closed and says what went wrong."""
+        try:
+            yield
+        except BaseException as error:
+            log, self.__dict__["log"] = self.log, None
+            if log is not None:
+                log.end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error)
+            raise
+
+    def state_arrays(self) -> dict[str, Any]:
+        if self.log is not None and self.log.writer is not None:
+            self.log.writer.flush()  # which moves the mean on
+        mean, count = self.__dict__["_mean"]
+        return {
+            "steps": np.int64(self.steps),
+            "seen": np.int64(self.__dict__["_seen"]),
+            "mean": np.float64(mean),
+            "count": np.int64(count),
+        }
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if not {"steps", "seen", "mean", "count"} <= set(arrays):
+            raise ValueError(f"RunJournal stores 'steps', 'seen', 'mean', got {sorted(arrays)}")
+        self.__dict__.update(
+            steps=int(arrays["steps"]),
+            _seen=int(arrays["seen"]),
+            _mean=(float(arrays["mean"]), int(arrays["count"])),
+        )
+
+
+class _StepLine:
+    """Makes a step's line when it is written: until then its logs stay tensors."""
+
+    __slots__ = ("epoch", "journal", "logs", "rate", "rows", "seen", "step")
+
+    def __init__(
+        self, journal: RunJournal, step: int, epoch: int, logs: Any, seen: int, rows: int
+    ) -> None:
+        self.journal, self.step, self.epoch = journal, step, epoch
+        self.logs, self.seen, self.rows = logs, seen, rows
+        self.rate: float | None = None
+
+    def __call__(
+        self, seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
+    ) -> Step:
+        values = {name: v for name, v in numbers(self.logs).items() if isinstance(v, float)}
+        loss = values.pop("loss", None)
+        fields = self.journal.__dict__
+        if loss is not None and fields["_averages"] and self.rows:
+            mean, count = fields["_mean"] if self.seen > self.rows else (0.0, 0)
+            fields["_mean"] = (loss, self.seen)
+            loss = (loss * self.seen - mean * count) / (self.seen - count)
+        return Step(
+            self.step, self.epoch, loss, values, seconds, waited,
+            batch, random, weights, slots, self.rate, None,
+        )  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def journal_of(run: Any) -> RunJournal:
+    """The argument `run` of `fit`: a `RunJournal`, or the folder of one.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(run, RunJournal):
+        return run
+    if isinstance(run, str | os.PathLike):
+        return RunJournal(run)
+    raise TypeError(f"fit: run is a folder or a tk.callbacks.RunJournal, got {run!r}")
+
+
+# ------------------------------------------------------------------ descriptions
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """A model's class, its layers with the digests of their settings, and its size."""
+    layers = []
+    for layer in model._flatten_layers(include_self=False)[:_MOST_LAYERS]:
+        try:
+            config = json.dumps(serialize_object(layer), sort_keys=True, default=str)
+        except Exception:
+            config = type(layer).__name__
+        digest = hashlib.sha256(config.encode()).hexdigest()[:8]
+        layers.append([layer.name, type(layer).__name__, digest])
+    return {
+        "class": type(model).__name__,
+        "name": model.name,
+        "weights": [[v.path, list(v.shape), str(v.dtype)] for v in model.weights[:_MOST_LAYERS]],
+        "layers": layers,
+        "code": code_digest(model),
+    }
+
+
+def code_digest(model: Any) -> str:
+    """A digest of the compiled code of a model's class and of its layers' classes."""
+    kinds = {type(model), *(type(layer) for layer in model._flatten_layers(include_self=False))}
+    own = sorted(
+        (k for k in kinds if not k.__module__.startswith("trainkit.")), key=lambda k: k.__qualname__
+    )
+    digest = hashlib.sha256()
+    for kind in own:
+        digest.update(kind.__qualname__.encode())
+        for name, value in sorted(vars(kind).items()):
+            code = getattr(value, "__code__", None)
+            if code is not None:
+                digest.update(name.encode() + code.co_code + repr(_constants(code)).encode())
+    return digest.hexdigest()[:16] if own else ""
+
+
+def _constants(code: Any) -> list[str]:
+    return [
+        repr(_constants(c)) if hasattr(c, "co_code") else repr(c) for c in code.co_consts
+    ] + list(code.co_names)
+
+
+def describe_optimizer(optimizer: Any) -> Any:
+    """An optimizer's class and settings, `None` without one."""
+    return None if optimizer is None else _bounded(lambda: serialize_object(optimizer))
+
+
+def _bounded(make: Any) -> Any:
+    """Plain values, unless they can't be made or are too many for a header."""
+    try:
+        value = make()
+        text = json.dumps(value, default=str)
+    except Exception:
+        return None
+    return json.loads(text) if len(text) <= _MOST_CONFIG else {"too_long": len(text)}
+
+
+def store_array(folder: Path, digest: str, array: Any) -> None:
+    """Keep an array under its digest; a run beside that has it already shares the file."""
+    path = folder / DATA_FOLDER / f"{digest}.npy"
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for other in sorted(folder.parent.glob(f"*/{DATA_FOLDER}/{digest}.npy"))[:1]:
+        try:
+            os.link(other, path)
+            return
+        except OSError:  # another disk, or one without links
+            break
+    with AtomicFile(path) as file, os.fdopen(os.dup(file.fd), "wb") as stream:
+        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+        stream.flush()
+        file.commit()
+
+
+def _structure(parts: Any) -> Any:
+    """A nest as JSON, with digests in place of its arrays."""
+    if isinstance(parts, dict):
+        return {"dict": {str(key): _structure(parts[key]) for key in parts}}
+    if isinstance(parts, list | tuple):
+        kind = "list" if isinstance(parts, list) else "tuple"
+        return {kind: [_structure(item) for item in parts]}
+    return None if parts is None else leaf_digest(parts)
+
+
+def nest_of(structure: Any, arrays: dict[str, Any]) -> Any:
+    """The nest that `_structure` described."""
+    if structure is None or isinstance(structure, str):
+        return None if structure is None else arrays[structure]
+    ((kind, content),) = structure.items()
+    if kind == "dict":
+        return {key: nest_of(item, arrays) for key, item in content.items()}
+    items = [nest_of(item, arrays) for item in content]
+    return tuple(items) if kind == "tuple" else items

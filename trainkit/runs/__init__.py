@@ -1,0 +1,9 @@
+"""Runs that were written down by `fit(run=...)` or a `Recorder`: open, compare, go back, prove."""
+
+from trainkit.callbacks.run_journal import RunJournal as RunJournal
+from trainkit.journal.journal_reader import Journal as Journal
+from trainkit.journal.journal_reader import JournalError as JournalError
+from trainkit.journal.lines import Step as Step
+from trainkit.journal.recorder import Recorder as Recorder
+from trainkit.runs.journaled_run import JournaledRun as JournaledRun
+from trainkit.runs.journaled_run import open as open
