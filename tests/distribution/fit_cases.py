@@ -10,6 +10,7 @@ import sys
 import numpy as np
 
 import trainkit as tk
+from tests.distribution import noise_draws
 from trainkit import keras
 
 STRATEGY = tk.distribute.MultiWorkerMirroredStrategy()
@@ -477,6 +478,67 @@ def statistics_of_own_rows():
         model.compile(keras.optimizers.SGD(0.0), "mse")
     model.fit(X, X, 20, 1, 0, shuffle=False)
     return model.layers[-1].moving_mean.numpy().tolist()
+
+
+def with_noise(draw, eagerly=False):
+    with STRATEGY.scope():
+        layers = [
+            keras.Input((6,)),
+            keras.layers.Dense(3),
+            noise_draws.Sampling(draw),
+            keras.layers.Dense(1),
+        ]
+        model = keras.Sequential(layers)
+        model.compile(keras.optimizers.SGD(0.001), "mse", run_eagerly=eagerly)
+    return model.fit(X[:50], Y[:50], 18, 2, 0).history, weights(model)
+
+
+@case
+def noise_of_layers():
+    found = {}
+    for name, draw in {**noise_draws.DRAWS, **noise_draws.MEETING_DRAWS}.items():
+        for eagerly in (False, True):
+            tk.random.set_seed(3)
+            found[f"{name} {eagerly}"] = with_noise(draw, eagerly)
+    return found
+
+
+class GAN(keras.Model):
+    """Noise in a step of the user's own, and noisy labels for made and real rows together."""
+
+    def __init__(self):
+        super().__init__()
+        self.maker, self.judge = keras.layers.Dense(6), keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.judge(x)
+
+    def train_step(self, data):
+        x, _ = data
+        size = tk.shape(x)[0]
+        made = self.maker(tk.random.normal(shape=(size, 4)))
+        both = tk.concat([made, x], axis=0)
+        labels = tk.concat([tk.ones((size, 1)), tk.zeros((size, 1))], axis=0)
+        labels += 0.05 * tk.random.uniform(tk.shape(labels))
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_mean((self.judge(both) - labels) ** 2)
+        part = self.judge.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, part), part, strict=True))
+        with tk.GradientTape() as tape:
+            made = self.maker(tk.random.normal(shape=(size, 4)))
+            other = tk.reduce_mean((self.judge(made) - 0.0) ** 2)
+        part = self.maker.trainable_weights
+        self.made_optimizer.apply_gradients(zip(tape.gradient(other, part), part, strict=True))
+        return {"loss": loss, "other": other}
+
+
+@case
+def noise_of_a_step():
+    with STRATEGY.scope():
+        model = GAN()
+        model.compile(keras.optimizers.SGD(0.1))
+        model.made_optimizer = keras.optimizers.SGD(0.1)
+    return model.fit(X, Y, 18, 3, 0).history, weights(model)
 
 
 def main():

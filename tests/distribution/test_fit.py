@@ -16,6 +16,8 @@ SOME = [
     "arrays",
     "convolutions",
     "images_mixed_with_each_other",
+    "noise_of_a_step",
+    "noise_of_layers",
     "recurrent_layers",
     "weights_of_unequal_sums",
     "weights_of_unequal_sums_eagerly",

@@ -1,11 +1,14 @@
 """Random numbers by position in the global batch: replicas draw what one process would draw."""
 
+import enum
+
 import numpy as np
 import pytest
 
 import trainkit as tk
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.collectives.replica import GlobalRows, Replica
+from trainkit.core.batch_size import BatchSize
 from trainkit.ops.sampling import philox
 
 L = tk.keras.layers
@@ -166,3 +169,38 @@ def test_a_graph_with_unknown_batch_sizes_draws_the_rows():
         with replica:
             parts.append(call(tk.constant(x[part])).numpy())
     np.testing.assert_array_equal(np.concatenate(parts), alone)
+
+
+def test_a_size_that_comes_from_the_batch_says_so():
+    x, weight = tk.ones((4, 3)), tk.Variable(tk.ones((4, 3)))
+    _, replica = next(replicas((4, 4)))
+    assert type(x.shape[0]) is int
+    with replica:
+        sizes = [
+            x.shape[0],
+            tk.ops.shape(x)[0],
+            x.shape[0] * 3,
+            3 * x.shape[0],
+            tk.concat([x, x], 0).shape[0],
+        ]
+        assert [type(n) for n in sizes] == [BatchSize] * 5
+        assert sizes == [4, 4, 12, 12, 8]
+        plain = [weight.shape[0], tk.ops.shape(weight)[0], x.shape[1], tk.ones((3, 4)).shape[0]]
+        assert [type(n) for n in plain] == [int] * 4
+
+
+@pytest.mark.parametrize(
+    "n", [BatchSize(4), enum.IntEnum("Size", {"FOUR": 4}).FOUR], ids=["rows", "enum"]
+)
+def test_whole_numbers_of_other_classes_are_weak_numbers(n):
+    half, counts = tk.ones((4, 3), "float16"), tk.ones((4,), "uint8")
+    for result, plain in [
+        (half / n, half / 4),
+        (n * half, 4 * half),
+        (counts + n, counts + 4),
+        (tk.range(n), tk.range(4)),
+        (tk.eye(n), tk.eye(4)),
+        (half[:n], half[:4]),
+    ]:
+        assert result.dtype == plain.dtype
+        np.testing.assert_array_equal(result, plain)

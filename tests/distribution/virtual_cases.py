@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 import trainkit as tk
+from tests.distribution import noise_draws
 from trainkit import keras
 from trainkit.collectives.tree_sum import TreeSum
 
@@ -235,6 +236,20 @@ class Refusing(L.Layer):
             if Refusing.after < 0:
                 raise ArithmeticError("no more")
         return x
+
+
+@case
+def noise():
+    """What layers and steps draw for a batch, also from generators that nothing tracks."""
+    found, beside = [], keras.random.SeedGenerator(4)
+    draws = {**noise_draws.DRAWS, "beside": lambda mean, seeds: beside.normal(mean.shape)}
+    for name, draw in draws.items():
+        with strategy().scope():
+            layers = [keras.Input((6,)), L.Dense(3), noise_draws.Sampling(draw), L.Dense(1)]
+            model = keras.Sequential(layers)
+            model.compile(keras.optimizers.SGD(0.001), "mse")
+        found.append([name, *bits(model, model.fit(X[:50], Y[:50], 18, 2, 0).history)])
+    return found
 
 
 def backup(folder, epochs):

@@ -74,6 +74,11 @@ class VariableScope:
         """The same for that of a fold."""
         return functools.partial(self._graph().scan, self)
 
+    @property
+    def written(self) -> list[Any]:
+        """The variables that have values of their own inside, each once."""
+        return list({id(variable): variable for variable in self._kept}.values())
+
     def put(self, variable: Any, value: Any) -> None:
         """Let `variable` have `value` inside."""
         self._kept.append(variable)

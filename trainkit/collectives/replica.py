@@ -12,6 +12,7 @@ import threading
 from typing import Any, NamedTuple
 
 from trainkit.collectives.process_group import ProcessGroup
+from trainkit.core import batch_size
 
 _REPLICA = "replica"
 
@@ -81,6 +82,11 @@ class Replica:
         return self.group.is_of_one_process
 
     @property
+    def shares_graphs(self) -> bool:
+        """Whether a graph that was made in this replica also runs in others, on other rows."""
+        return False
+
+    @property
     def drawn_rows(self) -> Any:
         """`rows` as a graph holds them for its random operations."""
         return None if self.rows is None else tuple(self.rows)
@@ -111,12 +117,16 @@ class Replica:
         _THREAD.stack.append(self)
         if self.joins:
             REPLICAS.append(self)
+            if self.rows is not None:
+                batch_size.enter(max(self.rows.size, 1))
         return self
 
     def __exit__(self, *exc: object) -> None:
         _THREAD.stack.remove(self)
         if self.joins:
             REPLICAS.remove(self)
+            if self.rows is not None:
+                batch_size.leave(max(self.rows.size, 1))
 
 
 REPLICAS: list[Replica] = []

@@ -19,7 +19,13 @@ NOWHERE = GlobalRows(0, 0, 0)
 
 
 class MovingRows:
-    """The rows that a virtual replica has now: what a graph of all of them draws by."""
+    """The rows that a virtual replica has now: what a graph of all of them draws by.
+
+    Attributes:
+        moves: what depends on them is no constant of a graph.
+    """
+
+    moves = True
 
     def __init__(self) -> None:
         self.now = NOWHERE
@@ -68,6 +74,10 @@ class VirtualReplica(Replica):
         return self._moving if self._shares_graphs else super().drawn_rows
 
     @property
+    def shares_graphs(self) -> bool:
+        return self._shares_graphs
+
+    @property
     def has_own_graphs(self) -> bool:
         return not self._shares_graphs
 
@@ -83,8 +93,8 @@ class VirtualReplica(Replica):
     def check_meets(self, what: str) -> None:
         raise UnimplementedError(
             f"{what} needs the rows of all replicas at once, and virtual_replicas={self.count} has "
-            "them run one after the other: use BatchNormalization(synchronized=False), which "
-            "normalizes within a replica, or leave virtual_replicas out"
+            "them run one after the other: leave virtual_replicas out, or compute within the rows "
+            "of a replica, as BatchNormalization(synchronized=False) does"
         )
 
 

@@ -339,6 +339,8 @@ def node_of(x: Any) -> str:
         return _WEAK_OF[x]
     if isinstance(x, str | np.dtype | type):
         return as_dtype(x).name
+    if isinstance(x, int) and not hasattr(x, "dtype"):  # of a class such as `enum.IntEnum`
+        return "i*"
     return as_dtype(x.dtype).name
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core import devices
+from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import TensorShape
@@ -46,7 +47,8 @@ class SymbolicTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         """Sizes of the axes, `None` where not known yet."""
-        return TensorShape(self._spec.shape)
+        sizes = TensorShape(self._spec.shape)
+        return marked(sizes) if COUNTED else sizes
 
     @property
     def dtype(self) -> DType:

@@ -16,6 +16,7 @@ from trainkit.core import (
     masks,
     nest,
 )
+from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.devices import Array
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
@@ -66,7 +67,8 @@ class Tensor(Operators):
     @property
     def shape(self) -> TensorShape:
         """Sizes of the axes."""
-        return tuple.__new__(TensorShape, self._array.shape)  # its sizes are ints already
+        sizes = tuple.__new__(TensorShape, self._array.shape)  # they are ints already
+        return marked(sizes) if COUNTED else sizes
 
     @property
     def dtype(self) -> DType:

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from trainkit.core import devices, dtypes, nest
+from trainkit.core.batch_size import COUNTED, unmarked
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
@@ -190,7 +191,8 @@ class Variable(RowUpdates, Trackable, Operators):
     @property
     def shape(self) -> TensorShape:
         """Sizes of the axes; `None` where `assign` may change a size."""
-        return self._shape if self._shape is not None else self._value.shape
+        sizes = self._shape if self._shape is not None else self._value.shape
+        return unmarked(sizes) if COUNTED else sizes
 
     @property
     def dtype(self) -> DType:

@@ -258,6 +258,8 @@ class Primitive:
             if x is None or isinstance(x, Tensor):
                 continue
             if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
+                if isinstance(x, int) and type(x) is not bool:  # NumPy takes no class of it as weak
+                    x = ready[i] = int(x)
                 if (
                     self.is_ufunc
                     and like is not None

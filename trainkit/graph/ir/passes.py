@@ -119,6 +119,8 @@ def fold_constants(graph: Graph) -> Graph:
             return None
         if not all(not isinstance(x, GraphTensor) or x.node.kind == "constant" for x in inputs):
             return None
+        if getattr(node.settings.get("rows"), "moves", False):  # draws of each replica's own rows
+            return None
         values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
         try:
             with eagerly(), trace_state.silence():

@@ -23,6 +23,7 @@ from trainkit.models.training import replica_feeds
 from trainkit.models.training.replica_state import all_variables
 from trainkit.models.training.replica_steps import ReplicaSteps
 from trainkit.models.training.virtual_steps import VirtualSteps
+from trainkit.ops.sampling.seeded_random import numbered_generators
 
 
 class MirroredSteps:
@@ -117,7 +118,8 @@ class MirroredSteps:
         self._layers = [part for _, part in traverse(model) if isinstance(part, Layer)]
         metrics = [v for metric in model.metrics for v in metric.variables]
         compiled = [v for m in model.__dict__.get("_compiled_metrics", ()) for v in m.variables]
-        self._variables = tracking.once([*all_variables(model), *metrics, *compiled])
+        numbered = [generator.state for generator in numbered_generators().values()]
+        self._variables = tracking.once([*all_variables(model), *metrics, *compiled, *numbered])
 
 
 class _OneReplica:

@@ -44,6 +44,9 @@ class VirtualState(SharedState):
         model: the model.
         strategy: has virtual replicas.
         trains: whether steps change the statistics of the model, too.
+
+    Attributes:
+        written: what a turn assigns, also beside the model, as generators that nothing tracks.
     """
 
     def __init__(self, model: Any, strategy: Strategy, trains: bool) -> None:
@@ -53,6 +56,7 @@ class VirtualState(SharedState):
         self._kept: list[tuple[Variable, Any]] = []
         self._sums: TreeSum | None = None
         self._is_first_here = True
+        self.written: list[Variable] = []
 
     def begin(self) -> None:
         """Before the first turn."""
@@ -62,6 +66,8 @@ class VirtualState(SharedState):
         kept = [v for v in self.model.variables if not tracking.was_trainable(v)]
         kept += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
         kept = [v for v in kept if self.trains or not v.dtype.is_floating or id(v) in counted]
+        known = {id(v) for v in self.model.variables}
+        kept += [v for v in self.written if id(v) not in known]
         self._kept = [(v, v.value()) for v in tracking.once([*self.counted, *kept])]
         self._sums = TreeSum(self.group, self._count, np.float64, "the metrics of a step")
         self._is_first_here = True
@@ -190,14 +196,17 @@ class VirtualSteps(ReplicaSteps):
         """
         done = self.model.__dict__.setdefault("_rehearsed", {})
         since = self.model._compile_arguments
-        if self.mode in done and done[self.mode] is since:
+        if self.mode in done and done[self.mode][0] is since:
+            self._virtual.written = done[self.mode][1]
             return
+        scope = VariableScope()
         try:
-            with VariableScope():
+            with scope:
                 self._turn(function, rank, part, rows)
         finally:
             self._turns.gradients.drop()
-        done[self.mode] = since
+        self._virtual.written = [v for v in scope.written if not v.trainable]
+        done[self.mode] = (since, self._virtual.written)
         make_alike(self.model, self.group)
 
     def _joined_turns(self, function: Callable[[Any], Any], own: list[Any]) -> Any:

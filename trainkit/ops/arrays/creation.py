@@ -296,7 +296,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 def _count(n: Any, name: str) -> Any:
     """A number of rows or columns; floats are refused, as those of Keras are."""
     kind = getattr(n, "dtype", type(n))
-    if kind is float or not (kind is int or dtypes.as_dtype(kind).is_integer):
+    whole = isinstance(n, int) and kind is not bool
+    if kind is float or not (whole or dtypes.as_dtype(kind).is_integer):
         raise TypeError(f"eye: {name} must be an integer, got {n!r}")
     return n
 

@@ -6,12 +6,14 @@ traced, the undoing operation reads the sizes from the arrays when it runs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import dtypes, shapes
+from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     IF_ALIKE,
@@ -139,6 +141,8 @@ def shape(x: Any) -> tuple[Any, ...]:
     """
     tensor = as_tensor(x)
     sizes = tuple(tensor.shape)
+    if COUNTED and not hasattr(type(x), "_is_variable"):
+        sizes = tuple(marked(tensor.shape, sys._getframe(1)))
     if None not in sizes or hasattr(tensor, "apply_primitive"):
         return sizes
     live = PRIMITIVES["unstack"].op(shape_tensor(tensor), axis=0, num=len(sizes))

@@ -6,6 +6,7 @@ until none is left; so the numbers depend on nothing but state and parameters.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -20,8 +21,11 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.cuda.deferred_module import DeferredModule
-from trainkit.ops.arrays.shaping import filled
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.shaping import filled, sizes_of
+from trainkit.ops.collective.global_rows import global_batch, rows_of_others
 from trainkit.ops.sampling import philox
+from trainkit.ops.sampling.batch_rows import RowDraws, rows_for
 from trainkit.ops.sampling.philox import unit_floats, whole
 
 rejection_gpu = DeferredModule("trainkit.kernels.random.rejection_gpu")
@@ -30,7 +34,7 @@ sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 _F64 = np.float64
 
 
-def _drawn(state: Spec, *inputs: Any, shape: Any, dtype: str, count: int) -> Any:
+def _drawn(state: Spec, *inputs: Any, shape: Any, dtype: str, count: int, rows: Any = None) -> Any:
     """Shape rule: values, and the next state; the first `count` inputs are parameters."""
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
@@ -63,7 +67,7 @@ def _on_gpu(distribution: str) -> Tuned:
         kind = dtypes.as_dtype(dtype).dtype
         return rejection_gpu.drawn(xp, distribution, state, parameters, dims, kind)
 
-    return Tuned(on_gpu=(tuned,))
+    return Tuned(on_gpu=(_cut_for_rows(tuned),))
 
 
 def _until_accepted(xp: ArrayModule, state: Array, count: int, propose: Any) -> tuple[Array, Array]:
@@ -95,18 +99,69 @@ def with_parameters(
 ) -> Tensor:
     """What `source` draws by a primitive that takes parameters after the state."""
     count = len(parameters)
+    rows = None if isinstance(source, RowDraws) else rows_for(shape)
+    further: dict[str, Any] = {"count": count}
+    if rows is not None:
+        dims, _ = sizes_of(shape, "random")
+        parameters = tuple(_of_all_rows(p, dims) for p in parameters)
+        further["rows"] = rows
 
     def with_them(state: Any, *sizes: Any, **settings: Any) -> Any:
-        return primitive_op(state, *parameters, *sizes, **settings, count=count)
+        return primitive_op(state, *parameters, *sizes, **settings, **further)
 
     result: Tensor = source.draw(with_them, shape, dtype=dtype)
     return result
+
+
+def _of_all_rows(parameter: Tensor, dims: tuple[Any, ...]) -> Tensor:
+    """A parameter for the rows of all replicas; itself where it is one for all rows."""
+    size = parameter.shape[0] if len(parameter.shape) == len(dims) and dims else 1
+    if size == 1 and dims[0] != 1:
+        return parameter
+    rows = rows_of_others()
+    assert rows is not None
+    own, what = max(rows.size, 1), "random numbers with a parameter for each row"
+    if not isinstance(size, int) or size % own or len(parameter.shape) < len(dims):
+        return parameter
+    if size == own:
+        return global_batch(parameter, what)  # type: ignore[no-any-return]
+    blocks = [parameter[i : i + own] for i in range(0, size, own)]
+    joined: Tensor = concatenate([global_batch(block, what) for block in blocks])
+    return joined
+
+
+def _cut_for_rows(kernel: Any) -> Any:
+    """A kernel that draws for the global batch where it is given `rows`, and gives these.
+
+    Which draws are rejected depends on all of them, so the rows are cut out of the whole.
+    """
+
+    @functools.wraps(kernel)
+    def of_rows(xp: ArrayModule, state: Array, *inputs: Array, **settings: Any) -> Any:
+        rows = settings.pop("rows", None)
+        if rows is None:
+            return kernel(xp, state, *inputs, **settings)
+        count = settings["count"]
+        dims = filled(settings["shape"], inputs[count:])
+        part = philox.part_of(dims, rows)
+        each = math.prod(dims[1:])
+        settings["shape"] = (part.total // each, *dims[1:]) if each else dims
+        found = kernel(xp, state, *inputs[:count], **settings)
+        if found is None:
+            return None
+        first = part if part.blocks > 1 else part._replace(first=min(part.first, part.total))
+        if first.first + first.size > first.total:  # a row that stands in for none is any row
+            first = first._replace(first=first.total - first.size)
+        return philox.cut(found[0].reshape(-1), first).reshape(dims), found[1]
+
+    return of_rows
 
 
 # ------------------------------------------------------------------ gamma and beta
 
 
 @primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("gamma"))
+@_cut_for_rows
 def philox_gamma(
     xp: ArrayModule, state: Array, alpha: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
@@ -152,6 +207,7 @@ def _log_factorial(xp: ArrayModule, k: Array) -> Array:
 
 
 @primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("poisson"))
+@_cut_for_rows
 def philox_poisson(
     xp: ArrayModule, state: Array, lam: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
@@ -209,6 +265,7 @@ def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[A
 
 
 @primitive(_drawn, semantics=RANDOM, tuned=_on_gpu("binomial"))
+@_cut_for_rows
 def philox_binomial(
     xp: ArrayModule,
     state: Array,
@@ -299,29 +356,36 @@ def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype:
 
 
 def _categorical_rule(
-    state: Spec, logits: Spec, *count: Spec, samples: int | None, dtype: str
+    state: Spec, logits: Spec, *count: Spec, samples: int | None, dtype: str, rows: Any = None
 ) -> Any:
     return Spec((logits.shape[0], samples), dtype), Spec(state.shape, state.dtype)
 
 
 @primitive(_categorical_rule, semantics=RANDOM)
 def philox_categorical(
-    xp: ArrayModule, state: Array, logits: Array, *count: Array, samples: int | None, dtype: str
+    xp: ArrayModule,
+    state: Array,
+    logits: Array,
+    *count: Array,
+    samples: int | None,
+    dtype: str,
+    rows: Any = None,
 ) -> Any:
     """Class indices by inversion of the cumulated softmax, and the next state.
 
     The number of draws for each row is `samples`, or what `count` holds where that is `None`.
     """
-    rows, classes = logits.shape
+    size, classes = logits.shape
     if samples is None:
         samples = int(count[0])
+    dims = (size, samples)
     wide = logits.astype(_F64)
     shifted = xp.exp(wide - wide.max(axis=1, keepdims=True))
     cumulated = xp.cumsum(shifted, axis=1)
-    u, state = unit_floats(xp, state, whole(rows * samples), _F64)
-    u = u.reshape(rows, samples) * cumulated[:, -1:]
-    if rows <= samples:
-        found = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(rows)]
+    u, state = unit_floats(xp, state, philox.part_of(dims, rows), _F64)
+    u = u.reshape(dims) * cumulated[:, -1:]
+    if size <= samples:
+        found = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
         index = xp.stack(found) if found else xp.zeros((0, samples), np.int64)
     else:
         index = (u[:, :, None] >= cumulated[:, None, :]).sum(axis=2)

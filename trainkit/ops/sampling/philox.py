@@ -94,11 +94,31 @@ class Part(NamedTuple):
         first: number of the first one.
         size: how many.
         total: how many the whole draw has, after which the state stands.
+        blocks: the whole draw is of so many batches, one after the other, each of which has a share
+            of these elements, `first` counting in each.
     """
 
     first: int
     size: int
     total: int
+    blocks: int = 1
+
+
+class InBlocks(NamedTuple):
+    """Rows for `part_of`: an array with twice as many has two batches, one after the other.
+
+    So has what is drawn for the shape of real and made images that were concatenated.
+
+    Attributes:
+        rows: first row, how many, and how many the global batch has; some three numbers.
+    """
+
+    rows: Any
+
+    @property
+    def moves(self) -> bool:
+        """Whether the rows are others in each replica that runs a graph."""
+        return getattr(self.rows, "moves", False)
 
 
 def whole(count: int) -> Part:
@@ -115,11 +135,40 @@ def part_of(dims: tuple[int, ...], rows: tuple[int, int, int] | None) -> Part:
             multiple of these, and for `None`, the array is the whole draw.
     """
     count = count_of(dims)
+    in_blocks = isinstance(rows, InBlocks)
+    rows = rows.rows if isinstance(rows, InBlocks) else rows
     if rows is None or not dims or (rows[1] and dims[0] % rows[1]):
         return whole(count)
     start, size, total = rows
+    blocks = dims[0] // max(size, 1) if in_blocks else 1
+    if blocks > 1:
+        each = math.prod(dims[1:])
+        first = min(start, total - max(size, 1))  # a row that stands in for none is any row
+        return Part(first * each, count, blocks * total * each, blocks)
     each = count // size if size else math.prod(dims[1:])
     return Part(start * each, count, total * each)
+
+
+def cut(values: Array, part: Part) -> Array:
+    """The elements of `part` of a whole flat draw."""
+    if part.blocks == 1:
+        return values[part.first : part.first + part.size]
+    blocks = values.reshape(part.blocks, -1)
+    return blocks[:, part.first : part.first + part.size // part.blocks].reshape(-1)
+
+
+def _of_whole(draw: Any) -> Any:
+    """Draws for several blocks by cutting them out of the draw for all."""
+
+    @functools.wraps(draw)
+    def drawn_part(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[Array, Array]:
+        if part.blocks == 1:
+            found: tuple[Array, Array] = draw(xp, state, part, kind)
+            return found
+        values, new = draw(xp, state, whole(part.total), kind)
+        return cut(values, part), new
+
+    return drawn_part
 
 
 def _moved(xp: ArrayModule, state: Array, count: int) -> Array:
@@ -153,6 +202,7 @@ def _small_words_from(xp: ArrayModule, state: Array, first: int, count: int, kin
     return raw.view(kind)[inside : inside + count]
 
 
+@_of_whole
 def small_words(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[Array, Array]:
     """Integers of the whole range of the unsigned type `kind`, and the next state."""
     per_word = 8 // np.dtype(kind).itemsize
@@ -177,6 +227,7 @@ def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Arra
     return advanced(xp, state, total if np.dtype(dtype) == np.float64 else (total + 1) // 2)
 
 
+@_of_whole
 def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
     """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
     if xp is not np and part.size == part.total:
@@ -188,6 +239,7 @@ def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[
     return floats, _after_floats(xp, state, part.total, dtype)
 
 
+@_of_whole
 def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
     """Draws of the standard normal distribution, and the next state.
 
@@ -373,9 +425,11 @@ def _integers_between_on_gpu(
 
 
 @primitive(
-    lambda state, low, high, *sizes, shape, dtype: drawn(state, *sizes, shape=shape, dtype=dtype),
+    lambda state, low, high, *sizes, shape, dtype, rows=None: drawn(
+        state, *sizes, shape=shape, dtype=dtype
+    ),
     semantics=RANDOM,
-    tuned=Tuned(on_gpu=(_integers_between_on_gpu,)),
+    tuned=Tuned(on_gpu=(_of_all(_integers_between_on_gpu),)),
 )
 def philox_integers_between(
     xp: ArrayModule,
@@ -385,11 +439,14 @@ def philox_integers_between(
     *sizes: Array,
     shape: Any,
     dtype: str,
+    rows: tuple[int, int, int] | None = None,
 ) -> Any:
     """`philox_integers` between bounds that are tensors, and the next state."""
-    bounds = {"low": int(low), "high": int(high)}
-    check_range(**bounds, dtype=dtypes.as_dtype(dtype))
-    return philox_integers.primitive.kernel(xp, state, *sizes, shape=shape, dtype=dtype, **bounds)
+    settings = {"low": int(low), "high": int(high)}
+    check_range(**settings, dtype=dtypes.as_dtype(dtype))
+    if rows is not None:
+        settings["rows"] = rows  # type: ignore[assignment]
+    return philox_integers.primitive.kernel(xp, state, *sizes, shape=shape, dtype=dtype, **settings)
 
 
 def check_range(low: int, high: int, dtype: dtypes.DType) -> None:
@@ -511,7 +568,7 @@ def philox_truncated_normal(
         if not count:
             break
         flat[outside], new = normal_floats(xp, new, whole(count), kind)
-    flat = flat[part.first : part.first + part.size]
+    flat = cut(flat, part)
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Registry
@@ -23,7 +24,13 @@ from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
 from trainkit.ops.sampling import philox
-from trainkit.ops.sampling.batch_rows import AlongBatch, along_batch
+from trainkit.ops.sampling.batch_rows import (
+    AlongBatch,
+    along_batch,
+    by_rows,
+    in_shared_graph,
+    rows_for,
+)
 from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
 
 _WORD = (1 << 64) - 1
@@ -148,6 +155,8 @@ class Generator(Trackable):
 
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
+        if REPLICAS:
+            primitive = by_rows(primitive, shape)
         dims, sizes = sizes_of(shape, "random")
         kept = self.state.value()
         given = state_here(kept, home_of(self.state, kept))
@@ -261,8 +270,12 @@ class _Fixed:
         self.state = state
 
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+        if REPLICAS:
+            primitive = by_rows(primitive, shape)
         dims, sizes = sizes_of(shape, "random")
         given = state_here(self.state)
+        if REPLICAS:
+            given = in_shared_graph(given)
         values, self.state = primitive(given, *sizes, shape=dims, **settings)
         result: Tensor = values
         return result
@@ -535,8 +548,10 @@ def _integers_between(
     """Whole numbers between bounds that the host does not know."""
     low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
 
+    further = {"rows": rows} if (rows := rows_for(shape)) is not None else {}
+
     def between(state: Any, *sizes: Any, **settings: Any) -> Any:
-        return philox.philox_integers_between(state, low, high, *sizes, **settings)
+        return philox.philox_integers_between(state, low, high, *sizes, **settings, **further)
 
     result: Tensor = generator_of(seed).draw(between, shape, dtype=dtype.name)
     return result

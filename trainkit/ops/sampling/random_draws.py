@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import dtypes
+from trainkit.core.batch_size import of_batch
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import add, cast, divide
+from trainkit.ops.sampling.batch_rows import rows_for
 from trainkit.ops.sampling.distributions import (
     binomial_of,
     known_values,
@@ -150,8 +152,11 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
     count = (convert_to_tensor(num_samples),) if is_later(num_samples) else ()
     samples = None if count else int(num_samples)
 
+    rows = rows_for(of_batch(tensor.shape))
+    further = {} if rows is None else {"rows": rows}
+
     def with_logits(state: Any, *sizes: Any, shape: Any) -> Any:
-        return philox_categorical(state, tensor, *count, samples=samples, dtype=name)
+        return philox_categorical(state, tensor, *count, samples=samples, dtype=name, **further)
 
     with beside(tensor):
         result: Tensor = generator_of(seed).draw(with_logits, ())

@@ -6,15 +6,20 @@ calls with the same int then go through a sequence of their own, which `set_seed
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import dtypes, rng
+from trainkit.core.batch_size import COUNTED, BatchSize, of_batch
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_
+from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import (
@@ -43,13 +48,17 @@ class _Sequences:
         self.version = -1
         self.by_seed: OrderedDict[int, Generator] = OrderedDict()
 
+    def follow_seed(self) -> None:
+        """Go to the start of all sequences, if `set_seed` was called since."""
+        if self.version != rng.seed_version():
+            self.version = rng.seed_version()
+            for number, generator in self.by_seed.items():
+                generator.reset_from_seed(_mixed(number))
+
     def of(self, seed: int) -> Generator:
         """The generator of `seed`, at its start after each `set_seed`."""
         with self.lock:
-            if self.version != rng.seed_version():
-                self.version = rng.seed_version()
-                for number, generator in self.by_seed.items():
-                    generator.reset_from_seed(_mixed(number))
+            self.follow_seed()
             if seed not in self.by_seed:
                 self.by_seed[seed] = Generator.from_seed(_mixed(seed))
                 while len(self.by_seed) > _MOST_SEQUENCES:
@@ -84,6 +93,13 @@ class DrawsOfThread(threading.local):
 
 
 DRAWS = DrawsOfThread()
+
+
+def numbered_generators() -> dict[int, Generator]:
+    """The generators of calls with an int seed so far, by the seed."""
+    with _SEQUENCES.lock:
+        _SEQUENCES.follow_seed()
+        return dict(_SEQUENCES.by_seed)
 
 
 def _mixed(seed: int) -> int:
@@ -258,8 +274,11 @@ def _gamma(shape: Any, alpha: Any, beta: Any, dtype: Any, source: Any) -> Tensor
     b = None if beta is None else _cast(convert_to_tensor(beta), dtype)
     if b is not None and tuple(b.shape) != tuple(a.shape):
         a = a + b * 0
-    whole = (*_dims(shape), *a.shape)
-    draws = _random_draws.gamma(whole, a, dtype, source)
+
+    def draw(sizes: Any, alphas: Any) -> Any:
+        return _random_draws.gamma(sizes, alphas, dtype, source)
+
+    draws = _for_each(draw, shape, a)
     result: Tensor = draws if b is None else _divide(draws, b)
     return result
 
@@ -296,8 +315,21 @@ def poisson(
 
 
 def _poisson(shape: Any, lam: Any, dtype: Any, source: Any) -> Tensor:
-    mean = convert_to_tensor(lam)
-    return _random_draws.poisson((*_dims(shape), *mean.shape), mean, dtype, source)
+    def draw(sizes: Any, means: Any) -> Any:
+        return _random_draws.poisson(sizes, means, dtype, source)
+
+    return _for_each(draw, shape, convert_to_tensor(lam))
+
+
+def _for_each(draw: Callable[[Any, Any], Any], shape: Any, parameter: Tensor) -> Any:
+    """Draws of `shape` for each of the parameters, which may be those of a replica's rows."""
+    dims, sizes = _dims(shape), of_batch(parameter.shape) if COUNTED else parameter.shape
+    if not dims or not sizes.rank or type(sizes[0]) is not BatchSize or is_later(dims):
+        return draw((*dims, *sizes), parameter)
+    # one batch after the other, of which each is drawn as one process would
+    times = math.prod(int(n) for n in dims)
+    each = tile(parameter, (times, *[1] * (len(sizes) - 1)))
+    return reshape(draw((sizes[0] * times, *sizes[1:]), each), (*dims, *parameter.shape))
 
 
 def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
