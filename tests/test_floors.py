@@ -73,6 +73,7 @@ CORE_ORDER = [
     "user_frames",
     "errors",
     "values/aggregation",
+    "values/batch_size",
     "dtypes",
     "tensor_shape",
     "shapes",

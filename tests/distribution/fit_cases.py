@@ -541,6 +541,60 @@ def noise_of_a_step():
     return model.fit(X, Y, 18, 3, 0).history, weights(model)
 
 
+def overlap(y_true, y_pred):
+    """One number for the whole batch."""
+    both = tk.reduce_sum(y_true * y_pred)
+    return 1.0 - both / (tk.reduce_sum(y_true) + tk.reduce_sum(y_pred) + 1.0)
+
+
+class Spread(keras.losses.Loss):
+    def call(self, y_true, y_pred):
+        return tk.math.reduce_std(y_pred - y_true, axis=0)  # a number for each output
+
+
+@case
+def losses_of_the_whole_batch():
+    """Also where the last batch leaves ranks with fewer rows, or without any."""
+    kinds, found = keras.losses, {}
+    for name, loss in {
+        "dice": kinds.Dice(),
+        "dice by columns": kinds.Dice(axis=0),
+        "tversky": kinds.Tversky(0.3, 0.7),
+        "of a function": overlap,
+        "of sums": kinds.LossFunctionWrapper(overlap, reduction="sum"),
+        "sum": lambda y, p: tk.reduce_sum((y - p) ** 2) / 100.0,
+        "mean": lambda y, p: tk.reduce_mean((y - p) ** 2),
+        "of a class": Spread(),
+        "of a class, summed": Spread(reduction="sum"),
+        "of rows": lambda y, p: tk.reduce_mean((y - p) ** 2, axis=-1),
+    }.items():
+        for eagerly in (False, True):
+            tk.random.set_seed(3)
+            with STRATEGY.scope():
+                model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2, "sigmoid")])
+                model.compile("sgd", loss, metrics=["mae", overlap], run_eagerly=eagerly)
+            y = np.concatenate([Y, 1.0 - Y], axis=1)
+            weighs = name in ("dice", "of a function", "of sums", "of rows", "sum")
+            data = (X[:37], y[:37], WEIGHTS[:37] if weighs else None)
+            history = model.fit(*data[:2], 18, 2, 0, sample_weight=data[2], validation_data=data)
+            found[f"{name} {eagerly}"] = history.history, weights(model)
+    return found
+
+
+@case
+def statistics_where_ranks_have_no_rows():
+    found = {}
+    for eagerly in (False, True):
+        tk.random.set_seed(3)
+        with STRATEGY.scope():
+            norm = keras.layers.BatchNormalization(synchronized=True, momentum=0.5)
+            model = keras.Sequential([keras.Input((6,)), norm, keras.layers.Dense(1)])
+            model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=eagerly)
+        history = model.fit(X[:14], Y[:14], 6, 3, 0, shuffle=False)
+        found[str(eagerly)] = history.history, weights(model)
+    return found
+
+
 def main():
     tk.random.set_seed(3)
     found = {}

@@ -8,7 +8,7 @@ import pytest
 import trainkit as tk
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.collectives.replica import GlobalRows, Replica
-from trainkit.core.batch_size import BatchSize
+from trainkit.core.values.batch_size import BatchSize
 from trainkit.ops.sampling import philox
 
 L = tk.keras.layers

@@ -12,7 +12,7 @@ import threading
 from typing import Any, NamedTuple
 
 from trainkit.collectives.process_group import ProcessGroup
-from trainkit.core import batch_size
+from trainkit.core.values import batch_size
 
 _REPLICA = "replica"
 

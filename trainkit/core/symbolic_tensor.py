@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core import devices
-from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.core.user_frames import line_text, user_line
+from trainkit.core.values.batch_size import COUNTED, marked
 
 
 def _at_user_line() -> str:

@@ -16,7 +16,6 @@ from trainkit.core import (
     masks,
     nest,
 )
-from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.devices import Array
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
@@ -25,6 +24,7 @@ from trainkit.core.errors import (
     ShapeError,
 )
 from trainkit.core.shapes import TensorShape
+from trainkit.core.values.batch_size import COUNTED, marked
 from trainkit.core.values.python_values import array_of, has_dtype
 from trainkit.core.values.text_arrays import OBJECTS
 

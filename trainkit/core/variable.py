@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from trainkit.core import devices, dtypes, nest
-from trainkit.core.batch_size import COUNTED, unmarked
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
@@ -21,6 +20,7 @@ from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import PRIMITIVES, Reference, Tensor, convert_to_tensor, value_text, wrap
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.aggregation import aggregation_name
+from trainkit.core.values.batch_size import COUNTED, unmarked
 from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:

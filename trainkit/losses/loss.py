@@ -16,6 +16,7 @@ from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.ops.collective.denominators import of_all_replicas
+from trainkit.ops.collective.global_rows import of_whole_batch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -107,6 +108,13 @@ class Loss:
         """Name of the dtype that predictions are cast to."""
         return dtypes.floatx() if self._dtype is None else self._dtype.name
 
+    _of_whole_batch: bool = False
+    """Whether the last value, in one of several replicas, is that of the rows of all."""
+
+    def _mixes_rows(self, y_pred: Any) -> bool:
+        """Whether values are known to be those of the whole batch; by default their shape tells."""
+        return False
+
     takes_class_numbers: bool = False
     """Whether `call` wants integer targets as they are; otherwise they become floats."""
 
@@ -147,7 +155,12 @@ class Loss:
         if type(y_pred) is not Tensor or y_pred.dtype.name != wanted:
             y_pred = self._as_floats(y_pred)
         y_true = self._as_targets(y_true)
-        values = self.call(y_true, y_pred)
+        if REPLICAS:
+            mixes = self._mixes_rows(y_pred)
+            values, whole = of_whole_batch(self.call, y_true, y_pred, self.name, mixes)
+            self._of_whole_batch = whole and sample_weight is None and mask is None
+        else:
+            values = self.call(y_true, y_pred)
         own_mask = mask_of(values) if HELD or traces else None
         if own_mask is not None:
             mask = own_mask if mask is None else _both(own_mask, mask)

@@ -104,6 +104,14 @@ def ctc(y_true: Any, y_pred: Any) -> Tensor:
     return ops.ctc_loss(labels, y_pred, label_length, output_length, mask_index=0)
 
 
+def _sums_rows(axis: Any, y_pred: Any) -> bool:
+    """Whether sums along `axis` go over the rows of a batch."""
+    if axis is None:
+        return True
+    axes = axis if isinstance(axis, list | tuple) else (axis,)
+    return any(int(n) % max(len(y_pred.shape), 1) == 0 for n in axes)
+
+
 class Dice(LossFunctionWrapper):
     """Lack of overlap; see `dice`.
 
@@ -124,6 +132,9 @@ class Dice(LossFunctionWrapper):
         dtype: Any = None,
     ) -> None:
         super().__init__(dice, reduction, name, dtype, axis=axis)
+
+    def _mixes_rows(self, y_pred: Any) -> bool:
+        return _sums_rows(self.fn_settings["axis"], y_pred)
 
 
 class Tversky(LossFunctionWrapper):
@@ -151,6 +162,9 @@ class Tversky(LossFunctionWrapper):
         dtype: Any = None,
     ) -> None:
         super().__init__(tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis)
+
+    def _mixes_rows(self, y_pred: Any) -> bool:
+        return _sums_rows(self.fn_settings["axis"], y_pred)
 
 
 class CTC(LossFunctionWrapper):

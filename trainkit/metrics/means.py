@@ -8,6 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit import ops
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
@@ -17,6 +19,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import writable_arrays
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+from trainkit.ops.collective.global_rows import of_whole_batch
 
 _ON_CPU = (np.ndarray, np.generic)
 
@@ -204,7 +207,14 @@ class MeanScore(Mean):
             mask = mask_of(y_pred)
         if mask is not None:
             sample_weight = masked_weights(self.name, sample_weight, mask, self._dtype)
-        self._add(self.score(y_true, y_pred), sample_weight)
+        if not REPLICAS:
+            self._add(self.score(y_true, y_pred), sample_weight)
+            return
+        scores, of_all = of_whole_batch(self.score, y_true, y_pred, self.name)
+        replica = replicas.current()
+        if of_all and sample_weight is None and replica is not None:
+            scores, sample_weight = ops.mean(scores), replica.weight  # all have the same number
+        self._add(scores, sample_weight)
 
 
 def masked_weights(name: str, sample_weight: Any, mask: Any, dtype: str) -> Any:

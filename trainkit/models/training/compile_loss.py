@@ -172,10 +172,13 @@ def _placed(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
 def of_all_rows(function: Any, value: Any) -> Any:
     """The loss of a replica so that the mean over all, by their rows, is the loss of all rows.
 
-    Means are as they are; a sum counts as often as the replica's rows go into those of all.
+    Means are as they are, and so is what all replicas have computed for the rows of all; a sum
+    counts as often as the replica's rows go into those of all.
     """
     replica = replicas.among_others()
     if replica is None or not replica.averages or getattr(function, "reduction", None) != "sum":
+        return value
+    if getattr(function, "_of_whole_batch", False):
         return value
     return value * (1.0 / replica.weight if replica.weight else 0.0)
 

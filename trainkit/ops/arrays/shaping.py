@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.batch_size import COUNTED, marked
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     IF_ALIKE,
@@ -29,6 +28,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.batch_size import COUNTED, marked
 
 
 def as_tensor(x: Any) -> Tensor:

@@ -59,7 +59,10 @@ def synchronized_moments(
     wide_centre, wide_spread = cast(centre, "float64"), cast(spread, "float64")
     sums = multiply(count, wide_centre)
     squares = multiply(count, add(wide_spread, square(wide_centre)))
-    count, sums, squares = all_reduce([count, sums, squares], replica=replica)
+    # a replica without rows computes on a row that stands in for none, and must not be counted
+    rows = replica.rows
+    counts = 1.0 if rows is None or rows.size else 0.0
+    count, sums, squares = all_reduce([count, sums, squares], weight=counts, replica=replica)
     count = maximum(count, _LEAST)
     mean = divide(sums, count)
     variance = maximum(subtract(divide(squares, count), square(mean)), 0.0)

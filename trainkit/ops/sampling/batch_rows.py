@@ -7,10 +7,10 @@ from typing import Any
 
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
-from trainkit.core.batch_size import BatchSize
 from trainkit.core.dispatch import trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import is_tensor
+from trainkit.core.values.batch_size import BatchSize
 from trainkit.ops.sampling.philox import BY_ROWS, InBlocks
 
 

@@ -548,7 +548,7 @@ def _integers_between(
     """Whole numbers between bounds that the host does not know."""
     low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
 
-    further = {"rows": rows} if (rows := rows_for(shape)) is not None else {}
+    further: dict[str, Any] = {"rows": rows} if (rows := rows_for(shape)) is not None else {}
 
     def between(state: Any, *sizes: Any, **settings: Any) -> Any:
         return philox.philox_integers_between(state, low, high, *sizes, **settings, **further)

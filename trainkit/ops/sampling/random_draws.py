@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import dtypes
-from trainkit.core.batch_size import of_batch
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.batch_size import of_batch
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.indexing.gathering import take

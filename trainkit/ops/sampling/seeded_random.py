@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import dtypes, rng
-from trainkit.core.batch_size import COUNTED, BatchSize, of_batch
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.batch_size import COUNTED, BatchSize, of_batch
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_
@@ -318,7 +318,8 @@ def _poisson(shape: Any, lam: Any, dtype: Any, source: Any) -> Tensor:
     def draw(sizes: Any, means: Any) -> Any:
         return _random_draws.poisson(sizes, means, dtype, source)
 
-    return _for_each(draw, shape, convert_to_tensor(lam))
+    result: Tensor = _for_each(draw, shape, convert_to_tensor(lam))
+    return result
 
 
 def _for_each(draw: Callable[[Any, Any], Any], shape: Any, parameter: Tensor) -> Any:

@@ -30,12 +30,12 @@ class BatchSize(int):
     __rmul__ = __mul__
 
 
-class _Rows(threading.local):
+class _RowCounts(threading.local):
     def __init__(self) -> None:
         self.stack: list[int] = []
 
 
-_THREAD = _Rows()
+_THREAD = _RowCounts()
 
 
 def enter(rows: int) -> None:
