@@ -1,7 +1,9 @@
 """Values without a class of their own in configs: bytes, slices, arrays, tensors, lambdas.
 
 Each becomes a dict `{"class_name": "__kind__", "config": {...}}`, as Keras writes it. Lambdas are
-code: they are stored, but only read back where the caller has switched the safe mode off.
+code: they are stored, but only read back where the caller has switched the safe mode off. The same
+holds for files outside of the one that is read: a config that names one would hand over any file
+of whoever loads it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _MODE = _SafeMode()
 
 
 class SafeModeScope:
-    """Context in which configs with lambdas are refused, or read.
+    """Context in which configs with lambdas, or that name files, are refused, or read.
 
     Args:
         safe_mode: whether they are refused; `None` leaves it as it is.
@@ -63,7 +65,8 @@ class SafeModeScope:
 def enable_unsafe_deserialization() -> None:
     """Let this thread read lambdas in configs from now on; only for files that you trust.
 
-    A lambda in a file is code, which runs when the model is called.
+    A lambda in a file is code, which runs when the model is called; and a file that a config names,
+    such as a vocabulary, may be any file of yours.
     """
     _MODE.chosen = False
 
@@ -71,6 +74,30 @@ def enable_unsafe_deserialization() -> None:
 def in_safe_mode() -> bool | None:
     """Whether lambdas are refused here; `None` if nobody has said, which is as good as true."""
     return _MODE.chosen
+
+
+def config_scope() -> SafeModeScope:
+    """Context in which an object is made from a config: the safe mode, unless it was left."""
+    return SafeModeScope(_MODE.chosen is not False)
+
+
+def check_outside_file(path: object, owner: str, what: str) -> None:
+    """Refuse to open a file that a config names; each argument that is a path asks here first.
+
+    Args:
+        path: the file or folder.
+        owner: the object that would open it.
+        what: what it would read there.
+
+    Raises:
+        ConfigError: a config is being read, and the safe mode is on.
+    """
+    if _MODE.chosen:
+        raise ConfigError(
+            f"{owner}: the config names {what} outside of the file that is read, {path!r}, and "
+            "such a path may lead to any file of yours. If you trust where the config is from, "
+            "pass safe_mode=False, or call keras.config.enable_unsafe_deserialization()"
+        )
 
 
 # ---------------------------------------------------------------------- writing

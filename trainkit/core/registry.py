@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from trainkit.core.config_values import (
     UNKNOWN,
     SafeModeScope,
+    config_scope,
     in_safe_mode,
     is_value,
     plain_value,
@@ -467,6 +468,11 @@ def _instance(kind: Any, config: dict[str, Any]) -> Any:
     from_config = getattr(kind, "from_config", None)
     if from_config is None:
         raise ConfigError(f"the class {kind.__name__} can't be read: it has no from_config method")
+    with config_scope():
+        return _made(kind, config, settings, from_config)
+
+
+def _made(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) -> Any:
     try:
         made = from_config(dict(settings))
     except ConfigError:

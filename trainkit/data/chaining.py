@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp
@@ -257,8 +258,9 @@ class Chain(Trackable):
 
         Raises:
             DataLossError: when iterated, the file is damaged.
+            UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
         """
-        path = stored.file_name(filename)
+        path = local_path(filename)
         if path:
             return self._then(stored.FileCacheNode(self.node, path))
         return self._then(caching.CacheNode(self.node))
@@ -285,7 +287,7 @@ class Chain(Trackable):
         """
         if reader_func is not None or shard_func is not None:
             raise UnimplementedError("snapshot: reader_func and shard_func are not supported")
-        folder = stored.file_name(path)
+        folder = local_path(path)
         os.makedirs(folder, exist_ok=True)
         gzip = stored.is_compressed(compression, "snapshot")
         return self._then(stored.FileCacheNode(self.node, os.path.join(folder, "snapshot"), gzip))
@@ -310,7 +312,7 @@ class Chain(Trackable):
         """
         if shard_func is not None or checkpoint_args is not None:
             raise UnimplementedError("save: shard_func and checkpoint_args are not supported")
-        stored.write(self.node, stored.file_name(path), stored.is_compressed(compression, "save"))
+        stored.write(self.node, local_path(path), stored.is_compressed(compression, "save"))
 
     def prefetch(self, buffer_size: int | None, name: str | None = None) -> Self:
         """Make up to `buffer_size` elements ahead in a background thread; `AUTOTUNE` for a few."""

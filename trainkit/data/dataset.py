@@ -10,6 +10,7 @@ import numpy as np
 from trainkit.core import devices, nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import endless, sources, structure
@@ -224,7 +225,7 @@ class Dataset(BatchChain):
                 "load: wait=True is not supported: call load when save has ended"
             )
         stored.is_compressed(compression, "load")
-        node = stored.StoredNode(stored.file_name(path))
+        node = stored.StoredNode(local_path(path))
         if element_spec is not None and not structure.fits(element_spec, node.spec()):
             raise TypeError(f"load: the elements are {node.spec()}, not {element_spec}")
         return Dataset(node)

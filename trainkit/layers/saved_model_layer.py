@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
+from trainkit.core.config_values import SafeModeScope, check_outside_file, config_scope
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import CustomObjectScope
 from trainkit.layers.base.layer import Layer
 
@@ -15,8 +16,8 @@ class TFSMLayer(Layer):
 
     The variables behind the endpoint are its weights, which can be trained. The folder is in
     trainkit's own format; SavedModels of TensorFlow, for which Keras named the layer, are not read.
-    A config that names a folder is harmless, as nothing in it is run as code, so it may be loaded
-    in safe mode too.
+    A config names the folder, so a layer is made of one with `safe_mode=False` alone: otherwise a
+    file of a stranger could read any exported folder of whoever loads it.
 
     Args:
         filepath: the folder.
@@ -29,6 +30,8 @@ class TFSMLayer(Layer):
 
     Raises:
         NotFoundError: there is no such folder.
+        ConfigError: a config names the folder, and the safe mode is on.
+        UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
         ValueError: it has no such endpoint.
 
     Example:
@@ -41,7 +44,7 @@ class TFSMLayer(Layer):
 
     def __init__(
         self,
-        filepath: str | os.PathLike[str],
+        filepath: Any,
         call_endpoint: str = "serve",
         call_training_endpoint: str | None = None,
         trainable: bool = True,
@@ -49,11 +52,12 @@ class TFSMLayer(Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__(trainable=trainable, name=name, dtype=dtype or "float32")
-        self.filepath = os.fspath(filepath)
+        self.filepath = local_path(filepath)
         self.call_endpoint = call_endpoint
         self.call_training_endpoint = call_training_endpoint
+        check_outside_file(self.filepath, type(self).__name__, "an exported model")
         reading: Any = importlib.import_module("trainkit.saved_graph.model_loading")
-        loaded = reading.load_model(filepath)
+        loaded = reading.load_model(self.filepath)
         self._endpoint = _endpoint(loaded, call_endpoint)
         self._training_endpoint = (
             self._endpoint
@@ -87,7 +91,7 @@ class TFSMLayer(Layer):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TFSMLayer:
         """A layer of its own over the same folder, which is read again, with the weights of now."""
-        twin = type(self).from_config(self.get_config())
+        twin = type(self).from_config(self.get_config(), safe_mode=False)
         memo[id(self)] = twin
         for new, old in zip(twin._loaded_variables, self._loaded_variables, strict=True):
             memo[id(old)] = new
@@ -103,9 +107,13 @@ class TFSMLayer(Layer):
         Args:
             config: what `get_config` gave.
             custom_objects: classes by name, for a policy of a class of one's own.
-            safe_mode: Keras's; either way the layer is made, as folders hold no code.
+            safe_mode: whether the folder, which is outside of the config, is left alone; so it is
+                unless a `SafeModeScope` around it says otherwise.
+
+        Raises:
+            ConfigError: the safe mode is on.
         """
-        with CustomObjectScope(custom_objects):
+        with CustomObjectScope(custom_objects), SafeModeScope(safe_mode), config_scope():
             return cls(**config)
 
 

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.config_values import SafeModeScope
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
 from trainkit.layers.base.keras_tensor import Input, KerasTensor
@@ -110,7 +111,8 @@ def _like(layer: Layer) -> Layer:
     inner = (vars(each).values() for each in layer._flatten_layers())
     functions = [f for values in inner for f in values if isinstance(f, FunctionType)]
     named = {f.__name__: f for f in functions if f.__name__ != "<lambda>"}
-    with CustomObjectScope(named), warnings.catch_warnings():
+    # A living layer is no file of a stranger: what its config names is what it has read already.
+    with CustomObjectScope(named), SafeModeScope(False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "a lambda goes into the config")  # it is not stored
         config = layer.get_config()
         for name in config:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import as_dtype
-from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.core.errors import InvalidArgumentError, NotFoundError, OpError
+from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.readable_files import open_regular
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -18,7 +20,6 @@ from trainkit.ops.core.strings import each, one_text, texts_of
 from trainkit.records import csv_rows, tensor_messages
 from trainkit.records import features as _features
 from trainkit.records.features import FixedLenSequenceFeature
-from trainkit.records.writer import file_name
 
 _TEXT = Spec((), "string")
 
@@ -36,6 +37,8 @@ def read_file(filename: Any, name: Any = None) -> Tensor:
 
     Raises:
         NotFoundError: there is no such file.
+        InvalidArgumentError: it can't be read, or is a pipe, a device or a folder.
+        UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
 
     Example:
         >>> tk.io.write_file("a.txt", "text")
@@ -44,19 +47,21 @@ def read_file(filename: Any, name: Any = None) -> Tensor:
     """
     path = _path(filename, "read_file")
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return convert_to_tensor(file.read())
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"read_file: there is no file {path}") from None
+    except NotFoundError as error:
+        raise NotFoundError(f"read_file: {error}") from None
+    except OpError:
+        raise
     except OSError as error:
-        raise InvalidArgumentError(f"read_file: {path} can't be read: {error}") from None
+        raise InvalidArgumentError(f"read_file: {path!r} can't be read: {error}") from None
 
 
 def _path(filename: Any, what: str) -> str:
     return (
-        file_name(filename)
+        local_path(filename)
         if isinstance(filename, os.PathLike)
-        else os.fsdecode(one_text(filename, what))
+        else local_path(one_text(filename, what))
     )
 
 
@@ -67,6 +72,9 @@ def write_file(filename: Any, contents: Any, name: Any = None) -> None:
         filename: path, or string scalar.
         contents: string scalar, or bytes.
         name: not kept.
+
+    Raises:
+        UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
 
     Example:
         >>> tk.io.write_file("a.txt", "text")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core.errors import AlreadyExistsError, NotFoundError, PermissionDeniedError
-from trainkit.records.writer import file_name
+from trainkit.core.files.local_paths import local_path, path_text
+from trainkit.core.files.readable_files import only_regular
 
 
 class GFile:
@@ -20,18 +21,21 @@ class GFile:
         mode: `"r"`, `"w"`, `"a"`, with `"+"` for both and `"b"` for bytes.
 
     Raises:
+        UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
         NotFoundError: when it is opened, there is no such file.
+        InvalidArgumentError: when it is opened for reading, it is a pipe, a device or a folder.
     """
 
     def __init__(self, name: Any, mode: str = "r") -> None:
-        self.name, self.mode = file_name(name), mode
+        self.name, self.mode = local_path(name), mode
         self._open: Any = None
 
     def _file(self) -> Any:
         if self._open is None:
             try:
                 encoding = None if "b" in self.mode else "utf-8"
-                self._open = open(self.name, self.mode, encoding=encoding)
+                opener = only_regular if self.mode.startswith("r") else None
+                self._open = open(self.name, self.mode, encoding=encoding, opener=opener)
             except FileNotFoundError:
                 raise NotFoundError(f"there is no file {self.name}") from None
             except PermissionError:
@@ -105,12 +109,12 @@ class GFile:
 
 def exists(path: Any) -> bool:
     """Whether there is a file or folder."""
-    return os.path.exists(file_name(path))
+    return os.path.exists(local_path(path))
 
 
 def isdir(path: Any) -> bool:
     """Whether there is a folder."""
-    return os.path.isdir(file_name(path))
+    return os.path.isdir(local_path(path))
 
 
 def listdir(path: Any) -> list[str]:
@@ -120,15 +124,15 @@ def listdir(path: Any) -> list[str]:
         NotFoundError: there is no such folder.
     """
     try:
-        return os.listdir(file_name(path))
+        return os.listdir(local_path(path))
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"there is no folder {file_name(path)}") from None
+        raise NotFoundError(f"there is no folder {local_path(path)}") from None
 
 
 def glob(pattern: Any) -> list[str]:
     """The names that match a shell pattern, or any of several."""
     several = pattern if isinstance(pattern, list | tuple) else [pattern]
-    return [path for one in several for path in sorted(_glob.glob(file_name(one)))]
+    return [path for one in several for path in sorted(_glob.glob(local_path(one)))]
 
 
 def mkdir(path: Any) -> None:
@@ -139,22 +143,22 @@ def mkdir(path: Any) -> None:
         NotFoundError: the folder around it is not there.
     """
     try:
-        os.mkdir(file_name(path))
+        os.mkdir(local_path(path))
     except FileExistsError:
         if not isdir(path):
-            raise AlreadyExistsError(f"mkdir: {file_name(path)} is there, and a file") from None
+            raise AlreadyExistsError(f"mkdir: {local_path(path)} is there, and a file") from None
     except FileNotFoundError:
-        raise NotFoundError(f"there is no folder for {file_name(path)}") from None
+        raise NotFoundError(f"there is no folder for {local_path(path)}") from None
 
 
 def makedirs(path: Any) -> None:
     """Make a folder, and those around it; nothing happens where it is there."""
-    os.makedirs(file_name(path), exist_ok=True)
+    os.makedirs(local_path(path), exist_ok=True)
 
 
 def join(path: Any, *paths: Any) -> str:
     """Parts of a path as one."""
-    return os.path.join(file_name(path), *map(file_name, paths))
+    return os.path.join(path_text(path), *map(path_text, paths))
 
 
 def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
@@ -166,9 +170,9 @@ def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
     """
     _check_free(dst, overwrite, "copy")
     try:
-        shutil.copyfile(file_name(src), file_name(dst))
+        shutil.copyfile(local_path(src), local_path(dst))
     except FileNotFoundError:
-        raise NotFoundError(f"copy: there is no file {file_name(src)}") from None
+        raise NotFoundError(f"copy: there is no file {local_path(src)}") from None
 
 
 def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
@@ -180,14 +184,14 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
     """
     _check_free(dst, overwrite, "rename")
     try:
-        os.replace(file_name(src), file_name(dst))
+        os.replace(local_path(src), local_path(dst))
     except FileNotFoundError:
-        raise NotFoundError(f"rename: there is no file {file_name(src)}") from None
+        raise NotFoundError(f"rename: there is no file {local_path(src)}") from None
 
 
 def _check_free(path: Any, overwrite: bool, what: str) -> None:
     if not overwrite and exists(path):
-        raise AlreadyExistsError(f"{what}: {file_name(path)} is there; give overwrite=True")
+        raise AlreadyExistsError(f"{what}: {local_path(path)} is there; give overwrite=True")
 
 
 def remove(path: Any) -> None:
@@ -197,9 +201,9 @@ def remove(path: Any) -> None:
         NotFoundError: there is no such file.
     """
     try:
-        os.remove(file_name(path))
+        os.remove(local_path(path))
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {file_name(path)}") from None
+        raise NotFoundError(f"there is no file {local_path(path)}") from None
 
 
 def rmtree(path: Any) -> None:
@@ -209,8 +213,8 @@ def rmtree(path: Any) -> None:
         NotFoundError: there is no such folder.
     """
     if not isdir(path):
-        raise NotFoundError(f"there is no folder {file_name(path)}")
-    shutil.rmtree(file_name(path))
+        raise NotFoundError(f"there is no folder {local_path(path)}")
+    shutil.rmtree(local_path(path))
 
 
 def stat(path: Any) -> os.stat_result:
@@ -220,13 +224,13 @@ def stat(path: Any) -> os.stat_result:
         NotFoundError: there is no such file.
     """
     try:
-        return os.stat(file_name(path))
+        return os.stat(local_path(path))
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {file_name(path)}") from None
+        raise NotFoundError(f"there is no file {local_path(path)}") from None
 
 
 def walk(
     top: Any, topdown: bool = True, onerror: Any = None
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """Folders below `top` with the names in them, as `os.walk` gives them."""
-    return os.walk(file_name(top), topdown, onerror)
+    return os.walk(local_path(top), topdown, onerror)

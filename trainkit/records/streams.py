@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from trainkit.core.errors import DataLossError, InvalidArgumentError, NotFoundError, OpError
+from trainkit.core.errors import DataLossError, InvalidArgumentError, OpError
+from trainkit.core.files.readable_files import open_regular
 from trainkit.records.framing import header_length, is_intact
 
 COMPRESSIONS = ("", "GZIP", "ZLIB")
@@ -86,13 +87,10 @@ def opened(path: Any, compression: str = "", buffer_size: int | None = None) -> 
 
     Raises:
         NotFoundError: there is no such file.
+        InvalidArgumentError: it can't be opened, or is a pipe, a device or a folder.
     """
-    try:
-        file = open(path, "rb", buffering=buffer_size if buffer_size and buffer_size > 1 else -1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"there is no file {os.fsdecode(path)}") from None
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{os.fsdecode(path)!r} can't be read: {error}") from None
+    ahead = buffer_size if buffer_size and buffer_size > 1 else -1
+    file = open_regular(path, buffering=ahead)
     if compression == "ZLIB":
         return io.BufferedReader(_Inflated(file))
     return io.BufferedReader(_Unzipped(file)) if compression == "GZIP" else file

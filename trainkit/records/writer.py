@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from typing import Any
 
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.records.framing import framed
 from trainkit.records.streams import compression_of
 
@@ -105,7 +105,7 @@ class TFRecordWriter:
     def __init__(self, path: Any, options: Any = None) -> None:
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(options)
-        self._path = file_name(path).rstrip("/")  # TensorFlow lets a file end in a slash
+        self._path = local_path(path).rstrip("/")  # TensorFlow lets a file end in a slash
         self._compressor = options.compressor()
         try:
             self._file: Any = open(self._path, "wb")
@@ -152,16 +152,3 @@ class TFRecordWriter:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def file_name(path: Any) -> str:
-    """A path as a text: a `str`, bytes, a path object or a scalar string tensor.
-
-    Raises:
-        TypeError: it is none of these.
-    """
-    path = path.numpy() if hasattr(path, "numpy") else path
-    try:
-        return os.fsdecode(path)
-    except TypeError:
-        raise TypeError(f"a path is a text, got {type(path).__name__}") from None

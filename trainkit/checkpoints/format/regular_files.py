@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 import struct
 import zipfile
 from typing import IO
 
-from trainkit.core.errors import CheckpointError, NotFoundError
+from trainkit.core.errors import CheckpointError
+from trainkit.core.files.readable_files import open_descriptor
 
 FLOOR = 1 << 24
 """Bytes that a reader may take however small the file is."""
@@ -25,19 +25,7 @@ def open_regular(path: str | os.PathLike[str], kind: str = "file") -> int:
         NotFoundError: there is no such file.
         CheckpointError: it can't be opened, or is no regular file.
     """
-    name = os.fsdecode(path)
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        fd = os.open(name, flags)
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no {kind} {name!r}") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{kind} {name!r} can't be opened: {why}") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise CheckpointError(f"{name!r} is no regular file, so it is no {kind}")
-    return fd
+    return open_descriptor(path, kind, CheckpointError)
 
 
 def opened_regular(path: str | os.PathLike[str], kind: str = "file") -> IO[bytes]:

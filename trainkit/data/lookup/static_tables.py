@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.readable_files import read_text
 from trainkit.core.fingerprints import fingerprint64
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
@@ -74,8 +75,9 @@ class TextFileInitializer(KeyValueTensorInitializer):
         value_index_offset: added to line numbers as values.
 
     Raises:
-        InvalidArgumentError: the file has fewer lines or columns than asked for, or a number is
-            none.
+        InvalidArgumentError: the file has fewer lines or columns than asked for, a number is none,
+            or it can't be read as text.
+        NotFoundError: there is no such file.
     """
 
     def __init__(
@@ -90,9 +92,10 @@ class TextFileInitializer(KeyValueTensorInitializer):
         name: str | None = None,
         value_index_offset: int = 0,
     ) -> None:
-        path = filename.numpy() if hasattr(filename, "numpy") else filename
-        with open(os.fsdecode(path), encoding="utf-8", newline="\n") as file:
-            lines = [line.removesuffix("\n").removesuffix("\r") for line in file]
+        path = local_path(filename)
+        text = read_text(path, "vocabulary", newline="\n")
+        lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+        lines = lines if text else []
         if vocab_size is not None and len(lines) < vocab_size:
             raise InvalidArgumentError(
                 f"TextFileInitializer: {path} has {len(lines)} lines, vocab_size is {vocab_size}"

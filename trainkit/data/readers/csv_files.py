@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from typing import Any
 
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.data import structure
 from trainkit.data.dataset import Dataset
 from trainkit.data.node import DatasetOp, Leaves
 from trainkit.data.readers.file_names import matching
@@ -28,7 +30,7 @@ class CsvNode(FilesNode):
         self.signature = tuple(TensorSpec((), column.dtype) for column in columns)
 
     def open(self, leaves: Leaves) -> DatasetOp:
-        path = leaves[0][()].decode()
+        path = os.fsdecode(leaves[0][()])
         return GeneratorNode(functools.partial(self.reader, path), (), self.signature)
 
     def spec(self) -> Any:
@@ -174,7 +176,7 @@ def make_csv_dataset(
         >>> [batch["n"].numpy() for batch in batches]
         [array([1, 2], dtype=int32)]
     """
-    names = [path.decode() for path in matching(file_pattern)]
+    names = [os.fsdecode(path) for path in matching(file_pattern)]
     if not names:
         raise InvalidArgumentError(f"make_csv_dataset: no file matches {file_pattern!r}")
     compression = streams.compression_of(compression_type)
@@ -214,7 +216,7 @@ def make_csv_dataset(
         na_value=na_value,
         compression=compression,
     )
-    files = Dataset(SlicesNode(names))
+    files = Dataset(SlicesNode(structure.leaf_array([os.fsencode(name) for name in names])))
     if shuffle:
         files = files.shuffle(len(names), shuffle_seed)
     rows_set = Dataset(CsvNode(files.node, reader, columns, int(num_parallel_reads or 1)))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from trainkit.records.writer import file_name
+from trainkit.core.files.local_paths import local_path
 
 
 def matching(patterns: Any) -> list[bytes]:
@@ -15,7 +15,7 @@ def matching(patterns: Any) -> list[bytes]:
     value = patterns.numpy() if hasattr(patterns, "numpy") else patterns
     value = value.tolist() if hasattr(value, "tolist") else value
     several = value if isinstance(value, list | tuple) else [value]
-    found = {os.fsencode(path) for p in several for path in _matching_one(file_name(p))}
+    found = {os.fsencode(path) for p in several for path in _matching_one(local_path(p))}
     return sorted(found)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.dataset import Dataset
@@ -16,7 +17,6 @@ from trainkit.data.node import DatasetOp, Leaves
 from trainkit.data.sources import GeneratorNode, SlicesNode
 from trainkit.data.transformations.combining import InterleaveNode
 from trainkit.records import streams
-from trainkit.records.writer import file_name
 
 TEXT = TensorSpec((), string)
 
@@ -67,7 +67,8 @@ def names_node(filenames: Any, what: str) -> DatasetOp:
         names = [names]
     if hasattr(names, "tolist"):
         names = names.tolist()
-    return SlicesNode(structure.leaf_array([file_name(name) for name in names]).reshape(-1))
+    encoded = [os.fsencode(local_path(name)) for name in names]  # a name need not be UTF-8
+    return SlicesNode(structure.leaf_array(encoded).reshape(-1))
 
 
 def _cycle(num_parallel_reads: Any, what: str) -> int:

@@ -20,14 +20,15 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError, NotFoundError
+from trainkit.core.files.readable_files import open_regular
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
 from trainkit.data.transformations.choosing import SameElements
 from trainkit.records import streams, tensor_messages
-from trainkit.records.writer import TFRecordWriter, file_name
+from trainkit.records.writer import TFRecordWriter
 
-__all__ = ["FileCacheNode", "StoredNode", "file_name", "is_compressed", "write"]
+__all__ = ["FileCacheNode", "StoredNode", "is_compressed", "write"]
 
 _MOST_INDEX_BYTES = 1 << 24
 _FORMAT = "trainkit elements 1"
@@ -87,9 +88,9 @@ class Index:
 
     def __init__(self, path: str) -> None:
         try:
-            with open(_index_of(path), "rb") as file:
+            with open_regular(_index_of(path)) as file:
                 text = file.read(_MOST_INDEX_BYTES)
-        except FileNotFoundError:
+        except NotFoundError:
             raise NotFoundError(f"there is no stored data set at {path}") from None
         try:
             found = json.loads(text)

@@ -11,8 +11,11 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import devices
+from trainkit.core.config_values import check_outside_file, config_scope
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import path_text
+from trainkit.core.files.readable_files import read_text
 from trainkit.core.fingerprints import fingerprint64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
@@ -138,9 +141,13 @@ class Lookup(Layer):
             idf_weights: weight of each, for `output_mode="tf_idf"`.
 
         Raises:
-            InvalidArgumentError: a token comes twice or there are too many, or weights are missing.
+            InvalidArgumentError: a token comes twice or there are too many, or weights are missing;
+                the file can't be read as text.
+            NotFoundError: there is no such file.
+            ConfigError: a config is being read in safe mode, and the path stands in it.
         """
-        tokens = [self._shown(self._key(token)) for token in _listed(vocabulary)]
+        listed = self._lines(vocabulary) if _is_path(vocabulary) else _listed(vocabulary)
+        tokens = [self._shown(self._key(token)) for token in listed]
         special = self._special()
         weights = None if idf_weights is None else np.asarray(idf_weights, np.float32)
         if special and tokens[: len(special)] == special:
@@ -166,6 +173,12 @@ class Lookup(Layer):
                 f"{len(tokens)} tokens"
             )
         self._install(tokens, weights)
+
+    def _lines(self, path: Any) -> list[str]:
+        """The lines of a text file, which no config may name."""
+        check_outside_file(path_text(path), self._who(), "a vocabulary")
+        text = read_text(path, "vocabulary")
+        return text.removesuffix("\n").split("\n") if text else []
 
     def _install(self, tokens: list[Any], weights: Any) -> None:
         first = len(self._special())
@@ -303,13 +316,13 @@ class Lookup(Layer):
         path = os.path.join(folder, VOCABULARY_FILE)
         if self._tokens or not os.path.isfile(path):
             return
-        with open(path, encoding="utf-8") as file:
-            self.set_vocabulary(file.read().rstrip("\n").split("\n"))
+        self.set_vocabulary(read_text(path, "vocabulary").rstrip("\n").split("\n"))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         kept = {name: value for name, value in config.items() if name not in cls._noted}
-        return super().from_config(kept)
+        with config_scope():
+            return super().from_config(kept)
 
     def get_config(self) -> dict[str, Any]:
         names = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert",
@@ -325,11 +338,12 @@ class Lookup(Layer):
         }
 
 
+def _is_path(vocabulary: Any) -> bool:
+    return isinstance(vocabulary, str | bytes | os.PathLike)
+
+
 def _listed(vocabulary: Any) -> list[Any]:
-    """A vocabulary, or the lines of its file, as a list."""
-    if isinstance(vocabulary, str):
-        with open(vocabulary, encoding="utf-8") as file:
-            return [line.rstrip("\n") for line in file]
+    """A vocabulary as a list."""
     if hasattr(vocabulary, "numpy"):
         vocabulary = vocabulary.numpy()
     return vocabulary.tolist() if hasattr(vocabulary, "tolist") else list(vocabulary)

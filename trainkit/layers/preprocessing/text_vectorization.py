@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices
+from trainkit.core.config_values import config_scope
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import serialize_object
@@ -227,7 +228,8 @@ class TextVectorization(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         kept = {name: value for name, value in config.items() if name != "vocabulary_size"}
-        return super().from_config(kept)
+        with config_scope():
+            return super().from_config(kept)
 
     def load_assets(self, folder: str) -> None:
         """Take the vocabulary from a file of Keras's; see `StringLookup`."""

@@ -1,0 +1,1 @@
+"""Paths, the files behind them, and how their names are shown."""
