@@ -109,7 +109,7 @@ class RunJournal(Callback):
     def _begin(self) -> None:
         """Once all callbacks have begun, and an earlier state was taken up."""
         run = self.model.training_run
-        checkpoint = Checkpoint(run=run, kernels=KernelChoice())
+        checkpoint = checkpoint_of(self.model)
         if self.replay is not None:
             self._begin_replay(checkpoint, self.replay)
         optimizer = self.model.optimizer
@@ -135,7 +135,7 @@ class RunJournal(Callback):
             status = checkpoint.read(replay.start).expect_partial()
             report = status.report
             lacking = len(report) > len(report.of_kind("unused"))
-            if lacking and replay.prepare is None:
+            if lacking:
                 raise CheckpointError(f"{replay.start} is of another model or program: {report}")
             if self.steps != replay.start_step:
                 raise CheckpointError(
@@ -147,8 +147,7 @@ class RunJournal(Callback):
     def _facts(self) -> dict[str, Any]:
         """What the header says of the model and the data; and both are stored, if they can be."""
         feed, facts = self.model.training_run.feed, dict(self.facts)
-        if self.replay is not None:
-            facts.update(self.replay.more)
+        more = {} if self.replay is None else self.replay.more
         callbacks = [type(c).__name__ for c in self.model.training_run.callbacks.values()]
         return {
             "loop": "fit",
@@ -160,6 +159,7 @@ class RunJournal(Callback):
             "callbacks": [name for name in callbacks if name not in ("RunJournal", "History")],
             "fit": facts,
             "keep": self.settings,
+            **more,
         }
 
     def _store_model(self) -> bool:
@@ -251,12 +251,11 @@ class RunJournal(Callback):
             step.rate = self._changed_rate()
             log.end_step(steps, batches, waited, step)
             log.save_if_due()
-        if fields["replay"] is not None:
-            self._after_replayed(fields["replay"])
-
-    def _after_replayed(self, replay: ProgramReplay) -> None:
-        if replay.watch is not None:
-            replay.watch(self.model, self.steps)
+        replay = fields["replay"]
+        if replay is not None:
+            fields["_logs"] = logs
+            if replay.watch is not None:
+                replay.watch(self.model, self.steps)
 
     def _logs_average(self, seen: int) -> bool:
         """Whether the loss in the logs is the mean over the epoch's samples so far."""
@@ -325,6 +324,9 @@ class RunJournal(Callback):
         if self.log is not None and self.log.writer is not None:
             self.log.writer.flush()  # which moves the mean on
         mean, count = self.__dict__["_mean"]
+        if self.log is None and self.replay is not None and self.__dict__["_seen"]:
+            loss = numbers(self.__dict__.get("_logs")).get("loss", 0.0)
+            mean, count = loss, self.__dict__["_seen"]
         return {
             "steps": np.int64(self.steps),
             "seen": np.int64(self.__dict__["_seen"]),
@@ -372,6 +374,12 @@ class _StepLine:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def checkpoint_of(owner: Any) -> Checkpoint:
+    """All that a training under way depends on, to be saved: of a model's `fit`, or of a loop."""
+    own: Checkpoint | None = getattr(owner, "loop_checkpoint", None)
+    return Checkpoint(run=owner.training_run, kernels=KernelChoice()) if own is None else own
 
 
 def journal_of(run: Any) -> RunJournal:

@@ -20,6 +20,10 @@ COMMANDS = {
         "trainkit.cli.kernels",
         "build the library of compiled kernels that a package brings along",
     ),
+    "runs": (
+        "trainkit.cli.runs",
+        "go back into a training run that fit(run=...) has written down",
+    ),
     "warm": (
         "trainkit.cli.warm",
         "compile what a program needs, or every program, before it is needed",

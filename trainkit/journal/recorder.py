@@ -86,7 +86,7 @@ class Recorder:
         self.folder = os.fsdecode(folder)
         self.parts, self._config = parts, config or {}
         self._position = _Position()
-        self._checkpoint = Checkpoint(
+        self.loop_checkpoint = Checkpoint(
             **parts, loop=self._position, random=global_generator(), kernels=KernelChoice()
         )
         self._replay = replay_of(folder)
@@ -102,16 +102,16 @@ class Recorder:
             log = RunLog(target, keep, save_every, digest_every)
             earlier = log.earlier()
             if earlier is not None and self._replay is None:
-                log.restore_newest(earlier, lambda path: self._checkpoint.read(path))
+                log.restore_newest(earlier, lambda path: self.loop_checkpoint.read(path))
             roots = {**parts, "random": global_generator()}
-            log.begin(self.steps, earlier, self._checkpoint, StateDigests(roots), self._facts)
+            log.begin(self.steps, earlier, self.loop_checkpoint, StateDigests(roots), self._facts)
             self._log = log
             if all(getattr(part, "built", True) for part in parts.values()):
                 log.save()
 
     def _take_up(self, replay: Any) -> None:
         if replay.start is not None:
-            self._checkpoint.read(replay.start).expect_partial()
+            self.loop_checkpoint.read(replay.start).expect_partial()
             if self.steps != replay.start_step:
                 raise CheckpointError(
                     f"{replay.start} is of step {self.steps}, not of step {replay.start_step}"

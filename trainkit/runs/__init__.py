@@ -6,4 +6,6 @@ from trainkit.journal.journal_reader import JournalError as JournalError
 from trainkit.journal.lines import Step as Step
 from trainkit.journal.recorder import Recorder as Recorder
 from trainkit.runs.journaled_run import JournaledRun as JournaledRun
+from trainkit.runs.journaled_run import ReplayError as ReplayError
 from trainkit.runs.journaled_run import open as open
+from trainkit.runs.past_state import PastState as PastState

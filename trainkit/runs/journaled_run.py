@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from trainkit import optimizers
+from trainkit.callbacks.run_journal import checkpoint_of
+from trainkit.core.errors import (
+    AlreadyExistsError,
+    CheckpointError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
 from trainkit.journal.journal_reader import Journal
-from trainkit.journal.lines import Step
+from trainkit.journal.lines import FILE, Step
+from trainkit.journal.replays import ProgramReplay, Reached
+from trainkit.journal.run_header import environment
 from trainkit.journal.run_log import checkpoints_of
+from trainkit.journal.state_digests import PARTS
+from trainkit.ops.sampling.random import global_generator
+from trainkit.runs.past_state import PastState
+from trainkit.runs.run_programs import process_unchanged, replayed, stored_program
+
+
+class ReplayError(CheckpointError):
+    """Steps done again have other bits than those that the journal tells of."""
 
 
 class JournaledRun:
@@ -36,6 +55,7 @@ class JournaledRun:
         self.folder = Path(os.fsdecode(folder))
         self.journal = Journal(self.folder)
         self.program, self.model_function, self.data = program, model, data
+        self.program_folder = self.folder  # which a program names; a fork's names its parent's
 
     def __repr__(self) -> str:
         return f"<JournaledRun {str(self.folder)!r}: {self.last_step} steps, {self.status}>"
@@ -101,6 +121,206 @@ class JournaledRun:
         except (OSError, OverflowError):
             return True
         return True
+
+    # ------------------------------------------------------------------ going back
+
+    def at(self, step: int, check: bool = True) -> PastState:
+        """The run as a step found it, to the bit: the nearest checkpoint, and steps done again.
+
+        Args:
+            step: its number, from 1.
+            check: compare with the digests of the journal, where it has them.
+
+        Returns:
+            The state just before the step, and its batch.
+
+        Raises:
+            InvalidArgumentError: the run has no such step.
+            FailedPreconditionError: the model, the data or the checkpoints are missing.
+            ReplayError: the bits are others than those that the journal tells of.
+        """
+        self._require_step(step)
+        start_step, start = self._nearest(step - 1)
+        replay = ProgramReplay(
+            self.program_folder, start, start_step, target=step, rates=self._rates()
+        )
+        if step > self.last_step:  # there is no batch to stop before
+            _stop_after(replay, step - 1)
+        with process_unchanged():
+            replayed(self._program(), replay)
+            owner, batches, _ = replay.reached
+            state = PastState(step, owner, batches, global_generator().state.value())
+        differences = self._differences(state)
+        if differences and check:
+            raise ReplayError(self._mismatch(step, start_step, differences))
+        return state
+
+    def fork(
+        self,
+        at: int,
+        folder: str | os.PathLike[str],
+        *,
+        optimizer: Any = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+    ) -> JournaledRun:
+        """Go on from a step as a new run, which knows its parent.
+
+        Args:
+            at: the step that the new run does first.
+            folder: of the new run.
+            optimizer: another one, with new slots.
+            learning_rate: another one from there on.
+            epochs: the epoch to end with, for what is stored with the run; by default the same.
+
+        Returns:
+            The new run. With nothing changed it ends in the same bits.
+
+        Raises:
+            AlreadyExistsError: there is a run in the folder.
+            InvalidArgumentError: the run has no such step, or is of a loop of one's own and the
+                optimizer or the rate is to change.
+            FailedPreconditionError: see `at`.
+        """
+        self._require_step(at)
+        changed = optimizer is not None or learning_rate is not None
+        if changed and self.header.get("loop") != "fit":
+            raise InvalidArgumentError(
+                "fork: optimizer and learning_rate are for runs of fit; change the program instead"
+            )
+        target = Path(os.fsdecode(folder))
+        if (target / FILE).exists():
+            raise AlreadyExistsError(f"fork: there is a run in {target}")
+
+        def prepare(owner: Any) -> None:
+            if optimizer is not None:
+                owner.optimizer = optimizers.get(optimizer)
+                owner.optimizer.build(owner.trainable_variables)
+            if learning_rate is not None:
+                owner.optimizer.learning_rate = learning_rate
+
+        parent = {"parent": {"id": self.id, "folder": str(self.folder), "step": at}}
+        with process_unchanged(), tempfile.TemporaryDirectory() as scratch:
+            start = self._checkpoint_before(at, scratch)
+            replay = ProgramReplay(
+                self.program_folder,
+                start,
+                at - 1,
+                target=None,
+                output=str(target),
+                more=parent,
+                prepare=prepare if changed else None,
+                rates={} if changed else self._rates(),
+            )
+            replayed(self._program(epochs), replay)
+        made = JournaledRun(target, self.program, self.model_function, self.data)
+        if self.program is not None:
+            made.program_folder = self.program_folder
+        return made
+
+    def _program(self, epochs: int | None = None) -> Any:
+        return stored_program(self, epochs) if self.program is None else self.program
+
+    def _require_step(self, step: int) -> None:
+        if type(step) is not int or not 1 <= step <= self.last_step + 1:
+            raise InvalidArgumentError(
+                f"{self.folder} has steps 1 to {self.last_step}, so a state can be had before each "
+                f"of these, and after the last as that of step {self.last_step + 1}; got {step!r}"
+            )
+
+    def _nearest(self, done: int) -> tuple[int, str | None]:
+        """The last checkpoint with at most so many steps done; the program's own beginning."""
+        there = self.checkpoints
+        steps = [number for number in there if number <= done]
+        if steps:
+            return steps[-1], str(there[steps[-1]])
+        if self.program is not None:
+            return 0, None
+        first = f"the first is after step {min(there)}" if there else "all are gone"
+        raise FailedPreconditionError(
+            f"{self.folder} has no checkpoint before step {done + 1}: {first}. What the journal "
+            "says of the step can still be read: run.journal.at(step)"
+        )
+
+    def _checkpoint_before(self, step: int, scratch: str) -> str | None:
+        """A checkpoint of just before a step; one is made where there is none."""
+        start_step, start = self._nearest(step - 1)
+        if start_step == step - 1:
+            return start
+        path = os.path.join(scratch, "state")
+
+        def save(owner: Any, done: int) -> None:
+            if done == step - 1:
+                checkpoint_of(owner).write(path)
+                raise Reached
+
+        replay = ProgramReplay(
+            self.program_folder, start, start_step, target=None, watch=save, rates=self._rates()
+        )
+        replayed(self._program(), replay)
+        return path
+
+    def _rates(self) -> dict[int, float]:
+        """The learning rates that a program without the run's callbacks has to be given."""
+        if self.program is not None:
+            return {}
+        return {step.step: step.rate for step in self.steps if step.rate is not None}
+
+    def _differences(self, state: PastState) -> list[str]:
+        """What the journal says otherwise; sets whether anything could be compared."""
+        before, line = self.journal.at(state.step - 1), self.journal.at(state.step)
+        expected = {"batch": None if line is None else line.batch}
+        if before is not None:
+            expected |= {part: getattr(before, part) for part in PARTS}
+        elif state.step - 1 in self._leaves():
+            expected |= self._leaves()[state.step - 1]
+        digests = state.digests()
+        compared = [part for part, digest in expected.items() if digest is not None]
+        different = [part for part in compared if expected[part] != digests[part]]
+        state.verified = bool(compared) and not different
+        return different
+
+    def _leaves(self) -> dict[int, dict[str, Any]]:
+        records = self.journal.records_of("leaves")
+        return {
+            record["n"]: {part: record["parts"].get(part) for part in PARTS}
+            for record in records
+            if type(record.get("n")) is int and isinstance(record.get("parts"), dict)
+        }
+
+    def _mismatch(self, step: int, start_step: int, different: list[str]) -> str:
+        now = environment()
+        changed = [name for name, value in now.items() if self.header.get(name) != value]
+        changed = [name for name in changed if name not in ("seed", "seeds_derived")]
+        lines = [
+            f"step {step} of {self.folder}, done again from the checkpoint of step {start_step}, "
+            f"finds other bits than the journal tells of, in: {', '.join(different)}."
+        ]
+        for name in changed:
+            lines.append(f"  {name}: {self.header.get(name)!s:.200} then, {now[name]!s:.200} now")
+        callbacks = self.header.get("callbacks")
+        if callbacks and self.program is None:
+            lines.append(
+                f"  the run had callbacks, which only a program calls: {callbacks!s:.200}; give "
+                "tk.runs.open(folder, program=train)"
+            )
+        lines.append("at(step, check=False) gives the state as it comes.")
+        return "\n".join(lines)
+
+
+def _stop_after(replay: ProgramReplay, last: int) -> None:
+    """Break a replay off as soon as so many steps are done."""
+
+    def watch(owner: Any, done: int) -> None:
+        if done == last:
+            replay.reached = (owner, [], done)
+            raise Reached
+
+    replay.target = None
+    if replay.start_step == last and replay.start is not None:
+        replay.prepare = lambda owner: watch(owner, last)
+    else:
+        replay.watch = watch
 
 
 def open(
