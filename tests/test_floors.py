@@ -60,6 +60,7 @@ DOORS = 10
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
     "dispatch/native",
+    "dispatch/ownership",
     "process/launcher",
     "cpu/cpu_count",
     "process/side_work",

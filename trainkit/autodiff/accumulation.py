@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch.ownership import is_sole_entry
 from trainkit.core.tensor import Tensor
 
 SMALL, _LARGE = 16, 1024
@@ -16,25 +16,22 @@ find out whether the old memory is free to be used."""
 _add = np.add
 
 
-def sum_of(before: Any, more: Any, x: Tensor, sums: set[int]) -> Any:
-    """The sum of two gradients by `x`, which `sums` holds from now on if that can be added to.
+def sum_of(gx: Any, x: Tensor, grads: dict[Tensor, Any], sums: set[int]) -> Any:
+    """The sum of the gradient by `x` in `grads` and `gx`; `sums` holds `x` if that can be added to.
 
     It is made in the memory of the first if that is large and nobody's else: the caller has it in
-    one variable.
+    one local name, as `is_sole_entry` counts.
     """
-    if before.dtype is not more.dtype or before.shape != more.shape:
-        return _add(before, more)
-    if (
-        before.size >= _LARGE
-        # in the dict of gradients, at the caller's, here, and as the argument of this call
-        and getrefcount(before) == 4
-        and before.base is None
-    ):
+    is_free = gx.size >= _LARGE and is_sole_entry(grads, x)
+    before = grads[x]
+    if before.dtype is not gx.dtype or before.shape != gx.shape:
+        return _add(before, gx)
+    if is_free and before.base is None and before.flags.writeable:
         sums.add(id(x))
-        return _add(before, more, before)
+        return _add(before, gx, before)
     if before.size >= SMALL:
         sums.add(id(x))
-    return _add(before, more)
+    return _add(before, gx)
 
 
 def accumulate(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
@@ -45,4 +42,4 @@ def accumulate(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> 
     elif id(x) in sums and before.dtype is gx.dtype and before.shape == gx.shape:
         _add(before, gx, before)
     else:
-        grads[x] = sum_of(before, gx, x, sums)
+        grads[x] = sum_of(gx, x, grads, sums)

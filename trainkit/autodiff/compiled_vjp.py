@@ -57,7 +57,7 @@ elif before.size < SMALL:
 elif id({x}) in sums:
     add(before, gx, before)
 else:
-    grads[{x}] = sum_of(before, gx, {x}, sums)"""
+    grads[{x}] = sum_of(gx, {x}, grads, sums)"""
 
 _BROADCAST = """\
 if gx.shape != {array}.shape:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import methodcaller
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.ownership import sole_array
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.row_updates import RowUpdates
@@ -354,17 +354,16 @@ class Variable(RowUpdates, Trackable, Operators):
 
     def _changed_in_place(self, op: str, delta: Any) -> bool:
         """Write the sum or difference into the buffer, if that is simple and nobody holds it."""
-        mine = self._value._array
+        mine = sole_array(self)
+        if mine is None or mine.dtype.kind not in "fi":
+            return False
         kind = type(delta)
         if kind is Tensor:
             delta = delta._array
             fits = delta.dtype is mine.dtype and delta.shape in ((), mine.shape)
         else:
             fits = mine.dtype.kind == "f" and (kind is float or kind is int)
-        # The counts are explained at `_store`.
-        if not fits or getrefcount(self._value) != 2 or getrefcount(mine) != 3:
-            return False
-        if mine.base is not None or mine.dtype.kind not in "fi":
+        if not fits:
             return False
         try:
             PRIMITIVES[op].kernel(mine, delta, out=mine)
@@ -408,19 +407,15 @@ class Variable(RowUpdates, Trackable, Operators):
 
     def _store(self, array: Any) -> None:
         """Take `array`, which belongs to an immutable tensor, as the new value."""
-        mine = self._value._array
-        # 2: the attribute and getrefcount's own argument; 3 more for the local name here.
+        mine = sole_array(self)
         if (
-            getrefcount(self._value) == 2
-            and getrefcount(mine) == 3
-            and mine.base is None  # a view shares its buffer with other tensors
+            mine is not None
             and mine.shape == array.shape
             and devices.device_of(mine) is devices.device_of(array)
         ):
             mine[...] = array
         else:
-            here = devices.device_of(mine)
-            array = devices.to_device(array, here)
+            array = devices.to_device(array, devices.device_of(self._value._array))
             self._value = wrap(array if array.shape else devices_asarray(array))
 
     def _take(self, array: Any) -> None:
@@ -429,11 +424,11 @@ class Variable(RowUpdates, Trackable, Operators):
 
     def _writable(self) -> Any:
         """The array to write a new value into: the buffer itself when nothing else holds it."""
-        mine = self._value._array
-        if getrefcount(self._value) != 2 or getrefcount(mine) != 3 or mine.base is not None:
-            mine = mine.copy()
-            self._value = wrap(mine)
-        return mine
+        array = sole_array(self)
+        if array is None:
+            array = self._value._array.copy()
+            self._value = wrap(array)
+        return array
 
     def __deepcopy__(self, memo: Any) -> Variable:
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
@@ -484,10 +479,8 @@ def writable_arrays(variables: Sequence[Variable]) -> list[Any]:
     """For each variable the array to write a new value into, as `_writable` gives it."""
     arrays = []
     for variable in variables:
-        mine = variable._value._array
-        if getrefcount(variable._value) != 2 or getrefcount(mine) != 3 or mine.base is not None:
-            mine = variable._writable()
-        arrays.append(mine)
+        array = sole_array(variable)
+        arrays.append(variable._writable() if array is None else array)
     return arrays
 
 

@@ -10,7 +10,7 @@ import pytest
 import trainkit as tk
 from tests.stand_in import memory
 from tests.stand_in.kernels import has_compiler
-from trainkit.graph.gpu import cuda_graph
+from trainkit.core.dispatch import ownership
 from trainkit.graph.gpu.gpu_program import CALLS_BEFORE_CAPTURE
 
 CALLS = CALLS_BEFORE_CAPTURE + 1
@@ -93,8 +93,11 @@ def test_an_error_of_the_capture_itself_is_the_reason(inside, monkeypatch):
 
 def counted_with(extra, monkeypatch):
     """Let the interpreter count `extra` references more of each object, as another version may."""
-    monkeypatch.setattr(cuda_graph, "getrefcount", lambda x: sys.getrefcount(x) + extra)
-    monkeypatch.setattr(cuda_graph, "_ALONE", cuda_graph._fewest_holders())
+    monkeypatch.setattr(ownership, "getrefcount", lambda x: sys.getrefcount(x) + extra)
+    counts = ownership.measure_counts()
+    monkeypatch.setattr(ownership, "_TENSOR", counts.tensor)
+    monkeypatch.setattr(ownership, "_ARRAY", counts.array)
+    monkeypatch.setattr(ownership, "sole_array", ownership._sole_array)
 
 
 @pytest.mark.parametrize("extra", [-3, -1, 0, 1, 4])
@@ -114,7 +117,7 @@ def test_an_interpreter_that_counts_otherwise_captures_as_much(extra, monkeypatc
 
 
 def test_a_count_that_never_fits_costs_captures_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(cuda_graph, "_ALONE", (0, 0))
+    monkeypatch.setattr(ownership, "sole_array", lambda variable: None)
     count = tk.Variable(np.zeros((3, 3), "float32"))
     step = tk.function(count.assign_add, autograph=False)
     kept = []

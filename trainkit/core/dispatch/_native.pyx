@@ -25,7 +25,7 @@ cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t count)
     unsigned long PyThread_get_thread_ident()
     unsigned long PyLong_AsUnsignedLong(object x) except? -1
-    Py_ssize_t Py_REFCNT(object x)
+    Py_ssize_t count_of "Py_REFCNT" (PyObject *x)
     object PyLong_FromVoidPtr(void *p)
     long long PyLong_AsLongLongAndOverflow(object x, int *overflow) except? -1
     ctypedef struct PyMemberDef:
@@ -67,7 +67,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 4
+VERSION = 5
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -140,6 +140,7 @@ def is_on():
 
 
 include "native_code/arrays.pxi"
+include "native_code/ownership.pxi"
 include "native_code/loops.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"

@@ -13,7 +13,7 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
-VERSION = 4
+VERSION = 5
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None

@@ -13,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.devices import XP_OF
+from trainkit.core.dispatch import ownership
 from trainkit.core.tensor import wrap
 from trainkit.graph.gpu.donation import writing_in_place
 from trainkit.graph.gpu.host_numbers import HostNumbers
@@ -35,27 +35,6 @@ class NotCaptured(Exception):
 
 class Away(Exception):
     """A variable is not where the graph has it."""
-
-
-class _Held:
-    def __init__(self) -> None:
-        self._value: Any = None
-
-
-def _holders(variable: Any) -> tuple[int, int]:
-    """Counts of references to a variable's tensor, and to that tensor's array."""
-    array = variable._value._array
-    return getrefcount(variable._value), getrefcount(array)
-
-
-def _fewest_holders() -> tuple[int, int]:
-    """What `_holders` gives where nobody but the variable holds the two."""
-    v = _Held()
-    v._value = wrap(np.empty(1))
-    return _holders(v)
-
-
-_ALONE = _fewest_holders()
 
 
 class _Home:
@@ -86,7 +65,7 @@ class _Home:
         """
         if self._array() is not self.variable._value._array:
             self._bring_back()
-        elif self.written and _holders(self.variable) != _ALONE:
+        elif self.written and ownership.sole_array(self.variable) is None:
             raise Away(f"the value of {self.variable.name!r} is held by another tensor")
 
     def _bring_back(self) -> None:
@@ -112,10 +91,8 @@ class _Home:
 
 
 def _may_be_written(variable: Any) -> bool:
-    array = variable._value._array
-    is_whole = array.base is None and array.flags.c_contiguous
-    del array  # which counts as a holder
-    return is_whole and _holders(variable) == _ALONE
+    array = ownership.sole_array(variable)
+    return array is not None and array.flags.c_contiguous
 
 
 def _settle(variable: Any, array: Any) -> None:

@@ -11,12 +11,12 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import devices
+from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.facets import ELEMENTWISE, NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
@@ -96,28 +96,6 @@ def _local(x: GraphTensor) -> str:
     return f"t{id(x.node):x}_{x.index}"
 
 
-class _Holder:
-    """Something with an attribute, to count references to what it holds."""
-
-    def __init__(self) -> None:
-        self._value: Any = None
-
-
-def _counts() -> tuple[int, int, int]:
-    """What `getrefcount` gives for objects that nobody else holds.
-
-    The program asks in the same words, so this holds whatever an interpreter counts.
-
-    Returns:
-        The counts of a variable's tensor, of that tensor's array, and of an array in a local name.
-    """
-    v = _Holder()
-    v._value = wrap(np.empty(1))
-    a = v._value._array
-    b = np.empty(1)
-    return getrefcount(v._value), getrefcount(a), getrefcount(b)
-
-
 class _ProgramWriter:
     """Writes the text of a program and collects what it refers to."""
 
@@ -132,8 +110,8 @@ class _ProgramWriter:
             "wrap": wrap,
             "Tensor": Tensor,
             "own": devices_asarray,
-            "getrefcount": getrefcount,
             "ndarray": np.ndarray,
+            **ownership.NAMES,
         }
         self.variables: list[Any] = []
         self.line_nodes: dict[int, Node] = {}
@@ -272,12 +250,9 @@ class _ProgramWriter:
 
     def _free(self, first: GraphTensor) -> str:
         """A condition: nobody but this program, and the variable, holds the array."""
-        of_tensor, of_array, of_local = _counts()
-        name, value = self._variable_names.get(first), _local(first)
-        own = f"type({value}) is ndarray and {value}.base is None and getrefcount({value})"
-        if name is None:
-            return f"{own} == {of_local}"
-        return f"{own} == {of_array} and getrefcount({name}._value) == {of_tensor}"
+        value = _local(first)
+        is_held_here_alone = ownership.condition(value, self._variable_names.get(first))
+        return f"type({value}) is ndarray and {value}.base is None and {is_held_here_alone}"
 
     @staticmethod
     def _dying_inputs(

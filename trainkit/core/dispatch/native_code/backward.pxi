@@ -189,7 +189,7 @@ cdef int accumulate(dict grads, object x, object gx) except -1:
         to = <PyArrayObject *>before
         if (
             PyArray_SIZE(to) >= SMALL
-            and Py_REFCNT(before) == 2  # in the dict, and here
+            and is_sole(held, 2)  # in the dict, and here
             and PyArray_FLAGS(to) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA)
             == NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA
             and PyArray_DESCR(to) is PyArray_DESCR(<PyArrayObject *>gx)
