@@ -177,7 +177,7 @@ def condition(local: str, variable: str | None = None) -> str:
 
 
 def tells_holders(ask: Callable[[Any], Any]) -> bool:
-    """Whether `ask`, a function as `sole_array`, gives the array while nobody else holds it, alone."""
+    """Whether `ask`, a function like `sole_array`, gives an array only if nobody else holds it."""
     array: Any = np.empty(2)
     variable = _Variable(array)
     del array
