@@ -33,7 +33,7 @@ def _uncounted(_: Any) -> int:
 getrefcount: Callable[[Any], int] = getattr(sys, "getrefcount", _uncounted)
 
 
-class Counts(NamedTuple):
+class ReferenceCounts(NamedTuple):
     """What `getrefcount` gives where nobody else holds the object; `None`, no count, for never.
 
     Attributes:
@@ -51,19 +51,19 @@ class Counts(NamedTuple):
     entry: int | None = None
 
 
-NEVER = Counts()
+NEVER = ReferenceCounts()
 
 NAMES: dict[str, Any] = {"getrefcount": getrefcount}
 """What the text of `condition` refers to."""
 
 
-class _Value:
+class _ProbeValue:
     __slots__ = ("_array",)
 
 
-class _Variable:
+class _ProbeVariable:
     def __init__(self, array: Any) -> None:
-        self._value = _Value()
+        self._value = _ProbeValue()
         self._value._array = array
 
 
@@ -91,9 +91,9 @@ def _count_of_named_entry(mapping: dict[Any, Any], key: Any) -> int:
     return count
 
 
-def _counts_beside(others: int) -> Counts:
+def _counts_beside(others: int) -> ReferenceCounts:
     """The counts where so many other references to each object are held."""
-    variable, mapping = _Variable(np.empty(1)), {0: np.empty(1)}
+    variable, mapping = _ProbeVariable(np.empty(1)), {0: np.empty(1)}
     held: list[Any] = [[x] * others for x in (variable._value, variable._value._array, mapping[0])]
 
     def make() -> Any:
@@ -103,10 +103,10 @@ def _counts_beside(others: int) -> Counts:
 
     tensor, array = _counts_of_variable(variable)
     named_array, named = _counts_of_names(variable, make)
-    return Counts(tensor, array, named_array, named, _count_of_named_entry(mapping, 0))
+    return ReferenceCounts(tensor, array, named_array, named, _count_of_named_entry(mapping, 0))
 
 
-def measure_counts() -> Counts:
+def measure_counts() -> ReferenceCounts:
     """The counts on this interpreter, `NEVER` where they can't be trusted."""
     if not counts_references():
         return NEVER
@@ -118,7 +118,7 @@ def measure_counts() -> Counts:
     # the names of this frame would add its own, and later, without it, the sum would stand for
     # somebody else's.
     two: Any = alone.array
-    most = Counts(two, two, two + 1, two, two + 1)
+    most = ReferenceCounts(two, two, two + 1, two, two + 1)
     is_exact = all(count <= limit for count, limit in zip(alone, most, strict=True))  # type: ignore[operator]
     return alone if is_exact else NEVER
 
@@ -179,7 +179,7 @@ def condition(local: str, variable: str | None = None) -> str:
 def tells_holders(ask: Callable[[Any], Any]) -> bool:
     """Whether `ask`, a function like `sole_array`, gives an array only if nobody else holds it."""
     array: Any = np.empty(2)
-    variable = _Variable(array)
+    variable = _ProbeVariable(array)
     del array
     if ask(variable) is None:
         return False
