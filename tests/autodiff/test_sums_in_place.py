@@ -176,7 +176,7 @@ def expected_gradients(record, count, size):
     return grads
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     lines=LINES,
     size=st.sampled_from([3, 16, 1024, 5000]),

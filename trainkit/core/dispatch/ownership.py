@@ -58,13 +58,19 @@ NAMES: dict[str, Any] = {"getrefcount": getrefcount}
 
 
 class _ProbeValue:
+    """Holds an array as a tensor does, in a slot."""
+
     __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
 
 
 class _ProbeVariable:
+    """Holds a value as a variable does, in its dictionary."""
+
     def __init__(self, array: Any) -> None:
-        self._value = _ProbeValue()
-        self._value._array = array
+        self._value = _ProbeValue(array)
 
 
 def _counts_of_variable(variable: Any) -> tuple[int, int]:
