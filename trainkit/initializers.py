@@ -177,6 +177,16 @@ class RandomInitializer(Initializer):
                 f"{type(self).__name__}: seed must be an int or a generator, got {seed!r}"
             )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> RandomInitializer:
+        """A copy; one without a seed draws other numbers, as that of a new layer does."""
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        for name, value in vars(self).items():
+            twin.__dict__[name] = copy.deepcopy(value, memo)
+        if self._given_seed is None:
+            twin.seed = rng.next_seed()
+        return twin
+
     def get_config(self) -> dict[str, Any]:
         given = self._given_seed
         return {"seed": None if isinstance(given, random.Generator) else given}

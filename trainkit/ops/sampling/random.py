@@ -6,6 +6,7 @@ the same numbers each time; or `None` for the process's generator, which `set_se
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -249,6 +250,20 @@ class SeedGenerator(Generator):
     def next(self, ordered: bool = True) -> Tensor:
         """A seed for one call of a random function: uint32 tensor (2,)."""
         return self.draw(philox.philox_integers, (2,), dtype="uint32", low=0, high=1 << 32)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SeedGenerator:
+        """A generator that goes on where this one stands.
+
+        One without a seed that has given no numbers yet has a stream of its own, as a new layer
+        has: members of an ensemble that are copies of one layer must not drop the same values.
+        """
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        for name, value in vars(self).items():
+            twin.__dict__[name] = copy.deepcopy(value, memo)
+        if self._initial_seed is None and not self.state.numpy()[:2].any():
+            twin.reset_from_seed(rng.next_seed())
+        return twin
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
