@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
 
 Logs = dict[str, Any]
@@ -131,7 +132,7 @@ class Callback(Trackable):
 
 
 def numbers(logs: Logs | None) -> dict[str, float]:
-    """Logs with each value as a float, or as it is if it has more than one.
+    """Logs with each value as a float, a tensor of several as an array.
 
     What stands in a dict inside, as the results of all compiled metrics do, stands beside the rest.
     """
@@ -150,4 +151,4 @@ def _number(value: Any) -> Any:
     try:
         return float(value)
     except (TypeError, ValueError):
-        return value
+        return value.numpy() if isinstance(value, Tensor) else value

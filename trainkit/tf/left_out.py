@@ -134,7 +134,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "experimental": {
         "BatchableExtensionType": _EXTENSION,
         "ExtensionType": _EXTENSION,
-        "dlpack": "tk.ops.from_dlpack and x.__dlpack__() exchange arrays",
+        "dlpack": "tk.array_api.from_dlpack and x.__dlpack__() exchange arrays",
         "dtensor": _CLUSTER,
         "numpy": "use NumPy's names in tk.ops",
     },

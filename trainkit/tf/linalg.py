@@ -76,12 +76,17 @@ def eigh(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
             looked at.
         name: not kept.
 
+    Returns:
+        Values and vectors of the dtype of `tensor`; those of complex matrices have no imaginary
+        part.
+
     Example:
         >>> values, vectors = tk.linalg.eigh([[2.0, 0.0], [0.0, 3.0]])
         >>> values.numpy()
         array([2., 3.], dtype=float32)
     """
-    return ops.eigh(tensor)
+    values, vectors = ops.eigh(tensor)
+    return ops.cast(values, vectors.dtype), vectors
 
 
 def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
@@ -91,11 +96,14 @@ def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
         tensor: square matrices (..., n, n), symmetric or Hermitian.
         name: not kept.
 
+    Returns:
+        Values of the dtype of `tensor`.
+
     Example:
         >>> tk.linalg.eigvalsh([[2.0, 0.0], [0.0, 3.0]]).numpy()
         array([2., 3.], dtype=float32)
     """
-    return ops.eigh(tensor)[0]
+    return eigh(tensor)[0]
 
 
 def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_add as tensor_
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_max as tensor_scatter_nd_max
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_min as tensor_scatter_nd_min
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from trainkit.ops.math.nan_reductions import argmax_of_numbers, argmin_of_numbers
 
 
 def searchsorted(
@@ -93,7 +94,7 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor
 
 
 def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
-    """The position of the greatest value along `axis`, the first of equal ones.
+    """The position of the greatest value along `axis`, the first of equal ones; NaN is none.
 
     Args:
         input: tensor of one axis or more.
@@ -105,11 +106,11 @@ def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmax([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([1, 0])
     """
-    return ops.cast(reduced(ops.argmax, input, axis, False), output_type)
+    return ops.cast(reduced(argmax_of_numbers, input, axis, False), output_type)
 
 
 def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
-    """The position of the least value along `axis`, the first of equal ones.
+    """The position of the least value along `axis`, the first of equal ones; NaN is none.
 
     Args:
         input: tensor of one axis or more.
@@ -121,7 +122,7 @@ def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmin([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([0, 1])
     """
-    return ops.cast(reduced(ops.argmin, input, axis, False), output_type)
+    return ops.cast(reduced(argmin_of_numbers, input, axis, False), output_type)
 
 
 def _top_specs(a: Bound) -> Any:

@@ -99,3 +99,110 @@ def test_quotients_of_whole_numbers_are_exact():
     assert small.dtype == tk.float32
     assert tk.math.divide_no_nan(tk.constant([3.0, 7.0]), 2).dtype == tk.float32
     assert tk.math.divide_no_nan([3.0, 7.0], [2.0, 0.0]).dtype == tk.float32
+
+
+POLES = np.array([0.0, -0.0, -1.0, -1.5, inf, -inf, nan, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (1.0, [inf] * 8),
+        (2.0, [inf, inf, inf, 9.379246644989124, 0, inf, nan, 0.39493406684822646]),
+        (1.5, [nan, nan, nan, nan, 0, nan, nan, 1.2588219580922144]),
+        (0.5, [nan] * 8),
+        (inf, [inf, inf, inf, inf, 0, inf, nan, 0]),
+    ],
+)
+def test_zeta_at_poles_and_infinities_is_tensorflows(x, expected):
+    np.testing.assert_allclose(tk.math.zeta(np.full(8, x), POLES), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (0.0, [nan, nan, nan, 0.7031566406452434, inf, nan, nan, 0.9227843350984675]),
+        (1.0, [inf, inf, inf, 9.379246644989124, 0, inf, nan, 0.39493406684822646]),
+        (2.0, [nan, nan, nan, -0.23620405164172825, 0, nan, nan, -0.15411380631918856]),
+        (1.5, [nan] * 8),
+    ],
+)
+def test_polygamma_at_poles_and_infinities_is_tensorflows(order, expected):
+    np.testing.assert_allclose(tk.math.polygamma(np.full(8, order), POLES), expected, rtol=1e-12)
+    if order == 0:
+        np.testing.assert_allclose(tk.math.digamma(POLES), expected, rtol=1e-12)
+
+
+def test_zeta_far_below_zero():
+    found = tk.math.zeta(np.array([2.0, 4.0]), np.array([-20.5, -100.25]))
+    np.testing.assert_allclose(found, [9.82199434, 259.75757576], rtol=1e-9)  # SciPy's
+
+
+@pytest.mark.parametrize(("function", "sign"), [(tk.math.igamma, 1), (tk.math.igammac, -1)])
+def test_incomplete_gamma_functions_have_the_slope_by_their_exponent(function, sign):
+    a, x = tk.constant([0.5, 2.0, 3.0, 10.0]), tk.constant([0.3, 1.0, 5.0, 9.0])
+    with tk.GradientTape() as tape:
+        tape.watch(a)
+        y = function(a, x)
+    expected = [-0.7705703973770142, -0.2761960029602051, -0.11369286477565765, -0.1270366311073]
+    np.testing.assert_allclose(tape.gradient(y, a), np.multiply(expected, sign), rtol=1e-5)
+
+
+def test_the_slope_by_the_exponent_at_the_ends():
+    a, x = array(1, 1, 0, -1, nan, 1, 1), array(0, inf, 1, 1, 1, nan, -1)
+    found = gradient(lambda a: tk.math.igamma(a, x), a)
+    np.testing.assert_array_equal(found, [0, 0, nan, nan, nan, nan, nan])
+
+
+POSITIONS = [
+    ([1.0, nan, 3.0], 2, 0),
+    ([nan, 1.0, 3.0, nan], 2, 1),
+    ([inf, nan, -inf], 0, 2),
+    ([nan, nan], 0, 0),
+    ([nan, -inf], 0, 1),
+]
+
+
+@pytest.mark.parametrize(("values", "greatest", "least"), POSITIONS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_positions_of_extremes_beside_nan_are_tensorflows(values, greatest, least, dtype):
+    x = tk.cast(values, dtype)
+    assert (int(tk.argmax(x)), int(tk.argmin(x))) == (greatest, least)
+    both = tk.function(lambda x: (tk.math.argmax(x[None], 1), tk.math.argmin(x[None], 1)))
+    assert [int(y) for y in both(x)] == [greatest, least]
+
+
+def test_positions_of_extremes_beside_nan_under_keras_name_are_those_of_nan():
+    assert int(ops.argmax([1.0, nan, 3.0])) == int(ops.argmin([1.0, nan, 3.0])) == 1
+
+
+def test_positions_in_what_is_empty_or_whole():
+    assert tk.argmax(tk.zeros((3, 0)), 0).shape == (0,)
+    assert int(tk.argmax([3, 7, 2])) == 1
+
+
+def test_eigenvalues_of_complex_matrices_have_their_dtype():
+    matrix = np.array([[2, 1j], [-1j, 2]], "complex64")
+    values, vectors = tk.linalg.eigh(matrix)
+    assert values.dtype == vectors.dtype == tk.linalg.eigvalsh(matrix).dtype == tk.complex64
+    np.testing.assert_allclose(values, [1, 3], rtol=1e-5)
+    assert tk.linalg.eigh(np.eye(2, dtype="float32"))[0].dtype == tk.float32
+
+
+def test_scores_of_each_class_stand_in_the_history_as_arrays():
+    model = tk.Sequential([tk.keras.Input((3,)), tk.layers.Dense(2, activation="softmax")])
+    model.compile("sgd", "categorical_crossentropy", metrics=[tk.metrics.F1Score()])
+    x, y = np.ones((8, 3), "float32"), np.eye(2, dtype="float32")[[0, 1] * 4]
+    history = model.fit(x, y, validation_split=0.5, verbose=0).history
+    for name in ("f1_score", "val_f1_score"):
+        assert type(history[name][0]) is np.ndarray
+        assert history[name][0].shape == (2,)
+    assert type(history["loss"][0]) is float
+    assert type(model.evaluate(x, y, verbose=0)[1]) is np.ndarray
+    assert type(model.train_on_batch(x, y, return_dict=True)["f1_score"]) is np.ndarray
+
+
+def test_the_hint_for_dlpack_names_what_is_there():
+    with pytest.raises(AttributeError, match=r"tk\.array_api\.from_dlpack"):
+        _ = tk.experimental.dlpack
+    np.testing.assert_array_equal(tk.array_api.from_dlpack(np.ones(2)), [1, 1])

@@ -22,6 +22,7 @@ from trainkit.ops.math.elementwise import (
 )
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_MOST_TERMS = 10_000  # of a sum that begins at a negative number
 _START = 10  # from here on the series below are exact to 1e-16
 
 
@@ -91,7 +92,8 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     value = xp.log(high) - 0.5 / high - series - steps
     part = wide - xp.floor(wide)
     value = xp.where(wide < 0.5, value - math.pi / xp.tan(math.pi * part), value)
-    return xp.where((wide <= 0) & (part == 0), np.nan, value).astype(x.dtype)
+    value = xp.where((wide <= 0) & (part == 0), np.nan, value)
+    return xp.where(wide == np.inf, np.inf, value).astype(x.dtype)
 
 
 @primitive(
@@ -101,27 +103,41 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
-    """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1 and q > 0.
+    """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1.
 
-    Infinite at x = 1, NaN elsewhere outside of that range.
+    Infinite at x = 1, and for even x where q is 0 or a negative whole number; for other negative q
+    x must be whole. NaN elsewhere, as in TensorFlow.
 
     Example:
         >>> round(float(tk.math.zeta(2.0, 1.0)), 4)
         1.6449
     """
     s, a = xp.broadcast_arrays(x.astype(xp.float64), q.astype(xp.float64))
+    pole = (a <= 0) & (a == xp.floor(a))
+    plain = ~pole & xp.isfinite(a) & (a > -_MOST_TERMS) & xp.isfinite(s)
+    total = _zeta_sum(xp, xp.where(plain, s, 2.0), xp.where(plain, a, 1.0))
+    total = xp.where(plain, total, xp.nan)
+    total = xp.where(pole & (s % 2 == 0), np.inf, total)
+    total = xp.where(s == np.inf, xp.where(a > 1, 0, xp.where(a == 1, 1, np.inf)), total)
+    total = xp.where((a == np.inf) & (s > 1), 0, total)
+    total = xp.where((s < 1) | xp.isnan(a) | xp.isnan(s), np.nan, total)
+    return xp.where(s == 1, np.inf, total).astype(x.dtype)
+
+
+def _zeta_sum(xp: ArrayModule, s: Array, a: Array) -> Array:
+    """The first terms, until those behind are those of a smooth function, and the rest of them."""
     total = 0 * (s + a)
-    for k in range(_START):
+    steps = _START if not a.size else max(_START, math.ceil(_START - float(a.min())))
+    for k in range(steps):
         total = total + (a + k) ** -s
-    end = a + _START
+    end = a + steps
     total = total + end ** (1 - s) / (s - 1) + 0.5 * end**-s
     # Euler-Maclaurin: each term has two more factors s + j and two more powers of 1 / end.
     factor = s * end ** (-s - 1)
     for k, bernoulli in enumerate(_BERNOULLI, 1):
         total = total + bernoulli / math.factorial(2 * k) * factor
         factor = factor * (s + 2 * k - 1) * (s + 2 * k) / (end * end)
-    total = xp.where(s == 1, np.inf, total)
-    return xp.where((s < 1) | (a <= 0), np.nan, total).astype(x.dtype)
+    return total
 
 
 zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
@@ -134,7 +150,9 @@ zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(ad
     export=NO_LAYER,
 )
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
-    """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0.
+    """Derivative number a of digamma(x), for whole a >= 0.
+
+    Infinite at 0 and the negative whole numbers for odd a, NaN there for even a.
 
     Example:
         >>> round(float(tk.math.polygamma(1.0, 1.0)), 4)

@@ -25,7 +25,7 @@ from trainkit.ops.math.elementwise import (
     negative,
     subtract,
 )
-from trainkit.ops.math.gamma import lgamma
+from trainkit.ops.math.gamma import digamma, lgamma
 
 _MOST_TERMS = 3000
 _EPSILON = 1e-16
@@ -97,7 +97,6 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0.
 
     P(a, x) = integral from 0 to x of t**(a - 1) exp(-t) dt / gamma(a); NaN outside of that range.
-    There is a gradient by `x`, none by `a`.
 
     Example:
         >>> round(float(tk.math.igamma(1.0, 1.0)), 4)
@@ -115,8 +114,6 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
 def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
 
-    There is a gradient by `x`, none by `a`.
-
     Example:
         >>> round(float(tk.math.igammac(1.0, 1.0)), 4)
         0.3679
@@ -132,7 +129,7 @@ def gammainc(x1: Any, x2: Any) -> Tensor:
         x2: the end of the integral, 0 or more.
 
     Returns:
-        A tensor of floats in [0, 1], NaN outside of that range; there is a gradient by `x2`.
+        A tensor of floats in [0, 1], NaN outside of that range.
 
     Example:
         >>> round(float(tk.ops.gammainc(1.0, 1.0)), 4)
@@ -147,8 +144,80 @@ def _gamma_density(a: Any, x: Any) -> Tensor:
     return exp(subtract(subtract(power, x), lgamma(a)))  # type: ignore[no-any-return]
 
 
-igamma.gradients(None, lambda g, y, a, x: multiply(g, _gamma_density(a, x)))
-igammac.gradients(None, lambda g, y, a, x: negative(multiply(g, _gamma_density(a, x))))
+def _lower_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
+    """dP / da by the series of P, whose terms have the derivatives -term * sum of 1 / (a + k)."""
+    total, term = xp.ones_like(a), xp.ones_like(a)
+    bent, harmonic = xp.zeros_like(a), xp.zeros_like(a)
+    for n in range(1, _MOST_TERMS):
+        term = xp.where(active, term * x / (a + n), 0)
+        harmonic = harmonic + 1 / (a + n)
+        total, bent = total + term, bent - term * harmonic
+        if n % 16 == 0 and not (term * (1 + harmonic) > _EPSILON * total).any():
+            break
+    log_scale = a * xp.log(x) - x - _log_gamma(xp, a + 1)
+    by_scale = xp.log(x) - digamma.primitive.kernel(xp, a + 1)
+    return xp.exp(log_scale) * (by_scale * total + bent)
+
+
+def _upper_slope(xp: ArrayModule, a: Array, x: Array, active: Array) -> Array:
+    """dQ / da by the fraction of Q, each of whose steps is differentiated by `a`."""
+    first = x + 1 - a
+    value, slope = first, xp.full_like(first, -1.0)
+    c, dc = value, slope
+    d, dd = xp.zeros_like(value), xp.zeros_like(value)
+    for n in range(1, _MOST_TERMS):
+        top, bottom = -n * (n - a), first + 2 * n  # derivatives n and -1
+        dd = -1 + n * d + top * dd
+        d = bottom + top * d
+        d = 1 / xp.where(d == 0, _TINY, d)
+        dd = -dd * d * d
+        dc = -1 + n / c - top * dc / (c * c)
+        c = bottom + top / c
+        c = xp.where(c == 0, _TINY, c)
+        step, bend = c * d, dc * d + c * dd
+        slope = xp.where(active, slope * step + value * bend, slope)
+        value = xp.where(active, value * step, value)
+        settled = (xp.abs(step - 1) <= _EPSILON * 8) & (xp.abs(bend) <= _EPSILON * 8)
+        active = active & ~settled
+        if n % 16 == 0 and not active.any():
+            break
+    scale = xp.exp(a * xp.log(x) - x - _log_gamma(xp, a))
+    by_scale = xp.log(x) - digamma.primitive.kernel(xp, a)
+    return scale / value * (by_scale - slope / value)
+
+
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it goes on until values have settled"),
+    export=NO_LAYER,
+)
+def igamma_slope(xp: ArrayModule, a: Array, x: Array) -> Array:
+    """The derivative of `igamma` by `a`; 0 where `x` is 0 or infinite."""
+    a64, x64 = xp.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    valid = (a64 > 0) & (x64 > 0) & xp.isfinite(x64) & xp.isfinite(a64)
+    safe_a, safe_x = xp.where(valid, a64, 1.0), xp.where(valid, x64, 1.0)
+    low = safe_x < safe_a + 1
+    value = _lower_slope(xp, safe_a, xp.where(low, safe_x, safe_a), valid & low)
+    beyond = xp.where(low, safe_a + 2, safe_x)
+    value = xp.where(low, value, -_upper_slope(xp, safe_a, beyond, valid & ~low))
+    at_end = (a64 > 0) & ((x64 == 0) | (x64 == np.inf))
+    return xp.where(valid, value, xp.where(at_end, 0.0, np.nan)).astype(x.dtype)
+
+
+def _slope_by_x(g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> Any:
+    return multiply(g, multiply(_gamma_density(a, x), subtract(log(x), digamma(a))))
+
+
+igamma_slope.gradients(None, _slope_by_x)
+igamma.gradients(
+    lambda g, y, a, x: multiply(g, igamma_slope(a, x)),
+    lambda g, y, a, x: multiply(g, _gamma_density(a, x)),
+)
+igammac.gradients(
+    lambda g, y, a, x: negative(multiply(g, igamma_slope(a, x))),
+    lambda g, y, a, x: negative(multiply(g, _gamma_density(a, x))),
+)
 
 
 def _beta_term(a: Array, b: Array, x: Array, n: int) -> tuple[Array, float]:
