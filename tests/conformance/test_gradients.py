@@ -8,10 +8,11 @@ from trainkit.autodiff.check import GradientError, check_gradient, numerical_gra
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
 from trainkit.core.dispatch.eval_shape import result_specs
+from trainkit.core.dispatch.facets import GRADIENT_STEP
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec, unchanged
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
-from trainkit.ops.math.elementwise import multiply, square
+from trainkit.ops.math.elementwise import cast, multiply, square
 from trainkit.ops.math.rounding import floor
 
 CASES = all_cases()
@@ -64,6 +65,50 @@ def test_shape_rule_agrees_with_result(case):
     assert [known(p, y) for p, y in zip(promised, results, strict=True)] == [
         Spec(y.shape, y.dtype) for y in results
     ]
+
+
+DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32"]
+
+
+def attempt(function, *args, **kwargs):
+    """The results as a list, `None` for a call that is refused."""
+    try:
+        return nest.flatten(function(*args, **kwargs))
+    except (ValueError, TypeError):
+        return None
+
+
+def dtypes_of(case):
+    """The dtypes that a case is run in: a step of gradients is given floats alone."""
+    if not any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in case.inputs):
+        return []
+    steps = PRIMITIVES[case.name].facets.export is GRADIENT_STEP
+    return DTYPES[4:] if steps else DTYPES
+
+
+@pytest.mark.filterwarnings("ignore:.*is being traced:UserWarning")  # once for each dtype
+@TABLE
+def test_shape_rule_agrees_with_result_in_every_dtype(case):
+    # A call that the rule takes and the body refuses raises wherever it is run. What must not be:
+    # a graph that promises one thing and gives another, or refuses what the eager call takes.
+    for dtype in dtypes_of(case):
+        inputs = [
+            cast(x, dtype) if isinstance(x, Tensor) and x.dtype.name == "float64" else x
+            for x in tensors_of(case)
+        ]
+        results = attempt(case.op, *inputs, **case.settings)
+        if results is None:
+            continue
+        specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
+        promised = attempt(result_specs, case.op, *specs, **case.settings)
+        assert promised is not None, f"{dtype}: the rule refuses what the body takes"
+        found = [Spec(y.shape, y.dtype) for y in results]
+        assert [known(p, y) for p, y in zip(promised, results, strict=True)] == found, dtype
+
+
+def test_most_cases_are_run_in_every_dtype():
+    ran = [case for case in CASES if dtypes_of(case) == DTYPES]
+    assert len(ran) > len(CASES) / 2
 
 
 def known(promised, result):

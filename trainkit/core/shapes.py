@@ -151,6 +151,11 @@ def unchanged(x: Spec, *rest: Any, **settings: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
+def unchanged_number(x: Spec, *rest: Any, **settings: Any) -> Spec:
+    """Rule: the result is like the first input, that of bools an int64: a number beside 0 or 1."""
+    return Spec(x.shape, dtypes.int64 if x.dtype.is_bool else x.dtype)
+
+
 def broadcast(*inputs: Any, **settings: Any) -> Spec:
     """Rule: inputs broadcast and promote together."""
     return Spec(broadcast_dims(*map(shape_of, inputs)), dtypes.result_type(*inputs))
@@ -187,6 +192,11 @@ def float_dtype(dtype: DType) -> DType:
     if dtype.is_floating or dtype.is_complex:
         return dtype
     return dtypes.as_dtype(dtypes.floatx())
+
+
+def as_float_array(x: Any) -> Any:
+    """The array `x`, in the default float if its elements are whole numbers or bools."""
+    return x.astype(dtypes.as_dtype(dtypes.floatx()).dtype) if x.dtype.kind in "iub" else x
 
 
 def matmul_dims(a: Dims, b: Dims, op: str = "matmul") -> Dims:

@@ -388,7 +388,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> Tensor:
 
 def _expm_rule(x: Spec) -> Spec:
     check_matrices(x.shape, "expm", square=True)
-    return Spec(x.shape, x.dtype)
+    return Spec(x.shape, shapes.float_dtype(x.dtype))
 
 
 # Coefficients of the [13/13] Padé approximant of exp; Higham 2008, table 10.4.
@@ -405,6 +405,7 @@ _THETA = 5.371920351148152  # the norm up to which [13/13] has double precision
 @lapack("the Padé approximant failed")
 def _expm(xp: ArrayModule, x: Array) -> Array:
     """Exponential of matrices by scaling and squaring with a Padé approximant."""
+    x = shapes.as_float_array(x)
     norm = float(abs(x).sum(axis=-2).max()) if x.size else 0.0
     if not math.isfinite(norm):
         return xp.full(x.shape, np.nan, x.dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core import dtypes
+from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, MATRIX, Absent
 from trainkit.core.dispatch.primitive import primitive
@@ -64,12 +64,13 @@ def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
 
 
 @primitive(
-    lambda x: Spec((*x.shape[:-2], _least(*x.shape[-2:])), x.dtype.real_dtype), semantics=MATRIX
+    lambda x: Spec((*x.shape[:-2], _least(*x.shape[-2:])), shapes.float_dtype(x.dtype).real_dtype),
+    semantics=MATRIX,
 )
 @lapack(_FAILED)
 def singular_values(xp: ArrayModule, x: Array) -> Array:
     """The singular values alone, greatest first."""
-    return xp.linalg.svd(x, compute_uv=False)
+    return xp.linalg.svd(shapes.as_float_array(x), compute_uv=False)
 
 
 def _values_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:

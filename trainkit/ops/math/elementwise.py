@@ -218,6 +218,15 @@ _power = ufunc(
 )
 
 
+def _power_rule(*inputs: Any) -> Spec:
+    """`broadcast`, with an int32 for bools: NumPy makes an int8 of them."""
+    promised = shapes.broadcast(*inputs)
+    return Spec(promised.shape, dtypes.int32) if promised.dtype.is_bool else promised
+
+
+_power.primitive.shape_rule = _power_rule
+
+
 def _power_by_base(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
     if not isinstance(b, Tensor):
         return along(g, multiply(power(a, b - 1), b)) if b != 0 else multiply(g, 0)
@@ -524,7 +533,7 @@ def _kept_on_gpu(xp: ArrayModule, x: Array, mask: Array) -> Array:
 
 
 @primitive(
-    shapes.unchanged,
+    shapes.unchanged_number,
     semantics=ELEMENTWISE,
     tuned=elementwise_tuned.keep_where.facet(
         lambda x, mask: elementwise_tuned.keep_where(mask, x), on_gpu=(_kept_on_gpu,)

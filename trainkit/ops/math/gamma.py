@@ -152,7 +152,7 @@ zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(ad
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """Derivative number a of digamma(x), for whole a >= 0.
 
-    Infinite at 0 and the negative whole numbers for odd a, NaN there for even a.
+    At 0 and the negative whole numbers infinite for a = 1, 3, 5, ..., else NaN.
 
     Example:
         >>> round(float(tk.math.polygamma(1.0, 1.0)), 4)

@@ -52,7 +52,10 @@ relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
 @primitive(
-    shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap", tuned=elementwise_tuned.relu.facet()
+    shapes.unchanged_number,
+    semantics=ELEMENTWISE,
+    recompute="cheap",
+    tuned=elementwise_tuned.relu.facet(),
 )
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
@@ -65,7 +68,7 @@ def relu(xp: ArrayModule, x: Array) -> Array:
 relu.gradients(lambda g, y, x: relu_gradient(g, y))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged_number, semantics=ELEMENTWISE)
 def relu6(xp: ArrayModule, x: Array) -> Array:
     """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010.
 
@@ -213,7 +216,7 @@ def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
 sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -1, 1)), 0.5))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged_number, semantics=ELEMENTWISE)
 def hard_tanh(xp: ArrayModule, x: Array) -> Array:
     """`x` limited to the range from -1 to 1.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.dispatch.primitive import primitive
@@ -32,7 +33,7 @@ def _check(z: Any, bias: Any) -> None:
 
 def _biased_rule(z: Spec, bias: Spec) -> Spec:
     _check(z.shape, bias.shape)
-    return Spec(z.shape, z.dtype)
+    return Spec(z.shape, shapes.float_dtype(z.dtype))
 
 
 def _compiled(z: Array, bias: Array) -> Array | None:
@@ -49,7 +50,7 @@ def _compiled(z: Array, bias: Array) -> Array | None:
 def biased_gelu(xp: ArrayModule, z: Array, bias: Array) -> Array:
     """Gaussian error linear unit of z (..., features) + bias (features,)."""
     _check(z.shape, bias.shape)
-    return gelu_erf.primitive.run((z + bias,), {})
+    return gelu_erf.primitive.run((shapes.as_float_array(z + bias),), {})
 
 
 def _gradient_rule(g: Spec, z: Spec, bias: Spec) -> Any:

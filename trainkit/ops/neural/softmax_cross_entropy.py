@@ -163,7 +163,7 @@ def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     losses = _dense_losses(xp, labels, shifted, sums)
     powers *= labels.sum(axis=-1, keepdims=True) / sums
     powers -= labels
-    return losses, powers
+    return losses.astype(logits.dtype, copy=False), powers
 
 
 def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:

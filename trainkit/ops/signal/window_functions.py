@@ -345,11 +345,12 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
 )
 def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
     """Each element on the last axis, of size 1, raised to each of the exponents."""
+    promised = x.dtype
     if x.dtype.kind == "b":
         x = x.astype(np.int32)
     kind = x.dtype if x.dtype.kind in "iu" else np.dtype(np.int32)
     powers = on_device(xp, ("vander", exponents, kind), lambda: np.asarray(exponents, kind))
-    return xp.power(x, powers).astype(x.dtype)
+    return xp.power(x, powers).astype(promised)
 
 
 def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:
