@@ -300,7 +300,7 @@ def _without_nan(x: Any, value: float) -> Tensor:
     """`x` with `value` in place of NaN."""
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not x.dtype.is_floating:
-        return x
+        return x  # type: ignore[no-any-return]
     if type(x) is Tensor and type(x._array) is np.ndarray and x._array.size:
         # NaN is the least of all; to ask takes a small part of the time of replacing
         if not np.isnan(np.minimum.reduce(x._array, axis=None)):
