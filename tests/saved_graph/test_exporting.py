@@ -150,7 +150,20 @@ def test_a_model_is_saved_as_an_object(make, tmp_path):
     assert not callable(again)
 
 
-@pytest.mark.parametrize("make", [sequential, two_inputs, recurrent], ids=lambda m: m.__name__)
+def masked_loops():
+    inputs = keras.Input((None, 3))
+    x = layers.Masking()(inputs)
+    x = layers.Bidirectional(layers.GRU(4, return_sequences=True))(x)
+    x = layers.SimpleRNN(5, return_sequences=True)(x)
+    x = layers.RNN([layers.LSTMCell(4), layers.GRUCell(3)])(x)
+    data = np.random.default_rng(2).normal(size=(3, 6, 3)).astype("float32")
+    data[1, 2:4] = data[2, 3:] = 0
+    return keras.Model(inputs, x), data
+
+
+@pytest.mark.parametrize(
+    "make", [sequential, two_inputs, recurrent, masked_loops], ids=lambda m: m.__name__
+)
 def test_numpy_and_h5py_alone_serve_it(make, tmp_path):
     model, data = make()
     model.export(tmp_path / "m", verbose=False)

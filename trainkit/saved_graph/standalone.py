@@ -1158,6 +1158,7 @@ OPERATIONS.update(
         "tile": lambda x, repeats: np.tile(x, repeats),
         "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
         "flip": lambda x, axis: np.flip(x, axis),
+        "sort": lambda x, axis: np.sort(x, axis=axis),
         "roll": lambda x, shift, axis: np.roll(x, shift, axis),
         "zeros_like": lambda x, dtype=None: np.zeros_like(x, dtype),
         "ones_like": lambda x, dtype=None: np.ones_like(x, dtype),

@@ -15,6 +15,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor_shape import TensorShape
 from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.rnn.step_by_step import StepByStep
 from trainkit.ops.neural.recurrence import gru, lstm
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch
@@ -112,12 +113,19 @@ class Cell(Layer):
         """The output and the new state, from what `project` gave for this step."""
         raise NotImplementedError(f"{type(self).__name__} has no method step")
 
-    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
-        """The outputs (batch, steps, units) and the last state in one operation.
+    def is_one_operation(self, training: Any = False) -> bool:
+        """Whether `sequence` is one operation with the cell's settings."""
+        return False
 
-        `None` where the cell's settings need its steps one by one.
-        """
-        return None
+    def stays_bounded(self, training: Any = False) -> bool:
+        """Whether `sequence` works, and no number of further steps on zeros gives infinities."""
+        return self.is_one_operation(training)
+
+    def sequence(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        """The outputs of all steps, and each state after each of them, (batch, steps, units)."""
+        raise NotImplementedError(f"{type(self).__name__} has no method sequence")
 
     def call(self, inputs: Any, states: Any, training: Any = False) -> Any:
         listed = isinstance(states, list | tuple)
@@ -179,6 +187,19 @@ class SimpleRNNCell(Cell):
         total = ops.add(projected, ops.matmul(before, self.recurrent_kernel.value()))
         output = self.activation(total)
         return output, [output]
+
+    def stays_bounded(self, training: Any = False) -> bool:
+        return self.activation in _BOUNDED
+
+    def sequence(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        steps = StepByStep(lambda x, states: self.step(x, states, training), True, False)
+        hidden, _ = steps.run(projected, states, None, False)
+        return hidden, [hidden]
+
+
+_BOUNDED = (activations.tanh, activations.sigmoid, activations.softsign, activations.hard_sigmoid)
 
 
 def _is_standard(cell: Any) -> bool:
@@ -273,16 +294,19 @@ class GRUCell(Cell):
         output = ops.add(ops.multiply(update, before), ops.multiply(ops.subtract(1.0, update), new))
         return output, [output]
 
-    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
-        if not _is_standard(self) or (training and self.recurrent_dropout):
-            return None
+    def is_one_operation(self, training: Any = False) -> bool:
+        return _is_standard(self) and not (training and self.recurrent_dropout)
+
+    def sequence(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
         bias = None
         if self.reset_after and self.bias is not None:
             bias = self.bias.value()[1]
         hidden = gru(
             projected, states[0], self.recurrent_kernel.value(), bias, bool(self.reset_after)
         )
-        return hidden, [hidden[:, -1]]
+        return hidden, [hidden]
 
 
 class LSTMCell(Cell):
@@ -365,12 +389,15 @@ class LSTMCell(Cell):
         output = ops.multiply(out, self.activation(memory))
         return output, [output, memory]
 
-    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
-        if not _is_standard(self) or (training and self.recurrent_dropout):
-            return None
+    def is_one_operation(self, training: Any = False) -> bool:
+        return _is_standard(self) and not (training and self.recurrent_dropout)
+
+    def sequence(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
         h, c = states
         hidden, memory = lstm(projected, h, c, self.recurrent_kernel.value())
-        return hidden, [hidden[:, -1], memory[:, -1]]
+        return hidden, [hidden, memory]
 
 
 class StackedRNNCells(Layer):

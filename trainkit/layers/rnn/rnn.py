@@ -10,7 +10,7 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.trackable import Trackable
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -21,6 +21,8 @@ from trainkit.layers.rnn.cells import (
     has_many,
     initial_state,
 )
+from trainkit.layers.rnn.packed_steps import PackedSteps
+from trainkit.layers.rnn.step_by_step import StepByStep
 from trainkit.ops.sampling.draw_devices import beside
 
 
@@ -55,7 +57,8 @@ class SequenceState(Trackable):
 class RNN(Layer):
     """A cell applied to each step of a sequence.
 
-    Steps are unrolled, so a traced function needs their number known.
+    A traced function holds the steps as one loop, whose number of steps may be unknown. What a cell
+    keeps in its attributes from one step to the next has to be made in the first one.
     Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
     steps, units) with `return_sequences`; with `return_state` a tuple of the output and the tensors
     of the last state.
@@ -68,12 +71,12 @@ class RNN(Layer):
         go_backwards: whether to start from the last step; outputs come in the order in which they
             are computed.
         stateful: whether each call goes on from the state of the last; needs a known batch size.
-        unroll: both values do the same, see above.
+        unroll: whether a traced function holds each step by itself; their number has to be known.
         zero_output_for_mask: whether a masked step puts out zeros rather than the output before it.
 
     Raises:
         InvalidArgumentError: the cell is none.
-        ShapeError: the number of steps is not known.
+        ShapeError: there are no steps, or `unroll` is true and their number is not known.
 
     Example:
         >>> cells = [tk.layers.GRUCell(4), tk.layers.GRUCell(8)]
@@ -162,14 +165,13 @@ class RNN(Layer):
         for cell in self._cells_with_masks():
             cell.begin_sequence()
         try:
-            outputs, states = self._run(sequences, states, mask, training)
+            output, states = self._run(sequences, states, mask, training)
         finally:
             for cell in self._cells_with_masks():
                 cell.end_sequence()
         if self.stateful and self._kept is not None:
             with trace_state.silence():
                 self._kept.assign(states)
-        output = outputs if self.return_sequences else outputs[-1]
         if not self.return_state:
             return output
         return (output, *states)
@@ -214,36 +216,48 @@ class RNN(Layer):
             return list(self.get_initial_state(ops.shape(sequences)[0]))
 
     def _run(self, sequences: Any, states: list[Any], mask: Any, training: Any) -> Any:
-        """Outputs of all steps (stacked if they are wanted, else a list) and the last state."""
+        """Outputs of all steps (stacked if they are wanted, else the last) and the last state."""
         steps = sequences.shape[1]
-        only_shapes = isinstance(trace_state.current_trace(), eval_shape.ShapeTrace)
-        if steps is None and not only_shapes:
-            raise ShapeError(
-                f"the number of steps must be known, the sequences have shape "
-                f"{tuple(sequences.shape)}; trace the function with a known number of steps, or "
-                "pad the sequences to one"
-            )
         fast = hasattr(type(self.cell), "project")
+        if mask is not None and fast and not self._shapes_only():
+            if self.cell.stays_bounded(training) and not self.unroll:
+                return self._packed(sequences, states, mask, training)
         inputs = self.cell.project(sequences, training) if fast else sequences
-        if only_shapes:
+        if self._shapes_only():
             return self._one_step(inputs, states, steps, training, fast)
-        if fast and mask is None and steps:
-            ordered = ops.flip(inputs, axis=1) if self.go_backwards else inputs
-            whole = self.cell.sequence(ordered, states, training)
-            if whole is not None:
-                hidden, states = whole
-                return (hidden if self.return_sequences else [hidden[:, -1]]), states
-        order = range(steps - 1, -1, -1) if self.go_backwards else range(steps)
-        frames = ops.unstack(inputs, axis=1)
-        masks = None if mask is None else ops.unstack(mask, axis=1)
-        outputs: list[Any] = []
-        for t in order:
-            output, new = self._step(frames[t], states, training, fast)
-            if masks is not None:
-                output, new = self._masked(masks[t], output, outputs, new, states)
-            outputs.append(output)
-            states = new
-        return (ops.stack(outputs, axis=1) if self.return_sequences else outputs), states
+        if self.go_backwards:
+            inputs = ops.flip(inputs, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        if mask is None and fast and self.cell.is_one_operation(training):
+            hidden, states = self.cell.sequence(inputs, states, training)
+            return (hidden if self.return_sequences else hidden[:, -1]), [x[:, -1] for x in states]
+        one = StepByStep(
+            lambda frame, states: self._step(frame, states, training, fast),
+            self.return_sequences,
+            self.zero_output_for_mask,
+            self._adds_losses,
+        )
+        return one.run(inputs, states, mask, self.unroll)
+
+    def _adds_losses(self) -> bool:
+        """Whether a step has added losses to the cell or to a layer in it."""
+        parts = traverse(self.cell) if isinstance(self.cell, Trackable) else ()
+        return any(part._losses for _, part in parts if isinstance(part, Layer))
+
+    @staticmethod
+    def _shapes_only() -> bool:
+        return isinstance(trace_state.current_trace(), eval_shape.ShapeTrace)
+
+    def _packed(self, sequences: Any, states: list[Any], mask: Any, training: Any) -> Any:
+        """As `_run`, over the steps that the mask keeps."""
+        packed = PackedSteps(mask, self.go_backwards)
+        inputs = self.cell.project(packed.pack(sequences), training)
+        hidden, after = self.cell.sequence(inputs, states, training)
+        zero = self.zero_output_for_mask
+        output = (packed.spread if self.return_sequences else packed.last_output)(hidden, zero)
+        if not (self.return_state or self.stateful):
+            return output, states
+        return output, [packed.last_state(x, h) for x, h in zip(after, states, strict=True)]
 
     def _step(self, frame: Any, states: list[Any], training: Any, fast: bool) -> Any:
         if fast:
@@ -257,21 +271,10 @@ class RNN(Layer):
         frame = ops.squeeze(inputs[:, :1], 1)
         output, states = self._step(frame, states, training, fast)
         if not self.return_sequences:
-            return [output], states
+            return output, states
 
         shape = (output.shape[0], steps, *output.shape[1:])
         return SymbolicTensor(Spec(shape, output.dtype)), states
-
-    def _masked(
-        self, mask: Any, output: Any, outputs: list[Any], new: list[Any], old: list[Any]
-    ) -> Any:
-        """Output and state of a step of which the mask may leave out some samples."""
-        if self.zero_output_for_mask or not outputs:
-            before = ops.zeros_like(output)
-        else:
-            before = outputs[-1]
-        kept = nest.map_structure(lambda a, b: _chosen(mask, a, b), list(new), list(old))
-        return _chosen(mask, output, before), kept
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         mask = nest.flatten(previous_mask)[0] if previous_mask is not None else None
@@ -281,11 +284,3 @@ class RNN(Layer):
         size = self.cell.state_size
         count = len(nest.flatten(size)) if has_many(size) else 1
         return [own] + [None] * count
-
-
-def _chosen(mask: Any, a: Any, b: Any) -> Any:
-    """`a` for the samples that the mask (batch,) keeps, else `b`."""
-    mask = ops.cast(mask, "bool")
-    for _ in range(len(a.shape) - 1):
-        mask = ops.expand_dims(mask, -1)
-    return ops.where(mask, a, b)

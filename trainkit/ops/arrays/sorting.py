@@ -60,7 +60,6 @@ def _top_k_on_gpu(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     _axis_rule,
     name="sort",
     semantics=AXIS,
-    export=NOT_YET,
     tuned=Tuned(on_gpu=(_sort_on_gpu,)),
 )
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
