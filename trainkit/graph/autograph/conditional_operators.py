@@ -38,6 +38,11 @@ def undefined(x: Any) -> bool:
     return isinstance(x, _undefined_kinds()) or is_empty_array(x)
 
 
+def is_without_value(x: Any) -> bool:
+    """Whether a name that holds `x` is one of the user's without a value, not that of a result."""
+    return isinstance(x, _undefined_kinds()[0])
+
+
 class State:
     """The names that a statement changes: `get` and `put` their values, `names` for texts."""
 

@@ -19,6 +19,7 @@ from trainkit.graph.autograph.conditional_operators import (
     at_line,
     filled,
     is_symbolic,
+    is_without_value,
     label,
     reader,
     staged_if,
@@ -30,6 +31,7 @@ from trainkit.graph.control_flow.trace_loops import traced_for_each, traced_scan
 from trainkit.graph.control_flow.while_loop import element_specs
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.ir.subgraphs import equal_values
+from trainkit.ops.core.run_time_checks import assert_true
 
 
 def while_stmt(
@@ -64,14 +66,16 @@ def _staged_loop(
     limit: Any,
 ) -> None:
     """A loop whose condition is a tensor: the names it changes become loop variables."""
-    before = tuple(get_state())
-    before = _defined(outer, before, lambda graph: body(), get_state, set_state, names)
+    known = tuple(get_state())
+    before = _defined(outer, known, lambda graph: body(), get_state, set_state, names)
+    of_body = _names_of_body(known, before, names)
     dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
-    start = [before[i] for i in dynamic]
+    # whether there was a round is a loop variable of its own, where names get values in it alone
+    start = [before[i] for i in dynamic] + [False] * bool(of_body)
 
     def put(values: Any) -> None:
         state = list(before)
-        for i, value in zip(dynamic, values, strict=True):
+        for i, value in zip(dynamic, values, strict=False):
             state[i] = value
         set_state(tuple(state))
 
@@ -80,18 +84,41 @@ def _staged_loop(
         body()
         after = tuple(get_state())
         _check_constant(before, after, dynamic, names)
-        return [after[i] for i in dynamic]
+        return [after[i] for i in dynamic] + [True] * bool(of_body)
 
     def check(*values: Any) -> Any:
         put(values)
         return test()
 
     labels = [name for i in dynamic for name in _labels(names[i], before[i])]
+    labels += ["a round"] * bool(of_body)
     try:
         after = at_line(traced_while, outer, check, step, start, limit, labels)
     finally:
         set_state(before)
+    if of_body:
+        _check_that_it_ran(after[-1], of_body)
     put(after)
+
+
+def _names_of_body(known: Any, filled_up: Any, names: tuple[str, ...]) -> list[str]:
+    """The names that only the body of a loop gives a value, and that have zeros before it."""
+    pairs = enumerate(zip(known, filled_up, strict=True))
+    return [names[i] for i, (x, y) in pairs if is_without_value(x) and y is not x]
+
+
+def _check_that_it_ran(ran: Any, of_body: list[str]) -> None:
+    """Raise, when the graph runs, if a loop without a round should have given names their values.
+
+    Python raises where such a name is used, TensorFlow behind the loop; zeros would be wrong.
+    """
+    if not isinstance(ran, bool):
+        those = " and ".join(map(label, of_body))
+        message = (
+            f"{those} must be defined before the loop: it had no round, and its body alone gives "
+            "a value. Start with one, such as a zero of the right dtype."
+        )
+        assert_true(ran, message=message)
 
 
 def _check_constant(before: Any, after: Any, dynamic: list[int], names: tuple[str, ...]) -> None:
@@ -237,9 +264,9 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
     def one(graph: Graph) -> None:
         body(graph.add_input(Spec(tuple(x.shape)[1:], x.dtype), "element"))
 
-    changed = _Changed(
-        _defined(outer, tuple(state.get()), one, state.get, state.put, state.names), state
-    )
+    known = tuple(state.get())
+    changed = _Changed(_defined(outer, known, one, state.get, state.put, state.names), state)
+    of_body = _names_of_body(known, changed.before, state.names)
 
     def step(leaves: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
         changed.put(leaves)
@@ -252,6 +279,8 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
         )
     finally:
         state.put(changed.before)
+    if of_body and not (isinstance(count, int) and count > 0):
+        _check_that_it_ran(convert_to_tensor(count) > 0, of_body)
     changed.put(after)
 
 
