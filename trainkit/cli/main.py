@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "runs": (
         "trainkit.cli.runs",
-        "go back into a training run that fit(run=...) has written down",
+        "go back into training runs that fit(run=...) has written down, compare them",
     ),
     "warm": (
         "trainkit.cli.warm",

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rewind.add_argument("--to", type=int, required=True, help="number of the step, from 1")
     rewind.add_argument("--output", help="write the model as it was, to this .keras file")
     add_program(rewind)
+    action(actions, "diff", "where two runs part, and why; status 1 if they do", "first", "second")
 
 
 def action(
@@ -117,3 +118,12 @@ def _rewind(args: argparse.Namespace) -> int:
 
 def _length(gradient: Any) -> float:
     return float(np.linalg.norm(np.asarray(gradient, np.float64)))
+
+
+# ------------------------------------------------------------------ diff
+
+
+def _diff(args: argparse.Namespace) -> int:
+    difference = runs.diff(runs.open(args.first), runs.open(args.second))
+    _show(args, difference.as_dict(), str(difference).splitlines())
+    return 0 if difference.step is None else 1

@@ -9,3 +9,5 @@ from trainkit.runs.journaled_run import JournaledRun as JournaledRun
 from trainkit.runs.journaled_run import ReplayError as ReplayError
 from trainkit.runs.journaled_run import open as open
 from trainkit.runs.past_state import PastState as PastState
+from trainkit.runs.run_diff import RunDifference as RunDifference
+from trainkit.runs.run_diff import diff as diff

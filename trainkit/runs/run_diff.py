@@ -1,0 +1,464 @@
+"""`tk.runs.diff`: the first step at which two runs part, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.errors import CheckpointError, FailedPreconditionError
+from trainkit.core.user_frames import line_text
+from trainkit.journal.lines import Step
+from trainkit.journal.state_digests import array_of, leaf_digest
+from trainkit.runs.journaled_run import JournaledRun
+from trainkit.runs.op_trace import TracedOperation, operations_of
+from trainkit.runs.past_state import PastState
+
+_COMPARED = ("batch", "loss", "random", "weights", "slots", "rate")
+_STATE = ("weights", "slots", "random")
+_ENVIRONMENT = (
+    "versions", "processor", "numpy_simd", "blas", "threads", "kernels", "device", "variables",
+    "platform",
+)  # fmt: skip
+_MOST_SHOWN = 8
+_NUMBER = re.compile(r"_\d+$")
+
+
+@dataclasses.dataclass
+class RunDifference:
+    """Where two runs part.
+
+    Attributes:
+        step: the first step that differs; `None` where none does.
+        kind: `"none"`, `"model"`, `"seed"`, `"state"`, `"batch"`, `"learning rate"`, `"random"`,
+            `"operation"`, `"optimizer"`, `"callbacks"`, `"environment"`, or `"journal"` where
+            nothing can be done again and the journals alone have been compared.
+        cause: in a sentence.
+        details: further lines: settings, rows, versions that differ.
+        operation: the first operation whose result differs, in the first run, if any.
+    """
+
+    step: int | None
+    kind: str
+    cause: str
+    details: list[str] = dataclasses.field(default_factory=list)
+    operation: TracedOperation | None = None
+
+    def __str__(self) -> str:
+        head = "the runs are the same" if self.step is None else f"step {self.step}"
+        return "\n".join([f"{head}: {self.cause}", *(f"  {line}" for line in self.details)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        found = dataclasses.asdict(self)
+        found["operation"] = None if self.operation is None else self.operation._asdict()
+        return found
+
+
+def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
+    """Find the first step at which two runs part, do it again in both, and say why they do.
+
+    Args:
+        first: a run.
+        second: another one.
+
+    Returns:
+        The difference. Where a run can't be gone back into, it says what the journals alone tell,
+        and why no more.
+    """
+    step = _first_difference(first, second)
+    if step is None:
+        shared = min(first.last_step, second.last_step)
+        return RunDifference(
+            None,
+            "none",
+            f"{shared} steps have the same losses and digests",
+            _lengths(first, second),
+        )
+    settings = _settings(first, second)
+    surroundings = _surroundings(first, second)
+    try:
+        step, one, other = _parting(first, second, step)
+    except (CheckpointError, FailedPreconditionError) as error:
+        what = _fields(first.journal.at(step), second.journal.at(step))
+        cause = f"the journals part here, in {', '.join(what)}"
+        details = [f"the step can't be done again: {str(error).splitlines()[0]}"]
+        return RunDifference(step, "journal", cause, [*details, *settings, *surroundings])
+    found = (
+        _of_the_state(first, second, one, other, settings)
+        or _of_the_batch(_same_data(first, second), one, other, settings)
+        or _of_the_step(step, one, other, settings)
+        or _of_the_environment(first, second, step, one, other, surroundings)
+    )
+    if found.kind != "environment":
+        found.details += [f"beside that, {line}" for line in surroundings]
+    return found
+
+
+# ------------------------------------------------------------------ which step
+
+
+def _fields(one: Step | None, other: Step | None) -> list[str]:
+    if one is None or other is None:
+        return []
+    pairs = [(name, getattr(one, name), getattr(other, name)) for name in _COMPARED]
+    return [
+        name
+        for name, a, b in pairs
+        if a is not None and b is not None and a != b and not (a != a and b != b)
+    ]
+
+
+def _first_difference(first: JournaledRun, second: JournaledRun) -> int | None:
+    """The first step whose lines differ; digests of the beginning count as of step 1."""
+    begun = [run.journal.records_of("leaves")[:1] for run in (first, second)]
+    if all(begun) and all(records[0].get("n") == 0 for records in begun):
+        if begun[0][0].get("parts") != begun[1][0].get("parts"):
+            return 1
+    for line in first.steps:
+        if _fields(line, second.journal.at(line.step)):
+            return line.step
+    return None
+
+
+def _lengths(first: JournaledRun, second: JournaledRun) -> list[str]:
+    if first.last_step == second.last_step:
+        return []
+    return [f"{run.folder} has {run.last_step} steps, {run.status}" for run in (first, second)]
+
+
+def _parting(
+    first: JournaledRun, second: JournaledRun, step: int
+) -> tuple[int, PastState, PastState]:
+    """The first step that finds the same state in both runs and does not leave the same, or 1."""
+    low, high = 1, step
+    for line in first.steps:  # digests that are equal after a step: the state before the next is
+        other = second.journal.at(line.step)
+        if line.step >= step:
+            break
+        if other is not None and line.weights is not None and line.weights == other.weights:
+            if line.slots == other.slots:
+                low = line.step + 1
+    one, other_state = first.at(high, check=False), second.at(high, check=False)
+    if high == low or not _apart(one, other_state):
+        return high, one, other_state
+    # the state before `high` differs; find the last step before which it does not
+    while low < high:
+        middle = (low + high) // 2
+        states = first.at(middle, check=False), second.at(middle, check=False)
+        if _apart(*states):
+            high = middle
+        else:
+            low = middle + 1
+    last = max(high - 1, 1)  # which finds the same, and leaves something else, or a callback does
+    states = first.at(last, check=False), second.at(last, check=False)
+    batches = [state.digests().get("batch") for state in states]
+    if batches[0] == batches[1]:
+        if all(state.model is not None for state in states):
+            for state in states:
+                state.train_step()
+        if not _apart(*states):
+            last = high
+        states = first.at(last, check=False), second.at(last, check=False)
+    return last, *states
+
+
+def _apart(one: PastState, other: PastState) -> bool:
+    a, b = one.digests(), other.digests()
+    return any(a[part] != b[part] for part in _STATE)
+
+
+# ------------------------------------------------------------------ why
+
+
+def _of_the_state(
+    first: JournaledRun,
+    second: JournaledRun,
+    one: PastState,
+    other: PastState,
+    settings: list[str],
+) -> RunDifference | None:
+    """What the step found was different already: only so at the beginning, or by a callback."""
+    a, b = list(one.leaves().items()), list(other.leaves().items())
+    paths = [path for (path, x), (_, y) in zip(a, b, strict=False) if x != y]
+    if not paths and len(a) == len(b):
+        return None
+    rates = [_rate(state) for state in (one, other)]
+    details = [*settings, *_shown(paths)]
+    if len(a) != len(b) or _shapes(first) != _shapes(second):
+        what = settings[0] if settings else f"{len(a)} variables in one, {len(b)} in the other"
+        return RunDifference(one.step, "model", f"two different models: {what}", details)
+    if all(path.endswith("/learning_rate") for path in paths):
+        cause = f"the learning rate is {rates[0]:.9g} in the first run, {rates[1]:.9g} in the other"
+        return RunDifference(one.step, "learning rate", cause, settings)
+    seeds = [run.header.get("seed") for run in (first, second)]
+    if one.step == 1 and seeds[0] != seeds[1]:
+        cause = f"another seed: {seeds[0]} in the first run, {seeds[1]} in the other"
+        return RunDifference(1, "seed", cause, details)
+    if all("random" in path or "seed_generator" in path for path in paths):
+        cause = "random generators stand elsewhere, with equal weights"
+        return RunDifference(one.step, "random", cause, details)
+    cause = f"{len(paths)} of {len(a)} variables differ before the step, {paths[0]} first"
+    return RunDifference(one.step, "state", cause, details)
+
+
+def _shapes(run: JournaledRun) -> Any:
+    model = run.header.get("model")
+    weights = model.get("weights") if isinstance(model, dict) else None
+    return [item[1:] for item in weights] if isinstance(weights, list) else None
+
+
+def _rate(state: PastState) -> float:
+    rate = getattr(state.optimizer, "learning_rate", None)
+    return float("nan") if rate is None or callable(rate) else float(rate)
+
+
+def _shown(paths: list[str]) -> list[str]:
+    rest = [f"and {len(paths) - _MOST_SHOWN} more"] if len(paths) > _MOST_SHOWN else []
+    return [f"differs: {path}" for path in paths[:_MOST_SHOWN]] + rest
+
+
+def _same_data(first: JournaledRun, second: JournaledRun) -> bool:
+    """Whether both runs say that they were given the same arrays."""
+    digests = [
+        data.get("digest") if isinstance(data := run.header.get("data"), dict) else None
+        for run in (first, second)
+    ]
+    return digests[0] is not None and digests[0] == digests[1]
+
+
+def _of_the_batch(
+    same_data: bool, one: PastState, other: PastState, settings: list[str]
+) -> RunDifference | None:
+    a, b = nest.flatten(one.batches), nest.flatten(other.batches)
+    if len(a) != len(b):
+        cause = f"the batch has {len(a)} parts in the first run, {len(b)} in the other"
+        return RunDifference(one.step, "batch", cause)
+    names = _part_names(one, len(a))
+    found: list[tuple[str, str, list[int]]] = []
+    for name, x, y in zip(names, a, b, strict=True):
+        if x is None or y is None or (leaf_digest(x), x.shape) == (leaf_digest(y), y.shape):
+            if (x is None) != (y is None):
+                found.append((name, f"the batch has {name} in one run alone", []))
+            continue
+        found.append((name, *_row_difference(name, array_of(x), array_of(y))))
+    if not found:
+        return None
+    details = [*(text for _, text, _ in found[1:]), *settings]
+    rows = found[0][2]
+    if same_data and len(rows) > 1:
+        cause = "another batch: other rows of the same data, or in another order"
+        why = f"; {settings[0]}" if settings else ""
+        return RunDifference(one.step, "batch", cause + why, [found[0][1], *details])
+    if rows:
+        details.append(f"rows of the batch that differ: {rows[:20]}")
+    return RunDifference(one.step, "batch", f"another batch: {found[0][1]}", details)
+
+
+def _part_names(state: PastState, count: int) -> list[str]:
+    batch = state.batches[0] if state.batches else None
+    if isinstance(batch, tuple) and count == len(batch) <= 3:
+        return ["inputs", "labels", "sample weights"][:count]
+    return [f"part {i}" for i in range(count)]
+
+
+def _row_difference(name: str, x: Any, y: Any) -> tuple[str, list[int]]:
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return (
+            f"{name} of shape {x.shape} {x.dtype} in the first run, {y.shape} {y.dtype} in the "
+            "other"
+        ), []
+    if not x.ndim:
+        return f"{name} {x} in the first run, {y} in the other", []
+    rows = [i for i in range(len(x)) if x[i].tobytes() != y[i].tobytes()]
+    one, other = ([row.tobytes() for row in array] for array in (x, y))
+    if len(rows) > 1 and sorted(one) == sorted(other):
+        return f"{name} are the same rows in another order", rows
+    row = rows[0]
+    if len(rows) == len(x) > 2 and not set(one) & set(other):
+        return f"{name} are other rows altogether", rows
+    values = np.argwhere(np.atleast_1d(x[row]) != np.atleast_1d(y[row]))
+    where = tuple(map(int, values[0])) if len(values) else ()
+    at = f" at {list(where)}" if x[row].ndim else ""
+    a, b = (np.atleast_1d(array[row])[where] if where else array[row] for array in (x, y))
+    count = f", {len(values)} values" if len(values) > 1 else ""
+    return f"{name} of row {row} differ{at}: {a} in the first run, {b} in the other{count}", rows
+
+
+def _of_the_step(
+    step: int, one: PastState, other: PastState, settings: list[str]
+) -> RunDifference | None:
+    """State and batch are the same, so the computation is not."""
+    if one.model is None or other.model is None:
+        if not settings:
+            return None
+        return RunDifference(
+            step, "operation", f"the same state and batch: {settings[0]}", settings
+        )
+    calls = operations_of(one.train_step), operations_of(other.train_step)
+    for a, b in zip(*calls, strict=False):
+        if (a.name, a.inputs, a.settings, a.outputs) != (b.name, b.inputs, b.settings, b.outputs):
+            return _of_an_operation(step, a, b, settings)
+    if one.digests() != other.digests():
+        what = settings[0] if settings else "the optimizer's update differs"
+        cause = f"equal operations, and another update of the weights: {what}"
+        return RunDifference(step, "optimizer", cause, settings)
+    return None
+
+
+def _of_an_operation(
+    step: int, a: TracedOperation, b: TracedOperation, settings: list[str]
+) -> RunDifference:
+    where = f" in layer {a.layer!r}" if a.layer else ""
+    if a.name != b.name:
+        what = f"{a.name}{where} in the first run, {b.name} in the other"
+    elif a.settings != b.settings:
+        what = f"{a.name}{where} with {a.settings} in the first run, {b.settings} in the other"
+    else:
+        inputs = "equal" if a.inputs == b.inputs else "other"
+        what = f"{a.name}{where} gives other bits from {inputs} inputs"
+    details = [*settings]
+    if a.line is not None:
+        details.append(f"called at {line_text(a.line)}")
+    why = f"; {settings[0]}" if settings else ""
+    return RunDifference(step, "operation", f"{what}{why}", details, a)
+
+
+def _of_the_environment(
+    first: JournaledRun,
+    second: JournaledRun,
+    step: int,
+    one: PastState,
+    other: PastState,
+    surroundings: list[str],
+) -> RunDifference:
+    """Done again here, both runs do the same: what differed was where they ran."""
+    here = one.digests()["weights"]
+    lines = [(run, run.journal.at(step)) for run in (first, second)]
+    details = [
+        f"done again on this machine, it is that of {run.folder}"
+        for run, line in lines
+        if line is not None and line.weights == here
+    ]
+    callbacks = [
+        str(run.header.get("callbacks"))[:200]
+        for run in (first, second)
+        if run.header.get("callbacks") and run.program is None
+    ]
+    if not surroundings and callbacks:
+        cause = (
+            f"done again without callbacks, which only a program calls, the step gives the same in "
+            f"both: what differs was done by one of {', '.join(callbacks)}"
+        )
+        details.append("tk.runs.open(folder, program=train) calls them again")
+        return RunDifference(step, "callbacks", cause, details)
+    if not surroundings:
+        cause = (
+            "done again, the step gives the same in both, and the journals name no difference: "
+            "something random or parallel is outside of what is stored"
+        )
+        return RunDifference(step, "environment", cause, details)
+    cause = f"the same step on another machine or installation: {surroundings[0]}"
+    return RunDifference(step, "environment", cause, [*surroundings[1:], *details])
+
+
+# ------------------------------------------------------------------ settings
+
+
+def _settings(first: JournaledRun, second: JournaledRun) -> list[str]:
+    """How the models, optimizers and arguments of two runs differ, a line each."""
+    pairs: list[tuple[str, Any, Any]] = []
+    models = [_stored_model(run) for run in (first, second)]
+    if all(models):
+        pairs.append(("model", *models))
+    for name in ("optimizer", "compile", "fit", "config"):
+        one, other = (run.header.get(name) for run in (first, second))
+        if name == "compile":  # which holds the optimizer once more
+            one, other = (
+                {key: x for key, x in value.items() if key != "optimizer"}
+                if isinstance(value, dict)
+                else None
+                for value in (one, other)
+            )
+        pairs.append((name, one, other))
+    lines: list[str] = []
+    for name, one, other in pairs:
+        lines += [line for line in nested_differences(one, other, name) if line not in lines]
+    codes = [(run.header.get("model") or {}).get("code") for run in (first, second)]
+    if codes[0] != codes[1]:
+        lines.append("the code of the model's own classes differs")
+    scripts = [(run.header.get("code") or {}).get("sha256") for run in (first, second)]
+    if not lines and scripts[0] != scripts[1]:
+        lines.append("the script differs")
+    return lines[:50]
+
+
+def _stored_model(run: JournaledRun) -> Any:
+    path = run.folder / "model.json"
+    try:
+        if path.stat().st_size > 1 << 26:
+            return None
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return {key: value for key, value in found.items() if key != "compile_config"}
+
+
+def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
+    """The leaves in which two nests of plain values differ, a line each.
+
+    >>> nested_differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "x")
+    ['x.a[1].b is 2 in the first run, 3 in the other']
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        found: list[str] = []
+        for key in dict.fromkeys([*one, *other]):
+            path = f"{name}.{key}" if name else str(key)
+            found += nested_differences(one.get(key), other.get(key), path)
+        label = _unnumbered(one.get("name"))
+        same = isinstance(label, str) and label == _unnumbered(other.get("name"))
+        return [_named(line, label) for line in found] if same else found
+    if isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            counts = [f"{len(x)}{_classes(x)}" for x in (one, other)]
+            return [f"{name} has {counts[0]} in the first run, {counts[1]} in the other"]
+        found = []
+        for i, (a, b) in enumerate(zip(one, other, strict=True)):
+            found += nested_differences(a, b, f"{name}[{i}]")
+        return found
+    if one == other or _unnumbered(one) == _unnumbered(other):
+        return []
+    return [f"{name} is {_short(one)} in the first run, {_short(other)} in the other"]
+
+
+def _unnumbered(value: Any) -> Any:
+    """A name without the number that tells it from others of one process: no difference."""
+    return _NUMBER.sub("", value) if isinstance(value, str) else value
+
+
+def _classes(items: list[Any]) -> str:
+    names = [item.get("class_name") for item in items if isinstance(item, dict)]
+    return f" ({', '.join(map(str, names[:20]))})" if names and all(names) else ""
+
+
+def _named(line: str, label: Any) -> str:
+    """A line with the name of the layer that it is about, the innermost one."""
+    return (
+        line if " of " in line.split(" is ")[0] else line.replace(" is ", f" of {label!r} is ", 1)
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _surroundings(first: JournaledRun, second: JournaledRun) -> list[str]:
+    lines: list[str] = []
+    for name in _ENVIRONMENT:
+        lines += nested_differences(first.header.get(name), second.header.get(name), name)
+    return lines
