@@ -206,3 +206,30 @@ def test_the_hint_for_dlpack_names_what_is_there():
     with pytest.raises(AttributeError, match=r"tk\.array_api\.from_dlpack"):
         _ = tk.experimental.dlpack
     np.testing.assert_array_equal(tk.array_api.from_dlpack(np.ones(2)), [1, 1])
+
+
+def test_gamma_functions_beside_zero():
+    x = np.array([1e-30, -1e-30, 1e-12, -1e-12])
+    np.testing.assert_allclose(tk.math.lgamma(x), -np.log(np.abs(x)), rtol=1e-10)
+    np.testing.assert_allclose(tk.math.digamma(x), -1 / x, rtol=1e-10)
+
+
+def test_the_slope_of_an_infinite_base_at_the_power_0_is_0():
+    base = array(0, inf, -inf, 2)
+    np.testing.assert_array_equal(gradient(lambda x: tk.pow(x, array(0, 0, 0, 0)), base), 0)
+
+
+def test_a_factor_of_zero_has_the_slope_of_the_other_one():
+    x = array(3, inf, nan)
+    np.testing.assert_array_equal(tk.math.multiply_no_nan(x, array(0, 0, 0)), 0)
+    by_y = gradient(lambda y: tk.math.multiply_no_nan(x, y), array(0, 0, 0))
+    np.testing.assert_array_equal(by_y, [3, 0, 0])
+    by_x = gradient(lambda x: tk.math.multiply_no_nan(x, array(0, 2, 0)), array(3, 3, nan))
+    np.testing.assert_array_equal(by_x, [0, 2, 0])
+
+
+def test_the_shares_of_a_logsumexp_of_great_numbers_add_up_to_1():
+    found = gradient(lambda x: tk.reduce_logsumexp(x, 1), array(1e8, 1e8, 0)[None])
+    np.testing.assert_allclose(found, [[0.5, 0.5, 0]])
+    small = gradient(lambda x: tk.reduce_logsumexp(x, 1), array(1, 2, 3)[None])
+    np.testing.assert_allclose(small.sum(), 1, rtol=1e-6)

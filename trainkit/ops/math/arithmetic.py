@@ -18,8 +18,10 @@ from trainkit.ops.math.elementwise import (
     cast,
     divide,
     equal,
+    isfinite,
     less,
     logical_and,
+    logical_not,
     multiply,
     not_equal,
     square,
@@ -44,7 +46,9 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
         array([2., 0.], dtype=float32)
     """
     y = convert_to_tensor(y)
-    safe = where(equal(y, 0), zeros_like(y), x)
+    x = convert_to_tensor(x, dtype_hint=y.dtype)
+    # A finite x stays: the slope by y at 0 is x.
+    safe = where(logical_and(equal(y, 0), logical_not(isfinite(x))), zeros_like(x), x)
     return multiply(safe, y)  # type: ignore[no-any-return]
 
 

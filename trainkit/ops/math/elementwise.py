@@ -230,8 +230,8 @@ _power.primitive.shape_rule = _power_rule
 def _power_by_base(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
     if not isinstance(b, Tensor):
         return along(g, multiply(power(a, b - 1), b)) if b != 0 else multiply(g, 0)
-    # At b = 0 the slope is 0 whatever a is, also where a**-1 is infinite.
-    lower = power(a, where(equal(b, 0), 1, subtract(b, 1)))
+    # At b = 0 the slope is 0 whatever a is, also where a or a**-1 is infinite.
+    lower = power(a, where(equal(b, 0), 0, subtract(b, 1)))
     return along(g, multiply(b, lower))
 
 

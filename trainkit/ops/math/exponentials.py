@@ -38,6 +38,7 @@ from trainkit.ops.math.reductions import (
     check_axes,
     spread,
 )
+from trainkit.ops.math.reductions import sum as total
 
 exp2 = ufunc(
     "exp2",
@@ -227,7 +228,10 @@ def _logsumexp_gradient(
     if not x.dtype.is_differentiable:
         return None
     settings = {"axis": axis, "keepdims": keepdims, "mean": False}
-    return multiply(spread(g, x, **settings), exp(subtract(x, spread(y, x, **settings))))  # type: ignore[no-any-return]
+    shares = exp(subtract(x, spread(y, x, **settings)))
+    # They add up to 1, except where y is so great that what was added to the maximum is lost.
+    whole = total(shares, axis=axis, keepdims=keepdims)
+    return multiply(spread(divide(g, whole), x, **settings), shares)  # type: ignore[no-any-return]
 
 
 _logsumexp.gradients(_logsumexp_gradient)

@@ -58,7 +58,7 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
     wide = x.astype(xp.float64)
     upper = xp.where(wide < 0.5, 1 - wide, wide)
     value = _positive_lgamma(xp, xp.minimum(upper, 1e300))
-    part = wide - xp.floor(wide)
+    part = wide - xp.rint(wide)  # exact beside 0, where both go to infinity
     reflected = math.log(math.pi) - xp.log(xp.abs(xp.sin(math.pi * part))) - value
     value = xp.where(wide < 0.5, reflected, value)
     pole = ((wide <= 0) & (part == 0)) | xp.isinf(wide)
@@ -90,7 +90,7 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     for k in range(len(_BERNOULLI), 0, -1):
         series = (series + _BERNOULLI[k - 1] / (2 * k)) * squared
     value = xp.log(high) - 0.5 / high - series - steps
-    part = wide - xp.floor(wide)
+    part = wide - xp.rint(wide)  # exact beside 0, where both go to infinity
     value = xp.where(wide < 0.5, value - math.pi / xp.tan(math.pi * part), value)
     value = xp.where((wide <= 0) & (part == 0), np.nan, value)
     return xp.where(wide == np.inf, np.inf, value).astype(x.dtype)
