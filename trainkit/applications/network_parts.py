@@ -10,6 +10,7 @@ from typing import Any
 
 from trainkit import activations, layers
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.datasets.downloads import get_file
 from trainkit.models import Input, Model
 from trainkit.models.functional import source_inputs
@@ -121,7 +122,7 @@ class Wanted:
 
     def _check(self) -> None:
         known = self.weights in (None, "imagenet")
-        if not known and not os.path.exists(self.weights):
+        if not known and not os.path.exists(local_path(self.weights)):
             raise InvalidArgumentError(
                 f"{self.name}: weights must be None, 'imagenet' or the path of a file, and there "
                 f"is no file {self.weights!r}"

@@ -9,6 +9,7 @@ from typing import Any
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.checkpoints import Checkpoint, CheckpointManager
+from trainkit.core.files.local_paths import local_path
 from trainkit.kernels.jit.kernel_family import KernelChoice
 
 
@@ -66,7 +67,7 @@ class BackupAndRestore(Callback):
                 f"BackupAndRestore: save_freq must be 'epoch' or a number of batches, got "
                 f"{save_freq!r}"
             )
-        self.backup_dir, self.save_freq = os.fsdecode(backup_dir), save_freq
+        self.backup_dir, self.save_freq = local_path(backup_dir), save_freq
         self.delete_checkpoint, self.restore = delete_checkpoint, restore
         self.double_checkpoint = bool(double_checkpoint)
         self.max_to_keep = max(max_to_keep, 2) if double_checkpoint else max_to_keep

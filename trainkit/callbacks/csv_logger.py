@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.core.files.local_paths import local_path
 
 
 class CSVLogger(Callback):
@@ -44,7 +45,7 @@ class CSVLogger(Callback):
         self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False
     ) -> None:
         super().__init__()
-        self.filename, self.separator, self.append = os.fsdecode(filename), separator, append
+        self.filename, self.separator, self.append = local_path(filename), separator, append
         self.columns: list[str] | None = None
         self.done = 0
         self.resumed = False

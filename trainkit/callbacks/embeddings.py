@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.files.local_paths import path_text
 from trainkit.layers.embedding import Embedding
 from trainkit.summary.projector import entry_text, write_entries
 
@@ -32,14 +33,14 @@ def labels_by_layer(layers: list[Any], metadata: Any) -> dict[str, str]:
         return {}
     names = [layer.name for layer in layers]
     if not isinstance(metadata, dict):
-        return dict.fromkeys(names, os.fsdecode(metadata))
+        return dict.fromkeys(names, path_text(metadata))
     unknown = [name for name in metadata if name not in names]
     if unknown:
         raise ValueError(
             f"TensorBoard: embeddings_metadata names {', '.join(map(repr, unknown))}; the "
             f"embeddings of the model are {', '.join(names) or 'none'}"
         )
-    return {name: os.fsdecode(path) for name, path in metadata.items()}
+    return {name: path_text(path) for name, path in metadata.items()}
 
 
 def write_embeddings(folder: str, layers: list[Any], labels: dict[str, str], epoch: int) -> None:

@@ -18,6 +18,7 @@ from trainkit.callbacks.monitoring import (
     not_due,
 )
 from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 
 
@@ -69,7 +70,7 @@ class ModelCheckpoint(Callback):
         initial_value_threshold: float | None = None,
     ) -> None:
         super().__init__()
-        self.filepath = os.fsdecode(filepath)
+        self.filepath = local_path(filepath)
         whole = self.filepath.endswith((".keras", ".h5"))
         if save_weights_only and self.filepath.endswith(".keras"):
             raise ValueError(

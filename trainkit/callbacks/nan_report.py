@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.core import devices, nest
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import is_tensor, wrap
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
@@ -135,7 +135,7 @@ def write_bundle(folder: Any, model: Any, generator: Any, batch: Any, text: str)
     Returns:
         The path of the folder.
     """
-    path = _new_folder(pathlib.Path(os.fsdecode(folder)))
+    path = _new_folder(pathlib.Path(local_path(folder)))
     (path / "report.txt").write_text(text + "\n", encoding="utf-8")
     Checkpoint(model=model, random=generator).write(path / "state")
     given = [x for x in nest.flatten(batch) if x is not None]
@@ -191,7 +191,7 @@ def _nested(described: Any, leaves: list[Any]) -> Any:
 
 def read_bundle(folder: Any, model: Any, generator: Any) -> Any:
     """Bring a model into the state of a bundle; the batch."""
-    path = pathlib.Path(os.fsdecode(folder))
+    path = pathlib.Path(local_path(folder))
     described = json.loads((path / "batch.json").read_text(encoding="utf-8"))
     leaves = []
     with np.load(path / "batch.npz", allow_pickle=False) as file:

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from trainkit.core.files.printable import printable, printable_line
 from trainkit.core.process.console import is_interactive_logging_enabled, kind_of, write
 
 _WIDEST_BAR = 20
@@ -161,15 +162,15 @@ class StatusLine:
             if self.kind == "file":
                 write(text + "\n")
             else:
-                _row_class().write(text, file=sys.stdout)
+                _row_class().write(printable(text), file=sys.stdout)
 
     def _set_rows(self, texts: list[str]) -> None:
         while len(self._rows) > len(texts):
             self._rows.pop().close()
         for row, text in zip(self._rows, texts, strict=False):
-            row.set_description_str(text)
+            row.set_description_str(printable_line(text))
         for text in texts[len(self._rows) :]:
-            self._rows.append(_row_class()(desc=text, file=sys.stdout))
+            self._rows.append(_row_class()(desc=printable_line(text), file=sys.stdout))
 
     def _with_status(self, kind: str, texts: list[str]) -> list[str]:
         if not self._status:

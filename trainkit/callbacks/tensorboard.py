@@ -15,6 +15,7 @@ from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.embeddings import embeddings_of, labels_by_layer, write_embeddings
 from trainkit.callbacks.gradients import GradientSampler, LooksAlong
 from trainkit.callbacks.learning_rate import rates_now
+from trainkit.core.files.local_paths import local_path
 from trainkit.summary.pruning import drop_events, has_events
 
 
@@ -90,7 +91,7 @@ class TensorBoard(Callback):
                 f"TensorBoard: update_freq must be 'epoch', 'batch' or a number, got "
                 f"{update_freq!r}"
             )
-        self.log_dir, self.histogram_freq = os.fsdecode(log_dir), histogram_freq
+        self.log_dir, self.histogram_freq = local_path(log_dir), histogram_freq
         self.write_steps_per_second = write_steps_per_second
         self.write_graph, self.write_images = bool(write_graph), bool(write_images)
         self.embeddings_freq = embeddings_freq

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.nan_report import Replay, Snapshot, not_finite, read_bundle, write_bundle
+from trainkit.core.files.local_paths import local_path
 from trainkit.ops.sampling.random import global_generator
 from trainkit.profiler.numerics import checking_numerics
 
@@ -50,7 +51,7 @@ class TerminateOnNaN(Callback):
     ) -> None:
         super().__init__()
         self.raise_error, self.explain = bool(raise_error), bool(explain)
-        self.bundle_dir = os.fsdecode(bundle_dir)
+        self.bundle_dir = local_path(bundle_dir)
         self.__dict__.update(_before=None, _has_all=False)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:

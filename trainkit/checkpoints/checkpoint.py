@@ -27,6 +27,7 @@ from trainkit.checkpoints.restore.object_graph import SavePlan, slot_variables
 from trainkit.checkpoints.restore.restoration import Restore
 from trainkit.checkpoints.restore.status import NothingRestored, RestoreStatus
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 
@@ -136,7 +137,7 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched, the counter too.
         """
-        return self._save(os.fsdecode(file_prefix), None, options, None)
+        return self._save(local_path(file_prefix), None, options, None)
 
     def _save(
         self, prefix: str, number: int | None, options: CheckpointOptions | None, keeping: Any
@@ -179,7 +180,7 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched.
         """
-        return _announced(self._write(os.fsdecode(file_prefix), options, None), options)
+        return _announced(self._write(local_path(file_prefix), options, None), options)
 
     def _write(
         self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
@@ -375,6 +376,6 @@ def latest_checkpoint(
         raise InvalidArgumentError(
             "latest_checkpoint: latest_filename is not supported, no file lists the checkpoints"
         )
-    checkpoint_dir = os.fsdecode(checkpoint_dir)
+    checkpoint_dir = local_path(checkpoint_dir)
     found = numbered(Path(checkpoint_dir))
     return os.path.join(checkpoint_dir, found[-1][0].name) if found else None

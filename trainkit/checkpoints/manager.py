@@ -21,6 +21,7 @@ from trainkit.core.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.variable import Variable
 
 _NOTE = "manager"
@@ -118,7 +119,7 @@ class CheckpointManager:
                 f"keep_best is {keep_best}, it can be 0 or more"
             )
         self._checkpoint = checkpoint
-        self._directory = os.fsdecode(directory)
+        self._directory = local_path(directory)
         self._max_to_keep = max_to_keep
         self._hours = keep_checkpoint_every_n_hours
         self._name = checkpoint_name

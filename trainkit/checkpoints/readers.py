@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from trainkit.checkpoints.checkpoint import latest_checkpoint, numbered
 from trainkit.checkpoints.format.reader import SavedFile
 from trainkit.core.errors import NotFoundError
+from trainkit.core.files.local_paths import local_path
 
 PathLike = str | os.PathLike[str]
 
@@ -18,10 +19,10 @@ PathLike = str | os.PathLike[str]
 def _file_of(path: PathLike) -> str:
     """A checkpoint file; of a folder the latest."""
     if not os.path.isdir(path):
-        return os.fsdecode(path)
+        return local_path(path)
     latest = latest_checkpoint(path)
     if latest is None:
-        raise NotFoundError(f"there is no checkpoint in the folder {os.fsdecode(path)}")
+        raise NotFoundError(f"there is no checkpoint in the folder {local_path(path)}")
     return latest
 
 
@@ -152,9 +153,9 @@ def get_checkpoint_state(
     latest = latest_checkpoint(checkpoint_dir, latest_filename)
     if latest is None:
         return None
-    folder = os.fsdecode(checkpoint_dir)
+    folder = local_path(checkpoint_dir)
     paths = [
-        os.path.join(folder, path.name) for path, _ in numbered(Path(os.fsdecode(checkpoint_dir)))
+        os.path.join(folder, path.name) for path, _ in numbered(Path(local_path(checkpoint_dir)))
     ]
     return CheckpointState(latest, paths)
 

@@ -37,6 +37,7 @@ from trainkit.checkpoints.legacy.legacy_weights import is_legacy, load_legacy
 from trainkit.checkpoints.restore.object_graph import weight_paths
 from trainkit.checkpoints.restore.report import Difference
 from trainkit.core.errors import InvalidArgumentError, NoSuchFileError, NotBuiltError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 
 _KERAS = (".h5", ".hdf5")
@@ -64,7 +65,7 @@ def save_weights(
             with the other arguments.
         OSError: the file can't be written; an older one is untouched.
     """
-    name = os.fsdecode(path)
+    name = local_path(path)
     _require_weights(model, "save_weights")
     _require_keras(name, "max_shard_size", max_shard_size is not None, (".weights.json", *_KERAS))
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS))
@@ -113,7 +114,7 @@ def load_weights(
         CheckpointMismatchError: something does not fit; the text shows each difference.
         CheckpointError: the file is damaged or hostile.
     """
-    name = os.fsdecode(path)
+    name = local_path(path)
     _require_weights(model, "load_weights")
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS), "load_weights")
     legacy = name.endswith(_KERAS) and os.path.exists(name) and is_legacy(name)

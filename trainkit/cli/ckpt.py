@@ -13,6 +13,7 @@ from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.checkpoints.interop import tables
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
+from trainkit.core.files.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, data: Any, lines: list[str]) -> None:
-    print(json.dumps(data, indent=1) if args.json else "\n".join(lines))
+    print(json.dumps(data, indent=1) if args.json else printable("\n".join(lines)))
 
 
 # ------------------------------------------------------------------ ls

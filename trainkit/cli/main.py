@@ -11,6 +11,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from trainkit.core.files.printable import printable
+
 COMMANDS = {
     "ckpt": (
         "trainkit.cli.ckpt",
@@ -61,6 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = module.run(args)
     except (OSError, ValueError) as error:
-        print(f"trainkit {chosen.command}: {error}", file=sys.stderr)
+        print(printable(f"trainkit {chosen.command}: {error}"), file=sys.stderr)
         return 1
     return status

@@ -6,6 +6,8 @@ do (`ValueError`, `IndexError`).
 
 from __future__ import annotations
 
+from trainkit.core.files.printable import printable
+
 (
     OK,
     CANCELLED,
@@ -25,6 +27,11 @@ from __future__ import annotations
     DATA_LOSS,
     UNAUTHENTICATED,
 ) = range(17)
+
+
+def _shown(text: object) -> object:
+    """A text without what a terminal would obey: a message may have names from a file in it."""
+    return printable(text) if isinstance(text, str) else text
 
 
 class OpError(Exception):
@@ -67,9 +74,9 @@ class OpError(Exception):
                     f"{type(self).__name__} has no message: give a text alone, or node_def, op "
                     f"and message"
                 )
-            super().__init__(*(() if node_def is None else (node_def,)))
+            super().__init__(*(() if node_def is None else (_shown(node_def),)))
             return
-        super().__init__(message)
+        super().__init__(_shown(message))
         if node_def is not None:
             self.node_def = node_def
         if op is not None:

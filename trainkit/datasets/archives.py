@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import pathlib
 import shutil
+import struct
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Any
+
+from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.readable_files import open_regular
 
 Entry = tuple[str, int, IO[bytes] | None]
 """The name of a member, its size, and its content; `None` for a folder."""
 
 FORMATS = ("tar", "zip")
 _PIECE = 1 << 20
+_MOST_REST = 64  # pieces; a tar file ends with some zeros
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    UnicodeError,
+    lzma.LZMAError,
+    struct.error,
+    zlib.error,
+)
+"""What Python's readers raise for archives that make no sense to them."""
 
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats: object) -> None:
@@ -30,8 +52,8 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
         formats: `"auto"`, one of `FORMATS` or a list of them: what `path` may be.
 
     Raises:
-        ValueError: `path` is none of these, a member's name leads out of the folder, or the content
-            has more bytes than the disk has room for; nothing is written then.
+        ValueError: `path` is none of these or damaged, a member's name leads out of the folder, or
+            the content has more bytes than the disk has room for; nothing is written then.
     """
     allowed = FORMATS if formats == "auto" else _listed(formats)
     target = pathlib.Path(folder)
@@ -39,17 +61,51 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as name:
         fresh = pathlib.Path(name) / "content"
         fresh.mkdir()
-        if "tar" in allowed and tarfile.is_tarfile(path):
-            with tarfile.open(path) as tar:
-                _check_room(sum(member.size for member in tar if member.isreg()), path, fresh)
-                _write(_tar_entries(tar), path, fresh)
-        elif "zip" in allowed and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as packed:
-                _check_room(sum(info.file_size for info in packed.infolist()), path, fresh)
-                _write(_zip_entries(packed), path, fresh)
-        else:
-            raise ValueError(f"{os.fspath(path)} is no archive of the kind {' or '.join(allowed)}")
+        try:
+            with open_regular(path, "archive") as file:
+                known = _unpack_into(fresh, file, path, allowed)
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+                raise
+            raise ValueError(f"{local_path(path)} is damaged: {error}") from error
+        if not known:
+            raise ValueError(f"{local_path(path)} is no archive of the kind {' or '.join(allowed)}")
         shutil.copytree(fresh, target, dirs_exist_ok=True)
+
+
+def _unpack_into(folder: pathlib.Path, file: IO[bytes], path: object, allowed: list[str]) -> bool:
+    """Unpack what an open file holds; whether it is of an allowed kind."""
+    if "tar" in allowed and _is_tar(file):
+        with tarfile.open(fileobj=file) as tar:
+            _check_room(sum(member.size for member in tar if member.isreg()), path, folder)
+            _write(_tar_entries(tar), path, folder)
+            _read_checksum(tar)
+        return True
+    if "zip" in allowed and zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as packed:
+            _check_room(sum(info.file_size for info in packed.infolist()), path, folder)
+            _write(_zip_entries(packed), path, folder)
+        return True
+    return False
+
+
+def _read_checksum(tar: tarfile.TarFile) -> None:
+    """Read what is behind the last member, as packed files have their checksum at the end."""
+    rest: Any = tar.fileobj
+    for _ in range(_MOST_REST):
+        if not rest.read(_PIECE):
+            break
+
+
+def _is_tar(file: IO[bytes]) -> bool:
+    """Whether a tar file begins here, packed or not; the file is at its start again."""
+    try:
+        tarfile.open(fileobj=file).close()
+    except _DAMAGE:
+        return False
+    finally:
+        file.seek(0)
+    return True
 
 
 def _listed(formats: object) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.checkpoints.format.regular_files import FLOOR, opened_regular
 from trainkit.checkpoints.interop.safetensors import UNPACKING_ERRORS
 from trainkit.core.errors import CheckpointError
+from trainkit.core.files.local_paths import local_path
 from trainkit.datasets.store import Source, data_folder
 from trainkit.ops.convolutional.window_arguments import is_channels_first
 
@@ -69,7 +70,7 @@ class Edition:
             FileNotFoundError: the files are not on this machine and cannot be downloaded.
             ValueError: a file is broken.
         """
-        place = pathlib.Path(os.fsdecode(path)).expanduser() if path is not None else None
+        place = pathlib.Path(local_path(path)).expanduser() if path is not None else None
         place = place or self._unpacked() or self.source.paths()[self.archive]
         contents = self._read_folder(place) if place.is_dir() else self._read_archive(place)
         train = self._read_part(contents, self.train, place, label)

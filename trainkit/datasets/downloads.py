@@ -7,9 +7,14 @@ import pathlib
 import urllib.parse
 from typing import Any
 
+from trainkit.core.errors import UnimplementedError
+from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.readable_files import open_regular
 from trainkit.datasets.archives import unpack
 from trainkit.datasets.download_bar import DownloadBar
 from trainkit.datasets.store import HASH_LENGTHS, TIMEOUT_SECONDS, cache_folder
+
+_SCHEMES = ("http", "https", "file")
 
 
 def get_file(
@@ -49,6 +54,7 @@ def get_file(
     Raises:
         ValueError: no address, a name that is a path, a file with another hash, or one that is
             no archive or an archive with members outside of its folder.
+        UnimplementedError: the address, or the cache, is of a system that is not served.
         OSError: it can't be downloaded.
     """
     if not origin:
@@ -56,7 +62,14 @@ def get_file(
     name = fname or os.path.basename(urllib.parse.urlsplit(origin).path)
     if os.path.basename(name) != name or name in ("", ".", ".."):
         raise ValueError(f"get_file: fname={name!r} must be a plain file name")
-    folder = (pathlib.Path(cache_dir).expanduser() if cache_dir else cache_folder()) / cache_subdir
+    scheme = origin.partition(":")[0].lower()
+    if scheme not in _SCHEMES:
+        raise UnimplementedError(
+            f"get_file: file system scheme {scheme!r} not implemented (file: {origin!r}); origin "
+            f"must begin with {', '.join(f'{known}://' for known in _SCHEMES)}"
+        )
+    cache = pathlib.Path(local_path(cache_dir)).expanduser() if cache_dir else cache_folder()
+    folder = cache / local_path(cache_subdir)
     unpacked = untar or extract
     stored = f"{name}_archive" if unpacked and not (fname and "." in name) else name
     if force_download:
@@ -89,8 +102,7 @@ def _retrieved(origin: str, name: str, folder: pathlib.Path, known: str | None) 
     quiet: Any = pooch.get_logger()
     quiet.setLevel("WARNING")
     downloader = pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS)
-    scheme = origin.split(":", 1)[0]
-    if scheme == "file":
+    if origin.partition(":")[0].lower() == "file":
         downloader = _copied
     return str(pooch.retrieve(origin, known, fname=name, path=folder, downloader=downloader))
 
@@ -100,4 +112,5 @@ def _copied(url: str, output_file: Any, pooch: Any) -> None:
     import shutil
     from urllib.parse import unquote, urlparse
 
-    shutil.copyfile(unquote(urlparse(url).path), output_file)
+    with open_regular(unquote(urlparse(url).path)) as source, open(output_file, "wb") as target:
+        shutil.copyfileobj(source, target)

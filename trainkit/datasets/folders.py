@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset
@@ -44,7 +45,7 @@ class _Files:
         follow_links: bool,
         verbose: bool,
     ) -> None:
-        folder = os.fsdecode(directory)
+        folder = local_path(directory)
         if not os.path.isdir(folder):
             raise NotFoundError(f"there is no folder {folder}")
         inferred = isinstance(labels, str)
@@ -184,7 +185,8 @@ def _dataset(
 
 
 def _named(paths: Any, numbers: Any, label_mode: Any, classes: int) -> Any:
-    """Pairs of a path and a label, or paths alone."""
+    """Pairs of a path and a label, or paths alone, which need not be UTF-8."""
+    paths = [os.fsencode(path) for path in paths]
     if numbers is None:
         return Dataset.from_tensor_slices(paths)
     if label_mode == "categorical":

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import os
-import pathlib
 from typing import Any
 
 import numpy as np
 
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError, NotFoundError, ShapeError
+from trainkit.core.files.local_paths import local_path, path_text
+from trainkit.core.files.printable import printable_line
+from trainkit.core.files.readable_files import open_regular
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.convolutional.window_arguments import image_data_format
-from trainkit.ops.images.image_codecs import pillow
+from trainkit.ops.images.image_bounds import open_image, pillow
 from trainkit.ops.images.resizing import resize
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
@@ -46,7 +48,7 @@ def load_img(
 
     Raises:
         NotFoundError: there is no such file.
-        InvalidArgumentError: it is no image.
+        InvalidArgumentError: it is no image, a pipe or a device, or has far more pixels than bytes.
         ValueError: another argument is none of those above.
         ImportError: Pillow is not installed.
     """
@@ -55,15 +57,11 @@ def load_img(
             f"load_img: color_mode {color_mode!r} must be one of {list(_MODES)}, interpolation "
             f"{interpolation!r} one of {list(_WAYS)}"
         )
-    source = path
-    if isinstance(path, str | bytes | os.PathLike):
-        try:
-            source = io.BytesIO(pathlib.Path(os.fsdecode(path)).read_bytes())
-        except FileNotFoundError:
-            raise NotFoundError(f"load_img: there is no file {os.fsdecode(path)}") from None
+    source, size = _source(path)
     pil = pillow()
+    opened = open_image(source, size, None, f"load_img of {_shown(path)}")
     try:
-        image = pil.open(source)
+        image = opened
         deep = color_mode == "grayscale" and image.mode in ("I;16", "I;16B", "I")
         image = (
             image.copy()
@@ -71,7 +69,7 @@ def load_img(
             else image.convert(_MODES[color_mode])
         )
     except Exception as error:  # Pillow raises what its decoders raise
-        raise InvalidArgumentError(f"load_img: {path} is no image: {error}") from None
+        raise InvalidArgumentError(f"load_img: {_shown(path)} is no image: {error}") from None
     if target_size is None:
         return image
     height, width = (int(n) for n in target_size)
@@ -80,6 +78,28 @@ def load_img(
     if image.size == (width, height):
         return image
     return image.resize((width, height), way, box=box)
+
+
+def _source(path: Any) -> tuple[Any, int]:
+    """A file of bytes, and how many it has; 0 where nobody can tell."""
+    if isinstance(path, str | bytes | os.PathLike):
+        try:
+            with open_regular(path) as file:
+                data = file.read()
+        except NotFoundError as error:
+            raise NotFoundError(f"load_img: {error}") from None
+        return io.BytesIO(data), len(data)
+    try:
+        start = path.tell()
+        size = path.seek(0, os.SEEK_END) - start
+        path.seek(start)
+    except (AttributeError, OSError, TypeError):  # no file, or one that can't go back
+        return path, 0
+    return path, size
+
+
+def _shown(path: Any) -> str:
+    return printable_line(path_text(path) if isinstance(path, str | bytes | os.PathLike) else path)
 
 
 def _middle(size: tuple[int, int], width: int, height: int) -> tuple[int, int, int, int]:
@@ -166,7 +186,8 @@ def save_img(
     kind = (file_format or os.path.splitext(str(path))[1].lstrip(".")).lower()
     if image.mode == "RGBA" and kind in ("jpg", "jpeg"):
         image = image.convert("RGB")
-    image.save(path, format="jpeg" if file_format == "jpg" else file_format, **kwargs)
+    target = path if hasattr(path, "write") else local_path(path)
+    image.save(target, format="jpeg" if file_format == "jpg" else file_format, **kwargs)
 
 
 def smart_resize(

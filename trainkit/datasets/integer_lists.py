@@ -21,6 +21,7 @@ import numpy as np
 from trainkit.checkpoints.format.regular_files import ZipArchive
 from trainkit.checkpoints.interop.safetensors import UNPACKING_ERRORS, npy_header
 from trainkit.core.errors import CheckpointError
+from trainkit.core.files.local_paths import local_path
 
 _MOST_PACKED, _FLOOR = 12, 1 << 20  # bytes that a byte of the file may unpack to; at the least
 
@@ -137,7 +138,7 @@ def read_integer_lists(path: str | os.PathLike[str], names: Sequence[str]) -> di
         FileNotFoundError: there is no such file.
         ValueError: a name is missing, or something is neither of the two.
     """
-    place = os.fsdecode(path)
+    place = local_path(path)
     try:
         with ZipArchive(place, ".npz file") as archive:
             members = {member.filename: member for member in archive.infolist()}

@@ -10,6 +10,7 @@ from trainkit.checkpoints.format.regular_files import FLOOR
 from trainkit.checkpoints.interop.safetensors import NpzFile
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
+from trainkit.core.files.local_paths import local_path
 from trainkit.datasets.idx import MOST_PACKED, read_labelled_images
 from trainkit.datasets.store import Source
 
@@ -25,13 +26,13 @@ def load_parts(source: Source, path: str | os.PathLike[str] | None) -> Parts:
     """Training and test part from `path`, else from wherever the source has its files."""
     if path is None:
         return _read_parts(source.paths())
-    place = pathlib.Path(os.fsdecode(path)).expanduser()
+    place = pathlib.Path(local_path(path)).expanduser()
     if place.is_dir():
         return _read_parts(source.paths_in(place))
     if place.suffix == ".npz" and place.is_file():
         return _read_npz(place)
     raise FileNotFoundError(
-        f"{source.name}: path is {os.fsdecode(path)!r}, which is neither a folder nor an .npz file."
+        f"{source.name}: path is {local_path(path)!r}, which is neither a folder nor an .npz file."
         f" Give a folder with {', '.join(source.files)}, or leave path out."
     )
 

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.datasets.download_bar import DownloadBar
 
 DATA_VARIABLE = "TRAINKIT_DATA"
@@ -81,14 +82,14 @@ class Source:
         Raises:
             FileNotFoundError: there is no such file, or it can't be downloaded.
         """
-        place = pathlib.Path(os.fsdecode(given)).expanduser()
+        place = pathlib.Path(local_path(given)).expanduser()
         (name,) = self.files
-        if place.name == os.fsdecode(given):
+        if place.name == local_path(given):
             named = replace(self, files={place.name: self.files[name]}, published=name)
             return named.paths()[place.name]
         if not place.is_file():
             raise FileNotFoundError(
-                f"{self.name}: there is no file {os.fsdecode(given)!r}. Give the path of a copy of "
+                f"{self.name}: there is no file {local_path(given)!r}. Give the path of a copy of "
                 f"{name}, or a bare name, under which it is then kept in {self._cache()}."
             )
         return place

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 from trainkit.datasets.folders import files_below
 from trainkit.datasets.image_arrays import channel_order, img_to_array, load_img
@@ -206,7 +207,7 @@ class DirectoryIterator(FileIterator):
         color_modes(name, color_mode)
         part = share(image_data_generator, subset, name)
         order = channel_order(data_format)
-        folder = os.fsdecode(directory)
+        folder = local_path(directory)
         if not os.path.isdir(folder):
             raise NotFoundError(f"{name}: there is no folder {folder}")
         found = sorted(d for d in os.listdir(folder) if os.path.isdir(os.path.join(folder, d)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.datasets.image_arrays import array_to_img, channel_order
 from trainkit.models.training.py_dataset import PyDataset
 
@@ -216,7 +217,12 @@ class NumpyArrayIterator(ImageIterator):
         self.dtype = dtype or floatx()
         self.image_data_generator = image_data_generator
         self.data_format = channel_order(data_format)
-        self._pictures = Pictures(save_to_dir, save_prefix, save_format, self.data_format)
+        self._pictures = Pictures(
+            None if save_to_dir is None else local_path(save_to_dir),
+            save_prefix,
+            save_format,
+            self.data_format,
+        )
         super().__init__(len(self.x), batch_size, shuffle, seed)
 
     def _batch(self, rows: Any, random: Any) -> Any:

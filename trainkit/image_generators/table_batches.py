@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 from trainkit.datasets.image_arrays import channel_order
 from trainkit.image_generators.file_batches import (
@@ -88,7 +89,7 @@ class DataFrameIterator(FileIterator):
         color_modes(name, color_mode)
         part = share(image_data_generator, subset, name)
         order = channel_order(data_format)
-        folder = "" if directory is None else os.fsdecode(directory)
+        folder = "" if directory is None else local_path(directory)
         table = dataframe
         _require_columns(table, x_col, y_col, weight_col, class_mode, classes)
         if validate_filenames:

@@ -6,6 +6,7 @@ from typing import Any
 from trainkit.checkpoints.interop.file_editor import KerasFileEditor as KerasFileEditor
 from trainkit.core.config_values import SafeModeScope as SafeModeScope
 from trainkit.core.errors import InvalidArgumentError as _InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import CustomObjectScope as CustomObjectScope
 from trainkit.core.registry import CustomObjectScope as custom_object_scope
 from trainkit.core.registry import ObjectSharingScope as ObjectSharingScope
@@ -66,7 +67,7 @@ def save_weights(
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
         >>> tk.saving.save_weights(model, "model.weights.h5")
     """
-    path = os.fsdecode(filepath)
+    path = local_path(filepath)
     endings = (".weights.h5",) if max_shard_size is None else (".weights.json", ".weights.h5")
     if not path.endswith(endings):
         raise _InvalidArgumentError(
@@ -102,7 +103,7 @@ def load_weights(
         >>> model.save_weights("model.weights.h5")
         >>> tk.saving.load_weights(model, "model.weights.h5")
     """
-    path = os.fsdecode(filepath)
+    path = local_path(filepath)
     if not path.endswith((".h5", ".hdf5", ".weights.json", ".keras")):
         raise _InvalidArgumentError(
             "load_weights: the path must end in .weights.h5, .h5, .hdf5, .weights.json or .keras, "

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainkit.core import nest
+from trainkit.core.files.local_paths import local_path
 from trainkit.layers.base.keras_tensor import CallNode, KerasTensor
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
@@ -87,7 +88,8 @@ class DotGraph:
             prog: as for `create`.
             format: as for `create`.
         """
-        pathlib.Path(path).write_bytes(self.create(prog, format))
+        target = pathlib.Path(local_path(path))
+        target.write_bytes(self.create(prog, format))
         return True
 
 

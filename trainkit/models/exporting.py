@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
@@ -189,7 +190,7 @@ class ExportArchive:
         signatures.setdefault(DEFAULT, next(iter(self._endpoints.values())))
         save_model(Exported(self), filepath, signatures, options)
         if verbose:
-            say(f"Saved artifact at '{os.fspath(filepath)}'. These endpoints are available:\n")
+            say(f"Saved artifact at '{local_path(filepath)}'. These endpoints are available:\n")
             for name, traced in self._endpoints.items():
                 say(f"* Endpoint {name!r}")
                 say(traced.pretty_printed_concrete_signatures() + "\n")

@@ -35,6 +35,7 @@ from trainkit.checkpoints.interop.keras_weights import layout
 from trainkit.checkpoints.replicas import whole_state
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import (
     CustomObjectScope,
     ObjectSharingScope,
@@ -112,8 +113,8 @@ def save_model(
         if not writes:
             return
         if zipped and legacy:
-            _check_free(os.fsdecode(filepath), overwrite)
-            save_h5_model(model, os.fsdecode(filepath), include_optimizer)
+            _check_free(local_path(filepath), overwrite)
+            save_h5_model(model, local_path(filepath), include_optimizer)
         else:
             _save(
                 model,
@@ -151,7 +152,7 @@ def _save(model: Any, path: Any, zipped: bool) -> None:
 
 
 def _ends_legacy(filepath: Any) -> bool:
-    return not _is_open(filepath) and os.fsdecode(filepath).endswith(_LEGACY)
+    return not _is_open(filepath) and local_path(filepath).endswith(_LEGACY)
 
 
 def _is_open(filepath: Any) -> bool:
@@ -184,7 +185,7 @@ def _checked_arguments(filepath: Any, given: dict[str, Any], legacy: bool) -> bo
 def _path(filepath: Any, overwrite: bool = True) -> Any:
     if _is_open(filepath):
         return filepath
-    path = os.fsdecode(filepath)
+    path = local_path(filepath)
     if not path.endswith(".keras"):
         raise InvalidArgumentError(
             f"the path of a model must end in '.keras', or in '.h5' or '.hdf5', got {path!r}; "
@@ -195,7 +196,7 @@ def _path(filepath: Any, overwrite: bool = True) -> Any:
 
 
 def _folder(filepath: Any, overwrite: bool) -> str:
-    path = os.fsdecode(filepath)
+    path = local_path(filepath)
     if path.endswith((".keras", *_LEGACY)):
         raise InvalidArgumentError(
             f"zipped=False writes a folder, whose name should not end in '.keras', got {path!r}"
@@ -275,7 +276,7 @@ def load_model(
     """
     is_folder = not hasattr(filepath, "read") and os.path.isdir(filepath)
     if not is_folder and _ends_legacy(filepath):
-        return load_h5_model(os.fsdecode(filepath), custom_objects, compile, safe_mode)
+        return load_h5_model(local_path(filepath), custom_objects, compile, safe_mode)
     source = filepath if is_folder else _path(filepath)
     mode = in_safe_mode()
     with opened(source) as archive, archive.weights() as fd:

@@ -10,6 +10,7 @@ import json
 import os
 from typing import Any
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.profiler.rows import shapes_text
 from trainkit.profiler.session import Session, ThreadRecord
 
@@ -53,7 +54,7 @@ def write_trace(session: Session, path: str | os.PathLike[str]) -> None:
         "traceEvents": trace_events(session),
     }
     text = json.dumps(data)
-    if os.fsdecode(path).endswith(".gz"):
+    if local_path(path).endswith(".gz"):
         with gzip.open(path, "wt", encoding="utf-8") as packed:
             packed.write(text)
     else:

@@ -6,6 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from trainkit.core.errors import UnimplementedError
+from trainkit.core.files.local_paths import local_path
 from trainkit.profiler import profiling
 from trainkit.profiler.tensorboard import write_profile
 
@@ -42,9 +43,9 @@ def start(logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
         FailedPreconditionError: a profile runs already.
         UnimplementedError: an option that is not supported is given.
     """
-    given = _checked(ProfilerOptions() if options is None else options)
+    given, folder = _checked(ProfilerOptions() if options is None else options), local_path(logdir)
     profiling.begin(synchronize=given.device_tracer_level > 0)
-    _Target.logdir = os.fsdecode(logdir)
+    _Target.logdir = folder
 
 
 def _checked(options: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core.errors import CheckpointError, InvalidArgumentError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, traverse
 from trainkit.core.variable import Variable
 from trainkit.saved_graph.encoding import decoded
@@ -82,7 +83,7 @@ def contains_saved_model(export_dir: str | os.PathLike[str]) -> bool:
         >>> tk.saved_model.contains_saved_model("nowhere")
         False
     """
-    return (pathlib.Path(export_dir) / MODEL_FILE).is_file()
+    return (pathlib.Path(local_path(export_dir)) / MODEL_FILE).is_file()
 
 
 def load_model(
@@ -117,7 +118,7 @@ def load_model(
     named = [] if tags is None else [tags] if isinstance(tags, str) else list(tags)
     if named not in ([], ["serve"]):
         raise InvalidArgumentError(f"saved_model.load: tags is {tags!r}; it can be None or 'serve'")
-    folder = pathlib.Path(export_dir)
+    folder = pathlib.Path(local_path(export_dir))
     if not contains_saved_model(folder):
         raise NotFoundError(_nothing_in(folder))
     with read_document(folder / MODEL_FILE, MODEL_FORMAT, check_model, "saved model") as (

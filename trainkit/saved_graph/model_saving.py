@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core.errors import UnimplementedError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
@@ -90,7 +91,7 @@ def save_model(
         )
     writer = _ModelWriter()
     document = writer.document(obj, signatures_of(obj, signatures))
-    folder = pathlib.Path(export_dir)
+    folder = pathlib.Path(local_path(export_dir))
     made = [p for p in (folder, *folder.parents) if not p.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

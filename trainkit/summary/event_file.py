@@ -25,7 +25,7 @@ class EventFile:
     waits for the disk.
 
     Args:
-        logdir: folder of the file, made if missing; tensorboardX's `s3://` and `gs://` work too.
+        logdir: folder of the file, of this machine, made if missing.
         max_queue: number of events that may wait; one more writes them all.
         flush_seconds: an event that comes later than this after the last flush flushes.
         suffix: end of the file's name.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 import threading
 import warnings
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
+from trainkit.core.files.local_paths import local_path
 from trainkit.summary.defaults import chosen_step, current_writer
 from trainkit.summary.runs import run_graphs
 
@@ -54,9 +54,10 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
     if _TRACING.graphs is not None or _TRACING.profiles:
         warnings.warn("summary.trace_on: a trace is under way", UserWarning, stacklevel=2)
         return
+    folder = _path(profiler_outdir)
     if profiler:
         _profiler("profiling").begin(synchronize=True)
-        _TRACING.profiles, _TRACING.folder = True, _path(profiler_outdir)
+        _TRACING.profiles, _TRACING.folder = True, folder
     if graph:
         _TRACING.graphs = []
         trace_state.GRAPH_LISTENERS.append(_TRACING.hear)
@@ -89,7 +90,7 @@ def _profiler(module: str) -> Any:
 
 
 def _path(folder: Any) -> str | None:
-    return None if folder is None else os.fsdecode(folder)
+    return None if folder is None else local_path(folder)
 
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.core.errors import UnimplementedError
+from trainkit.core.files.local_paths import local_path
 from trainkit.summary.defaults import DEFAULTS
 from trainkit.summary.event_file import FILE_VERSION, EventFile
 
@@ -39,7 +40,7 @@ class SummaryWriter:
     ) -> None:
         from tensorboardX.proto import event_pb2
 
-        self.logdir = os.fsdecode(logdir)
+        self.logdir = local_path(logdir)
         self.name = name
         self._file = EventFile(self.logdir, max_queue, flush_millis / 1000, filename_suffix)
         self._lock = threading.Lock()

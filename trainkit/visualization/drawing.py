@@ -11,7 +11,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.ops.convolutional.window_arguments import image_data_format
 from trainkit.ops.images.box_formats import convert_format
-from trainkit.ops.images.image_codecs import pillow
+from trainkit.ops.images.image_bounds import pillow
 
 _FONT_HEIGHT = 12  # pixels, at a scale of 1
 _GAP = 8  # pixels between a box and its name

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from trainkit.core.files.local_paths import local_path
+
 try:
     import fcntl
 except ImportError:  # Windows, where an open file can't be removed anyway
@@ -36,7 +38,7 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.fsdecode(path))
+        self.path = Path(local_path(path))
         self.fd = -1
         self._temporary = self.path
 

@@ -40,6 +40,7 @@ from trainkit.checkpoints.format.validation import (
 from trainkit.checkpoints.format.writer import FORMAT, VERSION, opened
 from trainkit.checkpoints.legacy.header_texts import HeaderTexts
 from trainkit.core.errors import CheckpointError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 
 _H5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _CACHE = 1 << 24  # bytes of small arrays that are kept from the check until they are used
@@ -75,7 +76,7 @@ class SavedFile:
         fd: int | None = None,
         with_lists: bool = False,
     ) -> None:
-        self.name = os.fsdecode(path)
+        self.name = local_path(path)
         self._with_lists = with_lists
         self._fd = open_regular(self.name, "checkpoint") if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
@@ -358,7 +359,7 @@ def order_of(path: str | os.PathLike[str]) -> int | None:
     except (CheckpointError, NotFoundError):
         return None
     try:
-        return read_header(fd, os.fsdecode(path)).order
+        return read_header(fd, local_path(path)).order
     except (CheckpointError, OSError):
         return None
     finally:

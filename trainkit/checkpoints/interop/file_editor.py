@@ -20,6 +20,8 @@ from trainkit.checkpoints.format.writer import (
 from trainkit.checkpoints.interop.keras_archive import CONFIG, LARGEST_CONFIG, opened
 from trainkit.checkpoints.interop.keras_weights import layout
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.printable import printable
 
 _ENDING = ".weights.h5"
 Tree = dict[str, Any]
@@ -52,7 +54,7 @@ class KerasFileEditor:
     """
 
     def __init__(self, filepath: str | os.PathLike[str]) -> None:
-        self.filepath = os.fspath(filepath)
+        self.filepath = local_path(filepath)
         self.config: dict[str, Any] | None = None
         self.metadata: dict[str, Any] | None = None
         self.object_metadata: dict[str, dict[str, str]] = {}
@@ -100,7 +102,7 @@ class KerasFileEditor:
         """Print what is in the file, as a tree."""
         print(f"Weights in {self.filepath!r}")
         for line in self._lines(self.weights_dict, "", "  "):
-            print(line)
+            print(printable(line))
 
     def _lines(self, tree: Tree, path: str, indent: str) -> Iterator[str]:
         for name, value in tree.items():
@@ -128,7 +130,7 @@ class KerasFileEditor:
                 _put(wanted, path.replace("vars/", ""), tuple(variable.shape))
         faults = list(_faults(self.weights_dict, wanted, ""))
         for path, text in faults:
-            print(f"  {path}: {text}")
+            print(printable(f"  {path}: {text}"))
         matches = sum(1 for _ in _matches(self.weights_dict, wanted))
         verdict = "do not fit" if faults else "fit"
         print(f"{self.filepath!r} and {reference_model.name!r} {verdict}: {matches} weights agree")
@@ -243,7 +245,7 @@ class KerasFileEditor:
         Raises:
             ValueError: it ends otherwise.
         """
-        path = os.fspath(filepath)
+        path = local_path(filepath)
         if not path.endswith(_ENDING):
             raise InvalidArgumentError(f"the path must end in {_ENDING}, got {path!r}")
         write_file(path, list(self._entries(self.weights_dict, "")), {"format": "keras"})

@@ -22,6 +22,7 @@ from typing import IO, Any
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core.errors import CheckpointError, NoSuchFileError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 ASSETS = "assets/"
@@ -219,7 +220,7 @@ def opened(source: Any) -> Iterator[Archive]:
         found.read_metadata()
         yield found
         return
-    name = os.fsdecode(source)
+    name = local_path(source)
     if os.path.isdir(name):
         found = _Folder(name)
         found.read_metadata()

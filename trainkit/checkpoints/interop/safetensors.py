@@ -29,6 +29,7 @@ from trainkit.checkpoints.format.positioned_io import (
 from trainkit.checkpoints.format.regular_files import FLOOR, ZipArchive, open_regular
 from trainkit.core.dtypes import BY_NUMPY, as_dtype, native
 from trainkit.core.errors import CheckpointError, UnimplementedError
+from trainkit.core.files.local_paths import local_path
 
 _NAMES = {
     "bool": "BOOL",
@@ -97,7 +98,7 @@ class SafetensorsFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fsdecode(path)
+        self.name = local_path(path)
         self._fd = open_regular(self.name)
         try:
             self._table, self._start = self._read_header()
@@ -240,7 +241,7 @@ class NpzFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fsdecode(path)
+        self.name = local_path(path)
         self._archive = ZipArchive(self.name, ".npz file")
         self._table: dict[str, tuple[str, tuple[int, ...], Any]] = {}
         try:

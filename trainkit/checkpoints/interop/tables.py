@@ -32,6 +32,7 @@ from trainkit.checkpoints.interop.safetensors import (
     write_safetensors,
 )
 from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 
 
 class Table(Protocol):
@@ -131,7 +132,7 @@ def opened_table(path: str | os.PathLike[str]) -> Iterator[Table]:
         NotFoundError: there is no such file.
         CheckpointError: it is damaged, hostile or of another format.
     """
-    name = os.fsdecode(path)
+    name = local_path(path)
     if name.endswith((".safetensors", ".npz")):
         flat: Any = SafetensorsFile(name) if name.endswith(".safetensors") else NpzFile(name)
         with flat:
@@ -156,7 +157,7 @@ def files_in(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         NotFoundError: there is nothing.
     """
-    name = os.fsdecode(path)
+    name = local_path(path)
     if not os.path.isdir(name):
         return [name]
     whole = [os.path.join(name, found.name) for found, _ in numbered(Path(name))]
@@ -233,7 +234,7 @@ def convert(
         CheckpointError: the source is damaged or hostile.
         OSError: the target can't be written.
     """
-    name = os.fsdecode(target)
+    name = local_path(target)
     with opened_table(source) as table:
         if name.endswith((".safetensors", ".npz")):
             arrays = {path: table.read(path) for path in table.shapes()}

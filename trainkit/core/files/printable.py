@@ -10,13 +10,14 @@ from __future__ import annotations
 _LAYOUT = "\n\t"
 
 
-def printable(text: object) -> str:
+def printable(text: object, layout: str = _LAYOUT) -> str:
     r"""A text in which each character that can't be seen is written as its escape.
 
     Line ends and tabs stay as they are, and so does all that Python counts as printable.
 
     Args:
         text: what is shown, by `str`.
+        layout: characters that stay, too.
 
     Example:
         >>> print(printable("\x1b[31mred"))
@@ -25,7 +26,7 @@ def printable(text: object) -> str:
     shown = str(text)
     if shown.isprintable():
         return shown
-    return "".join(c if c.isprintable() or c in _LAYOUT else _escape(c) for c in shown)
+    return "".join(c if c.isprintable() or c in layout else _escape(c) for c in shown)
 
 
 def printable_line(text: object) -> str:

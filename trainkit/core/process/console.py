@@ -8,6 +8,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from trainkit.core.files.printable import printable
+
+_LAYOUT = "\n\t\r\b"  # what bars are drawn with
+
 LOG = logging.getLogger("trainkit")
 """What takes the messages of programs that nobody watches."""
 
@@ -73,9 +77,14 @@ def kind_of(stream: Any) -> str:
 
 
 def write(text: str) -> None:
-    """Send out a text as it is; the log gets each of its lines that is not empty."""
+    """Send out a text; the log gets each of its lines that is not empty.
+
+    It may hold names from files: what would move the cursor elsewhere, or that no stream can
+    encode, is written as its escape.
+    """
     if _Mode.muted:
         return
+    text = printable(text, _LAYOUT)
     if not _Mode.interactive:
         for line in text.replace("\r", "\n").split("\n"):
             if line.strip():
@@ -97,4 +106,4 @@ def say_beside(text: str) -> None:
     if not _Mode.interactive:
         say(text)
     elif sys.stderr is not None and not _Mode.muted:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)

@@ -240,7 +240,12 @@ def _fields(path: str, compression: str, delim: str, quotes: bool) -> Any:
 
 
 def _decoded(name: str, encoding: str) -> str:
-    return name.encode(errors="surrogateescape").decode(encoding)
+    try:
+        return name.encode(errors="surrogateescape").decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"make_csv_dataset: the name of a column is not written in {encoding}: {error}"
+        ) from None
 
 
 def _stop(rows: int | None, header: bool) -> int | None:

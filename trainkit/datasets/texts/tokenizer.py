@@ -260,10 +260,22 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
             json.loads(config.pop(name))
             for name in ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
         )
-    except (TypeError, KeyError, ValueError) as error:
+        return _tokenizer(config, counts, docs, index_docs, index_word, word_index)
+    except (
+        TypeError,
+        KeyError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ValueError(
             "tokenizer_from_json: this is not the text that Tokenizer.to_json() writes"
         ) from error
+
+
+def _tokenizer(config: Any, counts: Any, docs: Any, index_docs: Any, index_word: Any,
+               word_index: Any) -> Tokenizer:  # fmt: skip
     tokenizer = Tokenizer(**config)
     tokenizer.word_counts = OrderedDict(counts)
     tokenizer.word_docs = defaultdict(int, docs)

@@ -14,6 +14,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, origin_of
@@ -51,7 +52,7 @@ class Template:
         if callable(out):
             out = out()
         if isinstance(out, str):
-            with open(out.removeprefix("file://"), "a") as file:
+            with open(local_path(out.removeprefix("file://")), "a") as file:
                 file.write(self.sep.join(texts) + self.end)
             return
         out.write(self.sep.join(texts) + self.end)

@@ -15,45 +15,14 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.strings import one_text
 from trainkit.ops.images.color_adjustments import convert_image_dtype
+from trainkit.ops.images.image_bounds import check_pixels, frame_count, open_image, pillow
 from trainkit.ops.images.png import decode_png, image_spec
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-_MOST_PIXELS = 1 << 28
-
-
-_MOST_FRAMES = 1 << 12
-
-
-def pillow() -> Any:
-    """Pillow's `Image` module.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    try:
-        return importlib.import_module("PIL.Image")
-    except ImportError:
-        raise ImportError(
-            "images other than PNG are read and written by Pillow, which is not installed; "
-            "run: pip install 'trainkit[images]'"
-        ) from None
-
-
 def _opened(data: bytes, formats: list[str], what: str) -> Any:
-    try:
-        image = pillow().open(io.BytesIO(data), formats=formats)
-    except ImportError:
-        raise
-    except Exception as error:  # Pillow raises what its decoders raise
-        raise InvalidArgumentError(
-            f"{what}: the bytes are no {'/'.join(formats)}: {error}"
-        ) from None
-    width, height = image.size
-    if not 0 < width * height <= _MOST_PIXELS:
-        raise InvalidArgumentError(f"{what}: {height} by {width} pixels are too many, or none")
-    return image
+    return open_image(io.BytesIO(data), len(data), formats, what)
 
 
 def _pixels(image: Any, channels: int, what: str) -> Any:
@@ -204,8 +173,9 @@ def decode_gif(contents: Any, name: Any = None) -> Tensor:
         contents: string scalar, or bytes.
         name: not kept.
     """
-    with _opened(one_text(contents, "decode_gif"), ["GIF"], "decode_gif") as image:
-        return convert_to_tensor(_frames(image, 3, "decode_gif"))
+    data = one_text(contents, "decode_gif")
+    with _opened(data, ["GIF"], "decode_gif") as image:
+        return convert_to_tensor(_frames(image, 3, "decode_gif", len(data)))
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
@@ -224,23 +194,35 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: An
     """
     if dtypes.as_dtype(dtype).name != "uint8":
         raise InvalidArgumentError(f"decode_webp: dtype {dtype!r} is not supported; use uint8")
-    with _opened(one_text(contents, "decode_webp"), ["WEBP"], "decode_webp") as image:
-        return convert_to_tensor(_frames(image, channels, "decode_webp"))
+    data = one_text(contents, "decode_webp")
+    with _opened(data, ["WEBP"], "decode_webp") as image:
+        return convert_to_tensor(_frames(image, channels, "decode_webp", len(data)))
 
 
-def _frames(image: Any, channels: int, what: str) -> Any:
-    count = getattr(image, "n_frames", 1)
-    width, height = image.size
-    if count > _MOST_FRAMES or count * width * height > _MOST_PIXELS:
-        raise InvalidArgumentError(f"{what}: {count} frames of {height} by {width} are too many")
-    frames = []
+def _frames(image: Any, channels: int, what: str, size: int) -> Any:
+    """All images of a file, each as large as the first says: a later one may claim more."""
+    count, shape = frame_count(image, what), image.size
+    check_pixels(shape, count, size, what)
+    frames: Any = None
     for number in range(count):
         try:
             image.seek(number)
         except Exception as error:  # a damaged file
             raise InvalidArgumentError(f"{what}: frame {number} is damaged: {error}") from None
-        frames.append(_pixels(image, channels, what))
-    return np.stack(frames)
+        if image.size != shape:
+            raise InvalidArgumentError(
+                f"{what}: frame {number} is {image.height} by {image.width}, the file is "
+                f"{shape[1]} by {shape[0]}"
+            )
+        pixels = _pixels(image, channels, what)
+        frames = np.empty((count, *pixels.shape), np.uint8) if frames is None else frames
+        if pixels.shape != frames.shape[1:]:
+            raise InvalidArgumentError(
+                f"{what}: frame {number} has {pixels.shape[2]} channels, the first one "
+                f"{frames.shape[3]}; choose channels"
+            )
+        frames[number] = pixels
+    return frames
 
 
 def _any_spec(a: Bound) -> Spec:

@@ -21,9 +21,19 @@ from trainkit.ops.core.dynamic_shapes import (
 )
 from trainkit.ops.indexing.gathering import take
 
+_MOST_PARTITIONS = 1 << 20  # each is a tensor that is made
+
+
+def _check_count(count: int) -> None:
+    if count > _MOST_PARTITIONS:
+        raise InvalidArgumentError(
+            f"dynamic_partition: num_partitions {count} is more than {_MOST_PARTITIONS}"
+        )
+
 
 def _parts(a: Bound) -> list[Spec]:
     count = plain(a["num_partitions"])
+    _check_count(count)
     if not isinstance(count, int):
         raise InvalidArgumentError(
             "dynamic_partition: num_partitions must be known while a graph is traced; give an int"
@@ -59,6 +69,7 @@ def dynamic_partition(
         >>> first.numpy(), second.numpy()
         (array([2], dtype=int32), array([1, 3], dtype=int32))
     """
+    _check_count(num_partitions)
     data, parts = convert_to_tensor(data), convert_to_tensor(partitions)
     lead = len(parts.shape)
     if tuple(data.shape[:lead]) != tuple(parts.shape):

@@ -37,6 +37,8 @@ from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import by_formula
 
+_MOST_TIMES = 1 << 16  # each is a step of a graph
+
 
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     """The n-th differences of neighbours: `a[i + 1] - a[i]`, n times; of bools whether they differ.
@@ -50,7 +52,7 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
         A tensor whose size along `axis` is n less, 0 at least.
 
     Raises:
-        InvalidArgumentError: `n` is negative.
+        InvalidArgumentError: `n` is negative, or more than 65536 and less than the size.
         ShapeError: `axis` is out of range.
 
     Example:
@@ -61,7 +63,11 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
         raise InvalidArgumentError(f"diff: n must be 0 or more, got {n}")
     x = as_tensor(a)
     place = shapes.canonical_axis(axis, len(x.shape), "diff")
-    before = (slice(None),) * place
+    before, size = (slice(None),) * place, x.shape[place]
+    if size is not None and n >= size:  # nothing is left, and each time would take its time
+        return get_item(x, (*before, slice(0, 0)))
+    if n > _MOST_TIMES:
+        raise InvalidArgumentError(f"diff: n is {n}, and may be up to {_MOST_TIMES}")
     minus = not_equal if x.dtype.is_bool else subtract
     for _ in range(n):
         x = minus(get_item(x, (*before, slice(1, None))), get_item(x, (*before, slice(None, -1))))

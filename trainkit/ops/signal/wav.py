@@ -6,6 +6,7 @@ Source: Microsoft and IBM 1991, Multimedia Programming Interface and Data Specif
 from __future__ import annotations
 
 import io
+import struct
 import wave
 from typing import Any
 
@@ -16,6 +17,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.strings import one_text
+
+_DAMAGE = (ArithmeticError, LookupError, OSError, ValueError, struct.error)
+"""What `wave` raises besides its own errors when sizes make no sense to it."""
 
 
 def _wav_specs(a: Bound) -> tuple[Spec, Spec]:
@@ -53,7 +57,7 @@ def decode_wav(
         with wave.open(io.BytesIO(data)) as file:
             width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
             raw = file.readframes(min(file.getnframes(), len(data)))
-    except (wave.Error, EOFError, RuntimeError) as error:
+    except (wave.Error, EOFError, RuntimeError, *_DAMAGE) as error:
         raise InvalidArgumentError(f"decode_wav: the bytes are no WAV file: {error}") from None
     if width != 2:
         raise InvalidArgumentError(f"decode_wav: samples have {8 * width} bits, they must have 16")
@@ -98,8 +102,16 @@ def wav_bytes(samples: Any, sample_rate: int) -> bytes:
     Args:
         samples: numbers (samples, channels).
         sample_rate: samples per second.
+
+    Raises:
+        InvalidArgumentError: a WAV file can't say the rate or the channels.
     """
     out = io.BytesIO()
+    if not 0 < sample_rate < 1 << 31 or samples.shape[1] >= 1 << 15:
+        raise InvalidArgumentError(
+            f"encode_wav: a WAV file has up to 32767 channels and a rate below 2**31, got "
+            f"{samples.shape[1]} and {sample_rate}"
+        )
     with wave.open(out, "wb") as file:
         file.setnchannels(samples.shape[1])
         file.setsampwidth(2)
