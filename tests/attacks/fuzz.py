@@ -36,7 +36,9 @@ from pathlib import Path
 import numpy as np
 
 import trainkit as tk
+from tests.attacks import media_formats
 from tests.attacks.documents import mutated_document, parts_of, write_parts
+from tests.attacks.file_format import Format
 from tests.checkpoints.fuzzing import mutated, reseal
 from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
@@ -45,7 +47,6 @@ from trainkit.saved_graph import standalone
 
 FOUND = Path(__file__).with_name("found")
 ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = 64 << 20
 SECONDS = 10
 INPUT = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
@@ -55,30 +56,6 @@ def make_model():
     model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(3, "relu"), tk.layers.Dense(2)])
     model.compile("adam", "mse")
     return model
-
-
-class Format:
-    """A kind of file: how to make one, to read it, and to damage it.
-
-    Attributes:
-        ending: of the file's name.
-        own: the errors that its reader may raise.
-    """
-
-    ending = ""
-    own: tuple[type[Exception], ...] = (tk.errors.OpError,)
-
-    def make(self, path):
-        """Write a valid file."""
-        raise NotImplementedError
-
-    def read(self, path):
-        """Read one, and use it as far as that goes without knowing what is in it."""
-        raise NotImplementedError
-
-    def damage(self, valid, path, random_):
-        """Write a damaged copy of the bytes `valid`."""
-        path.write_bytes(mutated(valid, random_)[0])
 
 
 class Sealed(Format):
@@ -410,6 +387,7 @@ FORMATS = {
     "png": Png,
     "events": Events,
     "interchange": Interchange,
+    **media_formats.FORMATS,
 }
 
 
@@ -434,7 +412,7 @@ def attempt(format_, path):
         raise Failed(f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from error
     finally:
         faulthandler.cancel_dump_traceback_later()
-    if peak() - before > ALLOWED + 4 * size:
+    if peak() - before > format_.allowed + 4 * size:
         raise Failed(f"{(peak() - before) >> 20} MiB for a file of {size} bytes")
     if time.perf_counter() - began > SECONDS:
         raise Failed(f"{time.perf_counter() - began:.1f} s")

@@ -90,7 +90,7 @@ def test_no_program_is_started_for_an_image(tmp_path):
         keras.utils.load_img(tmp_path / "a.png")
 
 
-@pytest.mark.parametrize("at", [4, 16, 22, 28, 40])
+@pytest.mark.parametrize("at", [4, 16, 22, 24, 28, 40])
 @pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
 def test_a_damaged_sound_is_one_error(at, value):
     data = bytearray(tk.audio.encode_wav(np.zeros((9, 2), "float32"), 8000).numpy())
@@ -127,6 +127,13 @@ def archives():
     yield "gzip: cut", gzip.compress(tar.getvalue())[:2000]
     yield "gzip: checksum", gzip.compress(tar.getvalue())[:-8] + bytes(8)
     yield "neither", b"text"
+    both = io.BytesIO()
+    with zipfile.ZipFile(both, "w") as archive:
+        archive.writestr("a", "a file")
+        archive.writestr("a/b", "in a folder")
+    yield "zip: file and folder", both.getvalue()
+    end = whole.index(b"PK\x01\x02")
+    yield "zip: before the file", whole[: end + 42] + b"\xff\xff\xff\xff" + whole[end + 46 :]
 
 
 @pytest.mark.parametrize(("name", "data"), list(archives()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import os
 import pathlib
@@ -39,6 +40,16 @@ _DAMAGE = (
 )
 """What Python's readers raise for archives that make no sense to them."""
 
+_OF_ARCHIVES = {
+    None,
+    errno.EINVAL,  # a member that begins before the file
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,  # a name that is a file and a folder
+    errno.EISDIR,
+    errno.EEXIST,
+}
+"""Numbers of errors of the system that an archive is to blame for, not the disk."""
+
 
 def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats: object) -> None:
     """Unpack a tar file (also gzip, bzip2 or xz) or a zip file into a folder.
@@ -65,7 +76,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
             with open_regular(path, "archive") as file:
                 known = _unpack_into(fresh, file, path, allowed)
         except _DAMAGE as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            if isinstance(error, OSError) and error.errno not in _OF_ARCHIVES:  # of the disk
                 raise
             raise ValueError(f"{local_path(path)} is damaged: {error}") from error
         if not known:

@@ -95,5 +95,5 @@ def frame_count(image: Any, what: str) -> int:
     """
     try:
         return int(getattr(image, "n_frames", 1))
-    except Exception as error:  # the frames are walked to be counted
+    except Exception as error:  # the frames are traversed to be counted
         raise InvalidArgumentError(f"{what}: the file is damaged: {error}") from None
