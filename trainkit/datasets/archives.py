@@ -66,7 +66,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
         ValueError: `path` is none of these or damaged, a member's name leads out of the folder, or
             the content has more bytes than the disk has room for; nothing is written then.
     """
-    allowed = FORMATS if formats == "auto" else _listed(formats)
+    allowed = list(FORMATS) if formats == "auto" else _listed(formats)
     target = pathlib.Path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as name:
