@@ -59,7 +59,7 @@ def load_img(
         )
     source, size = _source(path)
     pil = pillow()
-    opened = open_image(source, size, None, f"load_img of {_shown(path)}")
+    opened = open_image(source, size, None, f"load_img: {_shown(path)}")
     try:
         image = opened
         deep = color_mode == "grayscale" and image.mode in ("I;16", "I;16B", "I")

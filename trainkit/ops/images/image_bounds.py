@@ -50,8 +50,8 @@ def open_image(source: Any, size: int, formats: list[str] | None, what: str) -> 
     try:
         image = opener.open(source, formats=formats)
     except Exception as error:  # Pillow raises what its decoders raise
-        names = "/".join(formats) if formats else "image that Pillow reads"
-        raise InvalidArgumentError(f"{what}: the bytes are no {names}: {error}") from None
+        names = f": the bytes are no {'/'.join(formats)}" if formats else " is no image"
+        raise InvalidArgumentError(f"{what}{names}: {error}") from None
     if image.format in _BY_PROGRAMS:
         raise InvalidArgumentError(f"{what}: {image.format} files are not read")
     check_pixels(image.size, 1, size, what)
