@@ -73,7 +73,7 @@ OF_NO_MACHINE = {
         ops/neural/ctc.py _FAR
         ops/neural/fake_quant.py FLOAT8
         ops/neural/gated_activations.py _CUBIC
-        ops/neural/normalization.py EPSILON
+        ops/neural/normalization.py EPSILON _LEAST_SQUARE
         ops/neural/synchronized_moments.py _LEAST
     """,
     "formats, names, and interfaces of others": """
@@ -99,13 +99,15 @@ OF_NO_MACHINE = {
         autodiff/explain.py MOST_EXITS
         compiler/llvm/entry.py EMBEDDED_BYTES
         compiler/schedule/memory.py ALIGNMENT
+        compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
         core/dispatch/known_sizes.py _LARGEST
         core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS
         core/shapes.py MOST_ELEMENTS
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
-        graph/runtime/fusion.py _FEWEST_STEPS
+        graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES

@@ -5,8 +5,7 @@ flat: a list of leaves, each an array, in the order of the node's `template`. Tw
 walking arrays in memory element by element:
 
 - A node with `rows()` has its elements at hand by position: `Rows.gather(indices)` gives many of
-them
-  at once, stacked.
+  them at once, stacked.
 - A stage with `in_blocks` gives the next k elements at once, stacked, by `block(k)`.
 
 Both give exactly what walking would give; a node that can't promise that has neither.
@@ -66,10 +65,12 @@ class Rows:
         count: how many there are.
         even: whether all have equal shapes, so that any of them can be stacked; a short last batch
             stands in no block with others.
+        may_fail: whether asking for some may raise; not where arrays lie in memory.
     """
 
     count = 0
     even = True
+    may_fail = True
 
     def fill(self) -> bool:
         """Compute what one row needs of all others; `False` if an element of theirs fails."""
@@ -89,9 +90,15 @@ class Rows:
 
 
 class Stage:
-    """One pass over the elements of a node."""
+    """One pass over the elements of a node.
+
+    Attributes:
+        in_blocks: whether `block` serves.
+        may_fail: whether `block` may raise, as a user's function does.
+    """
 
     in_blocks = False
+    may_fail = True
 
     @property
     def elements_passed(self) -> int | None:
@@ -147,7 +154,7 @@ class RowStage(Stage):
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.in_blocks = rows.even
+        self.in_blocks, self.may_fail = rows.even, rows.may_fail
         self.position = 0
 
     @property

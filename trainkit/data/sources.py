@@ -19,6 +19,8 @@ from trainkit.data.node import UNKNOWN, DatasetOp, Leaves, Rows, RowStage, Stage
 class ArrayRows(Rows):
     """Arrays cut along their first axis."""
 
+    may_fail = False
+
     def __init__(self, arrays: list[Any], count: int) -> None:
         self.arrays = arrays
         self.count = count
@@ -218,6 +220,8 @@ class RangeNode(DatasetOp):
 
 class RangeRows(Rows):
     """Numbers at equal distances."""
+
+    may_fail = False
 
     def __init__(self, numbers: range, dtype: Any) -> None:
         self.numbers, self.dtype = numbers, dtype

@@ -89,7 +89,9 @@ class BatchStage(Piped):
     def __init__(self, source: Stage, size: int, drop: bool) -> None:
         super().__init__(source)
         self.size, self.drop = size, drop
-        self.give = self._block if source.in_blocks else self._stacked
+        self.give: Callable[[], Leaves] = self._stacked
+        if source.in_blocks:
+            self.give = self._fallible_block if source.may_fail else self._block
 
     def next(self) -> Leaves:
         leaves = self.give()
@@ -98,16 +100,21 @@ class BatchStage(Piped):
         return leaves
 
     def _block(self) -> Leaves:
+        leaves = self.source.block(self.size)
+        if leaves is None:
+            raise StopIteration
+        return leaves
+
+    def _fallible_block(self) -> Leaves:
         before = self.source.state()
         try:
-            leaves = self.source.block(self.size)
+            return self._block()
+        except StopIteration:
+            raise
         except Exception:  # one by one it is known which element fails, and what comes after it
             self.source.load(before)
             self.give = self._stacked
             return self._stacked()
-        if leaves is None:
-            raise StopIteration
-        return leaves
 
     def _elements(self) -> list[Leaves]:
         """The next elements, as many as a batch has, or as are left."""

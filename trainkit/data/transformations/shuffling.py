@@ -142,7 +142,7 @@ class _RowsStage(_ShuffleStage):
     def __init__(self, node: ShuffleNode, rows: Rows) -> None:
         super().__init__(node)
         self.rows = rows
-        self.in_blocks = rows.even
+        self.in_blocks, self.may_fail = rows.even, rows.may_fail
 
     def next(self) -> Leaves:
         indices = self._indices(1)

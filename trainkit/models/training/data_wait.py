@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from trainkit.data.node import Stage
+from trainkit.data.transformations.prefetch import AheadStage
 
 PATIENCE_SECONDS = 0.5
 """From so much waiting in an epoch on somebody looks what is waited for."""
@@ -83,7 +84,7 @@ def _step_at_work(frames: dict[int, FrameType], consumer: int) -> str:
     workers = [t.ident for t in threading.enumerate() if t.name.startswith(_WORKERS)]
     others = [_step_in(frames.get(ident)) for ident in workers if ident is not None]
     working = [found for found in others if found is not None]
-    if own is None or own[1] == "Prefetch" or own[1].startswith("ParallelMap"):
+    if own is None or own[1] in ("Prefetch", "ParallelMap"):
         own = max(working, default=own)
     if own is None:
         return "what gives the batches"
@@ -99,13 +100,19 @@ def _step_in(frame: FrameType | None) -> tuple[bool, str, str] | None:
             return (True, "what gives the batches", line) if line else None
         owner: Any = frame.f_locals.get("self")
         if isinstance(owner, Stage):
-            return bool(line), type(owner).__name__.removesuffix("Stage").lstrip("_"), line
+            return bool(line), _step_name(owner), line
         if not line and not _is_library(module):
             code = frame.f_code
             file = code.co_filename.rpartition("/")[2]
             line = f" ({code.co_name}, {file}:{frame.f_lineno})"
         frame = frame.f_back
     return None
+
+
+def _step_name(stage: Stage) -> str:
+    if type(stage) is AheadStage:
+        return "Prefetch"
+    return type(stage).__name__.removesuffix("Stage").lstrip("_")
 
 
 def _is_library(module: str) -> bool:

@@ -36,8 +36,8 @@ from trainkit.ops.neural.synchronized_moments import synchronized_moments
 Axes = tuple[int, ...]
 
 EPSILON = 1e-7
-_LEAST_SQUARE = {"float16": 2.0**-24}  # what is above 0 in a type of few exponents
 """The small number that keras.ops takes where none is given."""
+_LEAST_SQUARE = {"float16": 2.0**-24}  # what is above 0 in a type of few exponents
 
 # ------------------------------------------------------------------ moments
 
