@@ -210,3 +210,32 @@ def test_several_steps_in_one_execution(tmp_path):
     run = tk.runs.open(tmp_path / "a")
     assert [step.step for step in run.steps] == [2, 4, 6, 8]
     assert run.at(7).verified
+
+
+@pytest.mark.parametrize("source", ["stored", "model", "program"])
+def test_layers_and_weights_have_the_names_of_the_live_run(tmp_path, source):
+    tk.layers.Dense(1)  # so that names have numbers
+    folder = tmp_path / "a"
+    live = fitted(folder)
+    sources = {"stored": {}, "model": {"model": new_model}, "program": {}}
+    if source == "program":
+        sources["program"]["program"] = lambda: fitted(folder)
+    run = tk.runs.open(folder, **sources[source])
+    for model in (run.at(7).model, run.at(13).model):
+        assert [v.path for v in model.weights] == [v.path for v in live.weights]
+        assert [layer.name for layer in model.layers] == [layer.name for layer in live.layers]
+    fork = run.fork(8, tmp_path / "b")
+    assert fork.header["model"]["weights"] == run.header["model"]["weights"]
+
+
+def test_a_model_that_its_first_step_builds_has_the_names_of_the_live_run(tmp_path):
+    def unbuilt():
+        tk.keras.utils.set_random_seed(3)
+        model = tk.Sequential([tk.layers.Dense(4), tk.layers.Dense(3, activation="softmax")])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        return model
+
+    live = fitted(tmp_path / "a", model=unbuilt())
+    for more in ({}, {"model": unbuilt}):
+        state = tk.runs.open(tmp_path / "a", **more).at(7)
+        assert [v.path for v in state.model.weights] == [v.path for v in live.weights]

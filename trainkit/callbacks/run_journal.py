@@ -131,6 +131,8 @@ class RunJournal(Callback):
             self.log.save()
 
     def _begin_replay(self, checkpoint: Checkpoint, replay: ProgramReplay) -> None:
+        if replay.adjust is not None:
+            replay.adjust(self.model)
         if replay.start is not None:
             status = checkpoint.read(replay.start).expect_partial()
             report = status.report

@@ -31,6 +31,7 @@ class ProgramReplay:
         prepare: called with the model, or the `Recorder`, once the state is restored.
         watch: called with the model, or the `Recorder`, and the number of each step that is done.
         rates: the learning rates to set, by the step before which they changed.
+        adjust: called with the model before its state is restored.
 
     Attributes:
         reached: what the loop was when it came to the target: the model or the `Recorder`, the
@@ -43,17 +44,18 @@ class ProgramReplay:
         folder: str | os.PathLike[str],
         start: str | None,
         start_step: int,
-        target: int | None,
+        target: int | None = None,
         output: str | None = None,
         more: dict[str, Any] | None = None,
         prepare: Callable[[Any], None] | None = None,
         watch: Any = None,
         rates: dict[int, float] | None = None,
+        adjust: Callable[[Any], None] | None = None,
     ) -> None:
         self.folder = Path(os.fsdecode(folder)).resolve()
         self.start, self.start_step, self.target = start, start_step, target
         self.output, self.more, self.prepare = output, more or {}, prepare
-        self.watch, self.rates = watch, rates or {}
+        self.watch, self.rates, self.adjust = watch, rates or {}, adjust
         self.reached: Any = None
         self.used = False
 

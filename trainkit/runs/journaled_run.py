@@ -22,6 +22,7 @@ from trainkit.journal.run_header import environment
 from trainkit.journal.run_log import checkpoints_of
 from trainkit.journal.state_digests import PARTS
 from trainkit.ops.sampling.random import global_generator
+from trainkit.runs.live_names import take_names
 from trainkit.runs.past_state import PastState
 from trainkit.runs.run_programs import process_unchanged, replayed, stored_program
 
@@ -141,9 +142,7 @@ class JournaledRun:
         """
         self._require_step(step)
         start_step, start = self._nearest(step - 1)
-        replay = ProgramReplay(
-            self.program_folder, start, start_step, target=step, rates=self._rates()
-        )
+        replay = self._replay(start, start_step, target=step, rates=self._rates())
         if step > self.last_step:  # there is no batch to stop before
             _stop_after(replay, step - 1)
         with process_unchanged():
@@ -202,11 +201,9 @@ class JournaledRun:
         parent = {"parent": {"id": self.id, "folder": str(self.folder), "step": at}}
         with process_unchanged(), tempfile.TemporaryDirectory() as scratch:
             start = self._checkpoint_before(at, scratch)
-            replay = ProgramReplay(
-                self.program_folder,
+            replay = self._replay(
                 start,
                 at - 1,
-                target=None,
                 output=str(target),
                 more=parent,
                 prepare=prepare if changed else None,
@@ -217,6 +214,14 @@ class JournaledRun:
         if self.program is not None:
             made.program_folder = self.program_folder
         return made
+
+    def _replay(self, start: str | None, start_step: int, **more: Any) -> ProgramReplay:
+        described = self.header.get("model")
+
+        def adjust(model: Any) -> None:
+            take_names(model, described)
+
+        return ProgramReplay(self.program_folder, start, start_step, adjust=adjust, **more)
 
     def _program(self, epochs: int | None = None) -> Any:
         return stored_program(self, epochs) if self.program is None else self.program
@@ -254,9 +259,7 @@ class JournaledRun:
                 checkpoint_of(owner).write(path)
                 raise Reached
 
-        replay = ProgramReplay(
-            self.program_folder, start, start_step, target=None, watch=save, rates=self._rates()
-        )
+        replay = self._replay(start, start_step, watch=save, rates=self._rates())
         replayed(self._program(), replay)
         return path
 

@@ -18,6 +18,7 @@ from trainkit.journal.replays import ProgramReplay, Reached, replaying
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.models import model_from_json
 from trainkit.ops.sampling.random import global_generator
+from trainkit.runs.live_names import drop_inputs
 
 Program = Callable[[], Any]
 
@@ -88,7 +89,7 @@ def _model_source(run: Any) -> Callable[[], Any]:
         text = file.read(_MOST_CONFIG + 1)
     if len(text) > _MOST_CONFIG:
         raise CheckpointError(f"{path} has more than {_MOST_CONFIG} bytes")
-    return lambda: model_from_json(text.decode())
+    return lambda: drop_inputs(model_from_json(text.decode()), run.header.get("model"))
 
 
 def _data_of(run: Any) -> tuple[Any, Any, Any]:
