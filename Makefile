@@ -95,6 +95,8 @@ fuzz: $(VENV)/.ready
 docs: $(VENV)/.ready-docs
 	$(BIN)/python docs/reference.py
 	$(BIN)/zensical build --strict --clean
+	rm -f site/*.py
+	$(BIN)/python docs/check_site.py
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)

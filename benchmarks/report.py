@@ -32,7 +32,7 @@ _TITLES = {
 }
 _AGREE = 5e-3
 
-INTRODUCTION = """# Measured
+INTRODUCTION = """# Benchmarks
 
 `make bench` measures trainkit beside whichever of PyTorch, TensorFlow, JAX and Keras is installed,
 and `make bench ARGS="mlp cnn"` a part of it. Each contestant has a process of its own; all of them

@@ -186,11 +186,38 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def fence_sessions(text: str) -> str:
+    """The text with its Python sessions, from a prompt to an empty line, fenced as code.
+
+    Without a fence Markdown takes the three signs of a prompt for three nested quotations. Sessions
+    with nothing but empty lines between them share a fence.
+    """
+    lines: list[str] = []
+    in_session = in_fence = False
+    for line in text.split("\n"):
+        is_prompt = not in_fence and line.lstrip().startswith(">>> ")
+        if line.lstrip().startswith("```"):
+            in_fence = not in_fence
+        if is_prompt and not in_session:
+            while lines and not lines[-1]:
+                lines.pop()
+            if lines and lines[-1] == "```":  # the session before goes on
+                lines[-1] = ""
+            else:
+                lines += [*([""] if lines else []), "```pycon"]
+            in_session = True
+        elif in_session and not line.strip():
+            in_session = False
+            lines.append("```")
+        lines.append(line)
+    return "\n".join([*lines, "```"] if in_session else lines)
+
+
 def _section(section: DocstringSection) -> Iterator[str]:
     """A part of a docstring as Markdown."""
     kind = section.kind
     if kind is DocstringSectionKind.text:
-        yield from (section.value, "")
+        yield from (fence_sessions(section.value), "")
     elif kind is DocstringSectionKind.examples:
         yield from ("**Example**", "")
         for part, text in section.value:
@@ -205,7 +232,7 @@ def _section(section: DocstringSection) -> Iterator[str]:
             )
         yield ""
     elif kind is DocstringSectionKind.admonition:
-        yield from (f"**{section.title}**", "", section.value.description, "")
+        yield from (f"**{section.title}**", "", fence_sessions(section.value.description), "")
     else:
         raise ValueError(f"docs/reference.py: no way to write a section of the kind {kind.value!r}")
 

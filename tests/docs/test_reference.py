@@ -16,14 +16,14 @@ pytest.importorskip("griffe", reason="griffelib writes the reference")
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def load():
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-reference = load()
+reference = load("reference")
 
 WITH_EXAMPLES = [
     "tk.activations",
@@ -141,6 +141,49 @@ def test_long_signatures_take_a_line_for_each_argument():
         "    fifth=5,",
         ")",
     ]
+
+
+def test_every_prompt_stands_in_a_fence(pages):
+    for name, text in pages.items():
+        outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert ">>>" not in outside, name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Text.", "Text."),
+        (">>> 1\n1", "```pycon\n>>> 1\n1\n```"),
+        ("A.\n\n>>> 1\n1\n\nB.", "A.\n\n```pycon\n>>> 1\n1\n```\n\nB."),
+        ("A.\n>>> 1\n1", "A.\n\n```pycon\n>>> 1\n1\n```"),
+        (">>> x = 1\n\n>>> x\n1", "```pycon\n>>> x = 1\n\n>>> x\n1\n```"),
+        ("```pycon\n>>> 1\n1\n```", "```pycon\n>>> 1\n1\n```"),
+    ],
+)
+def test_sessions_are_fenced(text, expected):
+    assert reference.fence_sessions(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("html", "fault"),
+    [
+        ("<pre><code>&gt;&gt;&gt; 1</code></pre><img src='a.png'>", None),
+        ("<p>&gt;&gt;&gt; 1</p>", "a prompt outside of code"),
+        ("<blockquote><blockquote><blockquote>1", "taken for nested quotations"),
+        ("<link rel='stylesheet' href='https://elsewhere.example/a.css'>", "fetches https://else"),
+        ("<link rel='canonical' href='https://elsewhere.example/a.html'>", None),
+        ("<script src='//elsewhere.example/a.js'></script>", "fetches //elsewhere"),
+    ],
+)
+def test_faults_of_a_built_page_are_seen(tmp_path, html, fault):
+    (tmp_path / "a.html").write_text(html, encoding="utf-8")
+    faults = list(load("check_site").faults(tmp_path))
+    assert len(faults) == (fault is not None) and all(fault in line for line in faults)
+
+
+def test_a_source_file_in_the_site_is_a_fault(tmp_path):
+    (tmp_path / "a.py").write_text("", encoding="utf-8")
+    assert list(load("check_site").faults(tmp_path)) == ["a.py: a source file in the site"]
 
 
 def test_a_section_that_has_no_form_is_an_error():
