@@ -178,7 +178,8 @@ def test_sessions_are_fenced(text, expected):
 def test_faults_of_a_built_page_are_seen(tmp_path, html, fault):
     (tmp_path / "a.html").write_text(html, encoding="utf-8")
     faults = list(load("check_site").faults(tmp_path))
-    assert len(faults) == (fault is not None) and all(fault in line for line in faults)
+    assert len(faults) == (fault is not None)
+    assert all(fault in line for line in faults)
 
 
 def test_a_source_file_in_the_site_is_a_fault(tmp_path):
