@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import runs
+from trainkit.cli import run_views
 from trainkit.core import nest
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.runs.run_programs import script_program
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rewind.add_argument("--output", help="write the model as it was, to this .keras file")
     add_program(rewind)
     action(actions, "diff", "where two runs part, and why; status 1 if they do", "first", "second")
+    run_views.add_arguments(actions, action)
 
 
 def action(
@@ -72,7 +74,8 @@ def opened(folder: str, args: argparse.Namespace) -> runs.JournaledRun:
 def run(args: argparse.Namespace) -> int:
     """Do the action."""
     try:
-        status: int = globals()[f"_{args.action}"](args)
+        handle = getattr(args, "handle", None) or globals()[f"_{args.action}"]
+        status: int = handle(args)
     except FailedPreconditionError as error:
         print(f"trainkit runs: {error}", file=sys.stderr)
         return 1
