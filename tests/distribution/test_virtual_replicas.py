@@ -105,7 +105,7 @@ def test_what_cannot_be_done_says_what_to_do(strategy):
             call()
 
     whole = made(strategy, L.BatchNormalization(synchronized=True))
-    refused(r"BatchNormalization\(synchronized=True\) needs .*use BatchNormalization",
+    refused(r"BatchNormalization\(synchronized=True\) needs .*as BatchNormalization",
             lambda: whole.fit(X, Y, verbose=0))  # fmt: skip
     refused("Strategy.run with virtual_replicas=4.*train_step of a Model",
             lambda: strategy.run(lambda: None))  # fmt: skip

@@ -57,7 +57,7 @@ again.load_weights(folder / "saved.weights.h5")
 assert weights(again) == weights(model)
 with strategy.scope():
     loaded = keras.models.load_model(folder / "of_2" / "best.keras")
-assert loaded.evaluate(x, y, verbose=0) == history.history["val_loss"][-1]
+assert loaded.evaluate(x, y, 8, verbose=0) == history.history["val_loss"][-1]
 (folder / f"{rank}.json").write_text(json.dumps([history.history, weights(model)]))
 """
 
