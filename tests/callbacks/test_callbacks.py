@@ -372,16 +372,6 @@ def test_model_checkpoint_keeps_the_best(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], kept[1][0])
 
 
-@pytest.mark.parametrize("name", ["best.h5", "training/cp.ckpt", "cp-{epoch}"])
-def test_model_checkpoint_of_weights_takes_what_save_weights_takes(tmp_path, name):
-    model, other = line(), line()
-    fit(model, cb.ModelCheckpoint(tmp_path / name, save_weights_only=True))
-    last = tmp_path / name.format(epoch=3)
-    assert last.is_file()
-    other.load_weights(last)
-    np.testing.assert_array_equal(other.get_weights()[0], model.get_weights()[0])
-
-
 def test_model_checkpoint_by_batches(tmp_path):
     path = tmp_path / "w{epoch}-{batch}.weights.h5"
     fit(line(), cb.ModelCheckpoint(path, save_weights_only=True, save_freq=3))
@@ -390,7 +380,13 @@ def test_model_checkpoint_by_batches(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "settings"),
-    [("a", {}), ("a.keras", {"save_weights_only": True}), ("a.keras", {"save_freq": "day"})],
+    [
+        ("a", {}),
+        ("a", {"save_weights_only": True}),
+        ("a.h5", {"save_weights_only": True}),
+        ("a.keras", {"save_weights_only": True}),
+        ("a.keras", {"save_freq": "day"}),
+    ],
 )
 def test_model_checkpoint_checks_its_arguments(path, settings):
     with pytest.raises(ValueError, match="ModelCheckpoint"):

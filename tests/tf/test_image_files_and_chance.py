@@ -22,6 +22,43 @@ def test_png_gives_back_what_was_written(dtype, channels):
     np.testing.assert_array_equal(read, pixels)
 
 
+def test_png_files_of_several_images():
+    images = np.random.RandomState(1).randint(0, 256, (2, 3, 4, 5, 1)).astype("uint8")
+    encode = tk.function(tk.image.encode_png, input_signature=[tk.TensorSpec(None, tk.uint8)])
+    for files in (tk.image.encode_png(images), encode(images)):
+        assert files.shape == (2, 3)
+        np.testing.assert_array_equal(tk.image.decode_png(files[1, 2]), images[1, 2])
+    assert tk.image.encode_png(images[:0]).shape == (0, 3)
+    assert encode(images[0, 0]).shape == ()
+
+
+GIF = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c000000000100010000020144003b"
+)
+
+
+def test_images_are_read_whatever_format_the_operation_is_called_after():
+    # Shapes as of TensorFlow 2.21.
+    pixels = np.full((4, 5, 3), 7, "uint8")
+    png, jpeg = tk.image.encode_png(pixels), tk.image.encode_jpeg(pixels)
+    for decode in (tk.image.decode_png, tk.image.decode_jpeg):
+        for file in (png, jpeg):
+            np.testing.assert_array_equal(decode(file), pixels)
+            assert decode(file, channels=1).shape == (4, 5, 1)
+        assert decode(GIF).shape == decode(GIF, channels=3).shape == (1, 1, 3)
+        assert decode(png, channels=4).shape == (4, 5, 4)
+        with pytest.raises(tk.errors.InvalidArgumentError, match="a JPEG has 1 or 3"):
+            decode(jpeg, channels=4)
+        with pytest.raises(tk.errors.InvalidArgumentError, match="3 channels here"):
+            decode(GIF, channels=1)
+        with pytest.raises(tk.errors.InvalidArgumentError, match="no PNG, JPEG or GIF"):
+            decode(b"BM" + bytes(60))
+    assert tk.image.decode_gif(png).shape == tk.image.decode_gif(jpeg).shape == (1, 4, 5, 3)
+    assert tk.image.decode_png(jpeg, dtype=tk.uint16).numpy().max() == 7 * 257
+    with pytest.raises(tk.errors.InvalidArgumentError, match="decode_bmp"):
+        tk.image.decode_bmp(png)
+
+
 def png(width, height, bits, color, lines, more=b""):
     head = struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0)
     body = zlib.compress(bytes(lines))
@@ -60,8 +97,8 @@ def test_png_converts_channels():
 
 def test_png_refuses_what_is_damaged():
     whole = tk.image.encode_png(np.zeros((2, 2, 3), "uint8")).numpy()
-    with pytest.raises(tk.errors.InvalidArgumentError, match="no PNG file"):
-        tk.image.decode_png(b"GIF89a")
+    with pytest.raises(tk.errors.InvalidArgumentError, match="no PNG, JPEG or GIF file"):
+        tk.image.decode_png(b"BM")
     with pytest.raises(tk.errors.InvalidArgumentError, match="checksum"):
         tk.image.decode_png(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     with pytest.raises(tk.errors.InvalidArgumentError):

@@ -126,7 +126,7 @@ def test_texts_of_numbers(call, wanted):
         (lambda: IO.decode_base64("?"), "InvalidArgumentError", "decode_base64"),
         (lambda: IO.decode_csv("1,x", [0, 0]), "InvalidArgumentError", "is no int32"),
         (lambda: IO.decode_csv("1", [0, 0]), "InvalidArgumentError", "1 fields, expected 2"),
-        (lambda: IO.decode_jpeg(b"abc"), "InvalidArgumentError", "no JPEG"),
+        (lambda: IO.decode_jpeg(b"abc"), "InvalidArgumentError", "no PNG, JPEG"),
         (lambda: IO.decode_image(b""), "InvalidArgumentError", "no JPEG/BMP/WEBP"),
         (lambda: IO.read_file("/no/such/file"), "NotFoundError", "there is no file"),
         (lambda: IO.VarLenFeature(tk.int64), "UnimplementedError", "FixedLenSequenceFeature"),

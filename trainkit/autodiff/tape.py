@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from operator import attrgetter
 from threading import get_ident
 from typing import Any
 
@@ -223,8 +224,8 @@ class GradientTape(Jacobians):
         return entries_of(self.tracked)
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The variables that are watched, in the order in which they were first read."""
-        return tuple(self._variables)
+        """The variables that are watched, in the order in which they were made."""
+        return tuple(sorted(self._variables, key=attrgetter("_creation")))
 
     # ------------------------------------------------------------------ gradients
 

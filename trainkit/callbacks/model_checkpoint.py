@@ -26,8 +26,8 @@ class ModelCheckpoint(Callback):
     """Saves after each epoch, or each so many batches, and when training is interrupted.
 
     Args:
-        filepath: where; it ends in `.keras` or `.h5` for the whole model, in `.weights.h5`, or as
-            else `save_weights` takes it, for the weights.
+        filepath: where; it ends in `.keras` or `.h5` for the whole model, in `.weights.h5` for the
+            weights.
             `{epoch}` (from 1), `{batch}` and the names of metrics in braces stand for their values,
             as in `"{epoch:02d}-{val_loss:.2f}.keras"`.
         monitor: name of the metric by which the best is known.
@@ -72,10 +72,10 @@ class ModelCheckpoint(Callback):
         super().__init__()
         self.filepath = local_path(filepath)
         whole = self.filepath.endswith((".keras", ".h5"))
-        if save_weights_only and self.filepath.endswith(".keras"):
+        if save_weights_only and not self.filepath.endswith(".weights.h5"):
             raise ValueError(
-                "ModelCheckpoint: with save_weights_only=True the path is one that save_weights "
-                f"takes, such as 'name.weights.h5', and does not end in '.keras': {self.filepath!r}"
+                "ModelCheckpoint: with save_weights_only=True the path must end in '.weights.h5', "
+                f"got {self.filepath!r}"
             )
         if not save_weights_only and not whole:
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -32,6 +33,7 @@ OVERWRITTEN: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Variables, by `id`, that optimizers replace by their gradient instead of stepping along it."""
 
 _THREAD = trace_state.THREAD
+_CREATIONS = count()
 _TAPES = trace_state.TAPES
 
 
@@ -163,6 +165,7 @@ class Variable(RowUpdates, Trackable, Operators):
             initial_value = trace.initial_value(initial_value, name)
         tensor = _converted(initial_value, dtype)
         self._name = name or "Variable"
+        self._creation = next(_CREATIONS)
         self.trainable = trainable
         self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
         if shape is None and not validate_shape:

@@ -35,6 +35,7 @@ from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp
 from trainkit.ops.images.image_codecs import decode_gif as decode_gif
 from trainkit.ops.images.image_codecs import decode_image as decode_image
 from trainkit.ops.images.image_codecs import decode_jpeg as decode_jpeg
+from trainkit.ops.images.image_codecs import decode_png as decode_png
 from trainkit.ops.images.image_codecs import decode_webp as decode_webp
 from trainkit.ops.images.image_codecs import encode_jpeg as encode_jpeg
 from trainkit.ops.images.image_codecs import extract_jpeg_shape as extract_jpeg_shape
@@ -54,7 +55,6 @@ from trainkit.ops.images.image_quality import psnr as psnr
 from trainkit.ops.images.image_quality import ssim as ssim
 from trainkit.ops.images.image_quality import ssim_multiscale as ssim_multiscale
 from trainkit.ops.images.image_quality import total_variation as total_variation
-from trainkit.ops.images.png import decode_png as decode_png
 from trainkit.ops.images.png import encode_png as encode_png
 from trainkit.ops.images.random_images import random_brightness as random_brightness
 from trainkit.ops.images.random_images import random_contrast as random_contrast

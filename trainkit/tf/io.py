@@ -12,11 +12,11 @@ from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp
 from trainkit.ops.images.image_codecs import decode_gif as decode_gif
 from trainkit.ops.images.image_codecs import decode_image as decode_image
 from trainkit.ops.images.image_codecs import decode_jpeg as decode_jpeg
+from trainkit.ops.images.image_codecs import decode_png as decode_png
 from trainkit.ops.images.image_codecs import decode_webp as decode_webp
 from trainkit.ops.images.image_codecs import encode_jpeg as encode_jpeg
 from trainkit.ops.images.image_codecs import extract_jpeg_shape as extract_jpeg_shape
 from trainkit.ops.images.image_codecs import is_jpeg as is_jpeg
-from trainkit.ops.images.png import decode_png as decode_png
 from trainkit.ops.images.png import encode_png as encode_png
 from trainkit.records import gfile as gfile
 from trainkit.records.decoding import decode_base64 as decode_base64

@@ -433,7 +433,6 @@ def test_a_failed_compile_leaves_the_model_as_it_was():
         (lambda m: m.fit(X, Y[:5], verbose=0), r"\(20, 3\), \(5, 1\)"),
         (lambda m: m.fit(X, verbose=0), "no targets"),
         (lambda m: m.fit(tk.data.Dataset.range(3), Y), "part of the batches"),
-        (lambda m: m.fit(tk.data.Dataset.range(3), batch_size=3), "use dataset.batch"),
         (lambda m: m.fit(X, Y, validation_split=1.5), "validation_split"),
         (lambda m: m.fit(X, Y, validation_split=0.1, validation_data=(X, Y)), "either"),
         (lambda m: m.fit(X, Y, validation_freq=0, validation_data=(X, Y)), "at least 1"),

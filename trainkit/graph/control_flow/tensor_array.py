@@ -19,7 +19,7 @@ from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
-from trainkit.graph.control_flow.tensor_array_elements import element_at, written
+from trainkit.graph.control_flow.tensor_array_elements import blanks, element_at, written
 from trainkit.ops.arrays.broadcasting import broadcast_to
 
 
@@ -38,7 +38,7 @@ class TensorArray(tuple):
         infer_shape: elements must have one shape, with `False` as well.
         element_shape: sizes of an element, when they are to be checked before the first write.
 
-    Positions that were never written hold zeros.
+    Positions that were never written hold zeros, or empty texts.
 
     >>> ta = TensorArray("float32", size=2)
     >>> ta = ta.write(0, 1.0).write(1, 2.0)
@@ -134,8 +134,7 @@ class TensorArray(tuple):
         return array
 
     def _element_of(self, value: Any) -> Tensor:
-        hint = None if is_tensor(value) else self._dtype
-        tensor = _value(convert_to_tensor(value, dtype_hint=hint))
+        tensor = self._converted(value)
         if tensor.dtype != self._dtype:
             raise InvalidArgumentError(
                 f"TensorArray.write: the array holds {self._dtype.name}, the value is "
@@ -147,6 +146,16 @@ class TensorArray(tuple):
                 f"{tuple(tensor.shape)}"
             )
         return tensor
+
+    def _converted(self, value: Any) -> Tensor:
+        """`value` as a tensor; numbers and arrays, which are no tensors, in the array's dtype."""
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
+            try:
+                return convert_to_tensor(value, self._dtype)
+            except (TypeError, InvalidArgumentError):  # such as numbers for an array of texts
+                return convert_to_tensor(value)
+        hint = None if is_tensor(value) else self._dtype
+        return _value(convert_to_tensor(value, dtype_hint=hint))
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The element at the position `index`.
@@ -198,10 +207,7 @@ class TensorArray(tuple):
         Raises:
             InvalidArgumentError: the number of indices is not known while tracing.
         """
-        indices, value = (
-            convert_to_tensor(indices),
-            convert_to_tensor(value, dtype_hint=self._dtype),
-        )
+        indices, value = convert_to_tensor(indices), self._converted(value)
         if indices.shape[0] is None:
             raise InvalidArgumentError(
                 "TensorArray.scatter: the number of indices must be known while tracing; write "
@@ -235,7 +241,7 @@ class TensorArray(tuple):
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """An array whose elements are the rows of `value` (n, ...)."""
-        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        tensor = self._converted(value)
         if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
                 f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
@@ -254,7 +260,7 @@ class TensorArray(tuple):
             InvalidArgumentError: the lengths differ, have no values while tracing, don't add up, or
                 are more or fewer than the positions of an array whose size is not dynamic.
         """
-        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        tensor = self._converted(value)
         counts = _value(convert_to_tensor(lengths))
         if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
@@ -317,9 +323,9 @@ class TensorArray(tuple):
         """An array of the same size whose elements are zeros of the sizes `dims`."""
         size = self._size
         if not isinstance(size, SymbolicTensor):
-            zeros = np.zeros((int(size), *dims), self._dtype.dtype)
+            zeros = blanks(np, (int(size), *dims), self._dtype.dtype)
             return type(self)._of(wrap_on_device(zeros))
-        zero = wrap_on_device(np.zeros((), self._dtype.dtype))
+        zero = wrap_on_device(blanks(np, (), self._dtype.dtype))
         return type(self)._of(broadcast_to(zero, (size, *dims)))
 
     def __repr__(self) -> str:

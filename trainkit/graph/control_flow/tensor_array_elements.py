@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, OutOfRangeError
@@ -22,8 +24,17 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
     return Spec((first, *dims), buffer.dtype)
 
 
+def blanks(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """What positions hold that were never written: zeros, or empty texts."""
+    return np.full(shape, b"", object) if dtype == "O" else xp.zeros(shape, dtype)
+
+
 @primitive(
-    _write_rule, name="tensor_array_write", semantics=INDEXING, rows=lambda settings: "written"
+    _write_rule,
+    name="tensor_array_write",
+    semantics=INDEXING,
+    rows=lambda settings: "written",
+    text="beside numbers",
 )
 def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any:
     """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
@@ -41,10 +52,10 @@ def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any
             f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
             f"{value.shape}; all have one shape, with infer_shape=False as well"
         )
-    out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
+    out = blanks(xp, (max(n, i + 1), *value.shape), buffer.dtype)
     if buffer.size:
         out[:n] = buffer
-    out[i] = value
+    out[i, ...] = value  # without the dots a text would be stored as an array of one
     return out
 
 
@@ -101,13 +112,14 @@ padded.gradients(lambda g, y, gy, index, like: without(g, index, gy), None, None
     lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype),
     name="tensor_array_read",
     semantics=INDEXING,
+    text="beside numbers",
 )
 def element_at(xp: Any, buffer: Any, index: Any) -> Any:
     """The value at the position `index`."""
     i = int(index)
     if not 0 <= i < buffer.shape[0]:
         raise OutOfRangeError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
-    return xp.asarray(buffer[i])
+    return buffer[i, ...]
 
 
 element_at.gradients(lambda g, y, buffer, index: placed(g, index, buffer), None)  # type: ignore[has-type]

@@ -368,7 +368,7 @@ def feed(
         x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
         y: targets; part of the batches if `x` gives these.
         sample_weight: weights; the same.
-        batch_size: samples in a batch of arrays, 32 by default; not for what gives batches itself.
+        batch_size: samples in a batch of arrays, 32 by default; not those of a `Dataset`.
         shuffle: whether arrays are shuffled, or `"batch"`.
         steps: batches of an epoch; 0, as small data gives after a division, is none given.
         class_weight: weights by class.
@@ -388,8 +388,6 @@ def feed(
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(f"{name} must be part of the batches when x is a {kind}")
-    if batch_size is not None and isinstance(x, Dataset):
-        raise ValueError("batch_size does not go with a Dataset: use dataset.batch(size)")
     if isinstance(x, Dataset):
         return DatasetFeed(x, steps, class_weight)
     if hasattr(x, "__iter__") or (hasattr(x, "__getitem__") and hasattr(x, "__len__")):

@@ -61,6 +61,7 @@ _broadcast_to.gradients(lambda g, y, x, *, shape: PRIMITIVES["sum_to_like"].op(g
     lambda x, *sizes, shape: Spec(tuple(None if n == -1 else n for n in shape), x.dtype),
     semantics=VIEW,
     lowering=Absent("its shape is known when it runs"),
+    text="beside numbers",
 )
 def broadcast_to_sized(
     xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]

@@ -11,11 +11,14 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
 from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import concatenate, stack
@@ -267,6 +270,20 @@ def _stacked(items: list[Any]) -> Any:
     return nest.map_structure(joined, items[0], *items[1:])
 
 
+def _stacked_none(f: Callable[[Any], Any], xs: Any) -> Any:
+    """What `_stacked` would give of no items: `f` is traced, since no result shows its shape."""
+    item = nest.map_structure(lambda x: Spec(x.shape[1:], x.dtype), xs)
+
+    def empty(y: Any) -> Any:
+        if y is None:
+            return None
+        spec = y if isinstance(y, Spec) else convert_to_tensor(y)
+        sizes = [n or 0 for n in spec.shape]
+        return wrap_on_device(np.zeros((0, *sizes), spec.dtype.dtype))
+
+    return nest.map_structure(empty, eval_shape.result_specs(f, item))
+
+
 @one_node("scan")
 def scan(
     f: Callable[[Any, Any], Any],
@@ -312,13 +329,15 @@ def scan(
     if graph is not None:
         return graph.scan(f, init, xs, n, reverse)
     carry = _tensors(init)
+    if not n:
+        return carry, _stacked_none(lambda x: f(carry, x)[1], xs)
     outputs: list[Any] = [None] * n
     order = builtins.range(n - 1, -1, -1) if reverse else builtins.range(n)
     for i in order:
         x = None if xs is None else nest.map_structure(lambda t, i=i: t[i], xs)
         carry, outputs[i] = f(carry, x)
-    if not outputs or all(leaf is None for leaf in nest.flatten(outputs[0])):
-        return carry, outputs[0] if outputs else None
+    if all(leaf is None for leaf in nest.flatten(outputs[0])):
+        return carry, outputs[0]
     return carry, _stacked(outputs)
 
 
@@ -331,7 +350,8 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
         xs: tensor or nest of tensors (n, ...).
 
     Returns:
-        The results stacked along a new first axis.
+        The results stacked along a new first axis. Of no items (0, ...): then `f` is called once,
+        on a symbolic tensor, for the shapes and dtypes of its results.
 
     Example:
         >>> tk.ops.map(lambda x: x * x, tk.constant([1, 2, 3])).numpy()
@@ -342,6 +362,8 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     graph = _graph()
     if graph is not None:
         return graph.scan(lambda carry, x: (carry, f(x)), (), xs, n)[1]
+    if not n:
+        return _stacked_none(f, xs)
     return _stacked([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 

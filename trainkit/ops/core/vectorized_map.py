@@ -70,7 +70,7 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
 
     Args:
         function: of one item (a tensor, or a nest like `elements`) to a tensor or a nest.
-        elements: tensor or nest of tensors (n, ...), n at least 1.
+        elements: tensor or nest of tensors (n, ...).
         fallback: whether to call it once per item where once for all can't be.
 
     Returns:
@@ -93,11 +93,11 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
     graph = trace.graph if isinstance(trace, _Once) else trace
     symbolic = any(is_symbol(x) for x in leaves)
     if len(sizes) != 1 or None in sizes or 0 in sizes:
-        if symbolic:
+        if symbolic or sizes == {0}:
             return map_one_by_one(function, stacks)
         raise InvalidArgumentError(
-            "vectorized_map: all elements need one size of the first axis, 1 or more; their shapes "
-            f"are {[tuple(x.shape) for x in leaves]}"
+            "vectorized_map: all elements need one size of the first axis; their shapes are "
+            f"{[tuple(x.shape) for x in leaves]}"
         )
     if (symbolic or graph is not None) and not hasattr(graph, "scan"):
         return map_one_by_one(function, stacks)

@@ -16,8 +16,10 @@ from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.strings import one_text
 from trainkit.ops.images.color_adjustments import convert_image_dtype
 from trainkit.ops.images.image_bounds import check_pixels, frame_count, open_image, pillow
-from trainkit.ops.images.png import decode_png, image_spec
+from trainkit.ops.images.png import SIGNATURE, converted, image_spec, png_pixels
 
+_GIF = b"GIF8"
+_JPEG = b"\xff\xd8\xff"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -42,8 +44,61 @@ def _decoded(contents: Any, formats: list[str], channels: int, what: str) -> Ten
         return convert_to_tensor(_pixels(image, channels, what))
 
 
+def _still(data: bytes, channels: int, dtype: Any, what: str) -> Any:
+    """The array of a file of PNG, JPEG or a GIF of one image, whatever the operation is called."""
+    if data.startswith(SIGNATURE):
+        return png_pixels(data, channels, dtype)
+    if data.startswith(_GIF):
+        frames = _gif_frames(data, what)
+        if channels not in (0, 3) or len(frames) > 1:
+            raise InvalidArgumentError(
+                f"{what}: a GIF has one image and 3 channels here, this one {len(frames)} images, "
+                f"channels is {channels}; decode_gif gives all of them, (frames, height, width, 3)"
+            )
+        return converted(frames[0], 3, dtype)
+    if not data.startswith(_JPEG):
+        raise InvalidArgumentError(f"{what}: the bytes are no PNG, JPEG or GIF file")
+    if channels == 4:
+        raise InvalidArgumentError(f"{what}: channels is 4, and a JPEG has 1 or 3")
+    with _opened(data, ["JPEG"], what) as image:
+        return converted(_pixels(image, channels, what), channels, dtype)
+
+
 def _uint8_spec(a: Bound) -> Spec:
     return image_spec({**a, "dtype": "uint8"})
+
+
+@needs_values("contents", gives=image_spec)
+def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
+    """The image in the bytes of a PNG file; of a JPEG or a GIF of one image, too.
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
+            A JPEG has no alpha, a GIF 3 channels alone.
+        dtype: uint8 or uint16.
+        name: not kept.
+
+    Returns:
+        (height, width, channels).
+
+    Raises:
+        InvalidArgumentError: the bytes are no such file, are damaged, or an interlaced PNG; or an
+            argument is none of those above.
+        ImportError: Pillow is not installed, for another file than PNG.
+
+    Example:
+        >>> png = tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))
+        >>> tk.image.decode_png(png).shape
+        TensorShape([2, 3, 1])
+    """
+    wanted = dtypes.as_dtype(dtype).name
+    if channels not in (0, 1, 3, 4) or wanted not in ("uint8", "uint16"):
+        raise InvalidArgumentError(
+            f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {wanted} uint8 or uint16"
+        )
+    pixels = _still(one_text(contents, "decode_png"), channels, np.dtype(wanted), "decode_png")
+    return convert_to_tensor(pixels)
 
 
 @needs_values("contents", gives=_uint8_spec)
@@ -57,12 +112,13 @@ def decode_jpeg(
     dct_method: str = "",
     name: Any = None,
 ) -> Tensor:
-    """The image in the bytes of a JPEG file.
+    """The image in the bytes of a JPEG file; of a PNG or a GIF of one image, too.
 
     Args:
         contents: string scalar, or bytes.
-        channels: 1 or 3 to convert to gray or RGB; 0 for what the file has.
-        ratio: 1, 2, 4 or 8: by how much the image is made smaller while it is read.
+        channels: 1 or 3 to convert to gray or RGB, 4 for a PNG with alpha; 0 for what the file
+            has. A GIF has 3 channels alone.
+        ratio: 1, 2, 4 or 8: by how much a JPEG is made smaller while it is read.
         fancy_upscaling: True is the only way that is supported.
         try_recover_truncated: whether what is missing at the end of a file is left gray.
         acceptable_fraction: 1 is the only one that is supported.
@@ -73,18 +129,21 @@ def decode_jpeg(
         uint8 (height, width, channels).
 
     Raises:
-        InvalidArgumentError: the bytes are no JPEG file, or an argument is none of those above.
-        ImportError: Pillow is not installed.
+        InvalidArgumentError: the bytes are no such file, or an argument is none of those above.
+        ImportError: Pillow is not installed, for another file than PNG.
     """
-    if channels not in (0, 1, 3) or ratio not in (1, 2, 4, 8):
+    if channels not in (0, 1, 3, 4) or ratio not in (1, 2, 4, 8):
         raise InvalidArgumentError(
-            f"decode_jpeg: channels {channels} must be 0, 1 or 3, ratio {ratio} 1, 2, 4 or 8"
+            f"decode_jpeg: channels {channels} must be 0, 1, 3 or 4, ratio {ratio} 1, 2, 4 or 8"
         )
     if not fancy_upscaling or acceptable_fraction != 1:
         raise InvalidArgumentError(
             "decode_jpeg: fancy_upscaling=False and acceptable_fraction below 1 are not supported"
         )
-    with _opened(one_text(contents, "decode_jpeg"), ["JPEG"], "decode_jpeg") as image:
+    data = one_text(contents, "decode_jpeg")
+    if channels == 4 or not data.startswith(_JPEG):
+        return convert_to_tensor(_still(data, channels, np.dtype(np.uint8), "decode_jpeg"))
+    with _opened(data, ["JPEG"], "decode_jpeg") as image:
         if ratio > 1:
             image.draft(image.mode, (image.width // ratio, image.height // ratio))
         if try_recover_truncated:
@@ -167,15 +226,25 @@ def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, 3), "uint8"))
 def decode_gif(contents: Any, name: Any = None) -> Tensor:
-    """All images of a GIF file, uint8 (frames, height, width, 3).
+    """All images of a GIF file, uint8 (frames, height, width, 3); a PNG or JPEG is one of them.
 
     Args:
         contents: string scalar, or bytes.
         name: not kept.
+
+    Raises:
+        InvalidArgumentError: the bytes are no such file.
+        ImportError: Pillow is not installed, for another file than PNG.
     """
     data = one_text(contents, "decode_gif")
-    with _opened(data, ["GIF"], "decode_gif") as image:
-        return convert_to_tensor(_frames(image, 3, "decode_gif", len(data)))
+    if data.startswith(_GIF):
+        return convert_to_tensor(_gif_frames(data, "decode_gif"))
+    return convert_to_tensor(_still(data, 3, np.dtype(np.uint8), "decode_gif")[None])
+
+
+def _gif_frames(data: bytes, what: str) -> Any:
+    with _opened(data, ["GIF"], what) as image:
+        return _frames(image, 3, what, len(data))
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
@@ -262,10 +331,10 @@ def decode_image(
         TensorShape([2, 3, 1])
     """
     data, wanted = one_text(contents, "decode_image"), dtypes.as_dtype(dtype)
-    if data.startswith(b"\x89PNG"):
+    if data.startswith(SIGNATURE):
         deep = "uint16" if wanted.name == "uint16" else "uint8"
         found = decode_png(data, channels or 0, deep)
-    elif data.startswith(b"GIF8"):
+    elif data.startswith(_GIF):
         frames = decode_gif(data)
         found = frames if expand_animations else frames[0]
     else:
@@ -285,7 +354,7 @@ def is_jpeg(contents: Any, name: Any = None) -> Tensor:
         >>> bool(tk.image.is_jpeg(tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))))
         False
     """
-    return convert_to_tensor(one_text(contents, "is_jpeg").startswith(b"\xff\xd8\xff"))
+    return convert_to_tensor(one_text(contents, "is_jpeg").startswith(_JPEG))
 
 
 @needs_values("contents", gives=lambda a: Spec((3,), "int32"))

@@ -14,12 +14,11 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import STRING_TENSORS, Tensor, convert_to_tensor
 from trainkit.kernels.coding import png_rows
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
-from trainkit.ops.core.strings import one_text
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # by channels: grey, grey with alpha, RGB, RGBA
@@ -43,18 +42,23 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + check
 
 
-@needs_values("image", gives=lambda a: Spec((), "string"))
+def _files_spec(a: Bound) -> Spec:
+    shape = convert_to_tensor(a["image"]).shape
+    return Spec(None if shape.rank is None else tuple(shape)[:-3], "string")
+
+
+@needs_values("image", gives=_files_spec)
 def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
-    """An image as a PNG file.
+    """An image, or each of several, as a PNG file.
 
     Args:
-        image: uint8 or uint16 (height, width, channels) with 1 to 4 channels: gray, gray and
+        image: uint8 or uint16 (..., height, width, channels) with 1 to 4 channels: gray, gray and
             alpha, RGB, RGB and alpha.
         compression: 0 (none) to 9, or -1 for zlib's own choice.
         name: not kept.
 
     Returns:
-        A string scalar, the bytes of the file.
+        Strings of the shape (...), the bytes of the files; a scalar for one image.
 
     Raises:
         InvalidArgumentError: shape, dtype or compression are none of these.
@@ -66,7 +70,7 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
     """
     pixels = np.asarray(convert_to_tensor(image).numpy())
     if (
-        pixels.ndim != 3
+        pixels.ndim < 3
         or pixels.shape[-1] not in COLOR_TYPES
         or pixels.dtype.name
         not in (
@@ -75,15 +79,18 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
         )
     ):
         raise InvalidArgumentError(
-            "encode_png: needs uint8 or uint16 (height, width, 1 to 4 channels), got "
+            "encode_png: needs uint8 or uint16 (..., height, width, 1 to 4 channels), got "
             f"{pixels.shape} {pixels.dtype}"
         )
-    if not -1 <= compression <= 9 or 0 in pixels.shape:
+    if not -1 <= compression <= 9 or 0 in pixels.shape[-3:]:
         raise InvalidArgumentError(
             f"encode_png: compression {compression} must be -1 to 9, the image {pixels.shape} not "
             "be empty"
         )
-    return convert_to_tensor(png_bytes(pixels, compression))
+    images = pixels.reshape(-1, *pixels.shape[-3:])
+    files = np.empty(len(images), object)
+    files[:] = [png_bytes(x, compression) for x in images]
+    return STRING_TENSORS[0](files.reshape(pixels.shape[:-3]))
 
 
 def png_bytes(pixels: Any, compression: int = -1, filtered: bool = True) -> bytes:
@@ -103,7 +110,7 @@ def png_bytes(pixels: Any, compression: int = -1, filtered: bool = True) -> byte
     lines = _differences(rows) if filtered else np.insert(rows, 0, 0, axis=1)
     packed = zlib.compress(lines.tobytes(), compression)
     parts = (_chunk(b"IHDR", head), _chunk(b"IDAT", packed), _chunk(b"IEND", b""))
-    return _SIGNATURE + b"".join(parts)
+    return SIGNATURE + b"".join(parts)
 
 
 def _differences(rows: Any) -> Any:
@@ -122,42 +129,26 @@ def image_spec(a: Bound) -> Spec:
     return Spec((None, None, a["channels"] or None), dtypes.as_dtype(a["dtype"]))
 
 
-@needs_values("contents", gives=image_spec)
-def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
-    """The image in the bytes of a PNG file.
+def png_pixels(data: bytes, channels: int, dtype: Any) -> Any:
+    """The array (height, width, channels) of a PNG file.
 
     Args:
-        contents: string scalar, or bytes.
+        data: bytes of the file.
         channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
-        dtype: uint8 or uint16.
-        name: not kept.
-
-    Returns:
-        (height, width, channels).
+        dtype: NumPy's uint8 or uint16.
 
     Raises:
-        InvalidArgumentError: the bytes are no PNG file, are damaged, or interlaced; or an argument
-            is none of those above.
-
-    Example:
-        >>> png = tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))
-        >>> tk.image.decode_png(png).shape
-        TensorShape([2, 3, 1])
+        InvalidArgumentError: the bytes are no PNG file, are damaged, or interlaced.
     """
-    wanted = dtypes.as_dtype(dtype).name
-    if channels not in (0, 1, 3, 4) or wanted not in ("uint8", "uint16"):
-        raise InvalidArgumentError(
-            f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {wanted} uint8 or uint16"
-        )
     try:
-        pixels = _read(one_text(contents, "decode_png"))
+        pixels = _read(data)
     except (struct.error, zlib.error, IndexError) as error:
         raise InvalidArgumentError(f"decode_png: the file is damaged: {error}") from error
-    return convert_to_tensor(_converted(pixels, channels, np.dtype(wanted)))
+    return converted(pixels, channels, dtype)
 
 
 def _chunks(data: bytes) -> Any:
-    place = len(_SIGNATURE)
+    place = len(SIGNATURE)
     while place < len(data):
         (size,) = struct.unpack_from(">I", data, place)
         kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
@@ -169,7 +160,7 @@ def _chunks(data: bytes) -> Any:
 
 
 def _read(data: bytes) -> Any:
-    if not data.startswith(_SIGNATURE):
+    if not data.startswith(SIGNATURE):
         raise InvalidArgumentError("decode_png: the bytes are no PNG file")
     found: dict[bytes, bytes] = {}
     for kind, body in _chunks(data):
@@ -230,8 +221,8 @@ def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
     return colors[samples[..., 0]]
 
 
-def _converted(pixels: Any, channels: int, dtype: Any) -> Any:
-    """In another number of channels and another range."""
+def converted(pixels: Any, channels: int, dtype: Any) -> Any:
+    """`pixels` in another number of channels and another range."""
     if pixels.dtype != dtype:
         wide = pixels.astype(np.uint16)
         pixels = (wide * 257 if dtype == np.uint16 else wide >> 8).astype(dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
+from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
@@ -26,7 +26,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
@@ -44,8 +44,10 @@ def positions(indices: Any, op: str) -> Tensor:
     Raises:
         InvalidArgumentError: they are of another kind; floats that Keras would cut off, too.
     """
-    if isinstance(indices, list | tuple) and not np.size(indices):
-        return convert_to_tensor(np.zeros(np.shape(indices), np.int32))
+    if isinstance(indices, list | tuple) and not any(map(is_tensor, nest.flatten(indices))):
+        array = np.asarray(indices)
+        if not array.size:  # a list without numbers would be one of floats
+            return convert_to_tensor(array.astype(np.int32))
     tensor = as_tensor(indices)
     if tensor.dtype.is_integer:
         return tensor

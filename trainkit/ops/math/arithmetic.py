@@ -5,11 +5,12 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.complex_parts import conj
@@ -74,17 +75,18 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
     """The sum of a list of tensors of one shape.
 
     Args:
-        inputs: list of tensors.
+        inputs: list of tensors, or whatever else gives them one by one; a tensor is the sum of
+            itself.
         name: not kept.
 
     Raises:
-        InvalidArgumentError: the list is empty, or shapes differ.
+        InvalidArgumentError: there are none, or shapes differ.
 
     Example:
         >>> tk.math.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
         array([4., 6.], dtype=float32)
     """
-    items = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    items = [inputs] if is_tensor(inputs) or not isinstance(inputs, Iterable) else list(inputs)
     if not items:
         raise InvalidArgumentError("add_n: the list of tensors is empty")
     total, *rest = map(convert_to_tensor, items)

@@ -1,0 +1,114 @@
+"""Calls that programs written for TensorFlow make; values are TensorFlow 2.21's."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+X = np.zeros(5, "float32")
+
+WITH_LISTS = {
+    "tensor_scatter_nd_update": lambda i: tk.tensor_scatter_nd_update(X, [[i], [i + 1]], [9.0, 8]),
+    "tensor_scatter_nd_add": lambda i: tk.tensor_scatter_nd_add(X, [[i]], [tk.cast(i, "float32")]),
+    "scatter_nd": lambda i: tk.scatter_nd([[i], [i + 1]], [1.0, 2.0], [5]),
+    "unsorted_segment_sum": lambda i: tk.math.unsorted_segment_sum([1.0, 2.0], [i, i + 1], 4),
+    "unsorted_segment_mean": lambda i: tk.math.unsorted_segment_mean([1.0, 2.0], [i, i], 4),
+    "segment_max": lambda i: tk.ops.segment_max([1.0, 2.0], [i, i + 1], 4),
+    "take": lambda i: tk.ops.take(np.arange(5), [[i, 0], [1, i]]),
+    "take_along_axis": lambda i: tk.ops.take_along_axis(np.arange(5), [i, i + 1], axis=0),
+    "scatter": lambda i: tk.ops.scatter([[i], [i + 1]], [1.0, 2.0], (5,)),
+    "scatter_update": lambda i: tk.ops.scatter_update(X, [[i], [i + 1]], [1.0, 2.0]),
+    "in_top_k": lambda i: tk.math.in_top_k([i, 0], [[1.0, 2.0], [3.0, 1.0]], 1),
+}
+
+
+@pytest.mark.parametrize("call", WITH_LISTS.values(), ids=WITH_LISTS)
+def test_lists_of_graph_tensors_are_indices(call):
+    i = tk.constant(1)
+    np.testing.assert_array_equal(tk.function(call)(i), call(1))
+
+
+def test_an_empty_list_of_indices_is_one_of_ints():
+    assert tk.ops.take(X, []).shape == (0,)
+    assert tk.function(lambda x: tk.ops.take(x, [[], []]))(X).shape == (2, 0)
+    assert tk.ops.take(X, [np.zeros(0)]).shape == (1, 0)
+
+
+def test_add_n_takes_what_gives_tensors():
+    assert float(tk.add_n(tk.constant(float(i)) for i in range(3))) == 3.0
+    assert float(tk.add_n({1: tk.constant(2.0), 2: tk.constant(3.0)}.values())) == 5.0
+    with pytest.raises(ValueError, match="empty"):
+        tk.add_n(iter([]))
+
+
+def test_maps_of_nothing_have_the_shape_of_their_results():
+    nothing = tk.zeros([0, 3])
+    maps = (tk.map_fn, tk.function(tk.map_fn), tk.vectorized_map, tk.ops.map)
+    for mapped in maps:
+        rows, (sums, more) = mapped(lambda x: (x * 2, (tk.reduce_sum(x), x[0])), nothing)
+        assert (rows.shape, sums.shape, more.shape) == ((0, 3), (0,), (0,))
+        assert mapped(lambda x: tk.cast(x, tk.int32), nothing).dtype == tk.int32
+    texts = tk.constant([], tk.string)
+    assert tk.map_fn(tk.strings.length, texts, fn_output_signature=tk.int32).shape == (0,)
+    assert tk.map_fn(lambda x: x, texts).dtype == tk.string
+    carry, ys = tk.ops.scan(lambda c, x: (c + x[0], x), tk.constant(1.0), nothing)
+    assert float(carry) == 1.0
+    assert ys.shape == (0, 3)
+
+
+def test_tensor_arrays_take_arrays_in_their_own_dtype():
+    pair = np.array([1.0, 2.0])
+    for dtype in (tk.float32, tk.float64):
+        array = tk.TensorArray(dtype, 1).write(0, pair)
+        assert array.stack().dtype == array.unstack(pair).stack().dtype == dtype
+    assert tk.TensorArray(tk.int32, 1).write(0, np.int64(3)).read(0).dtype == tk.int32
+
+    @tk.function
+    def rows(n):
+        array = tk.TensorArray(tk.float32, 0, dynamic_size=True)
+        for i in tk.range(n):
+            array = array.write(i, np.array([1.0, 2.0]))
+        return array.stack()
+
+    np.testing.assert_array_equal(rows(tk.constant(3)), [[1, 2]] * 3)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="holds float32, the value is float64"):
+        tk.TensorArray(tk.float32, 1).write(0, tk.constant(pair))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="holds string, the value is float64"):
+        tk.TensorArray(tk.string, 1).write(0, pair)
+
+
+def test_tensor_arrays_hold_texts():
+    def texts(n):
+        array = tk.TensorArray(tk.string, n + 1)
+        for i in tk.range(n):
+            array = array.write(i, tk.strings.as_string(i))
+        return array.stack(), array.read(0), array.gather([1, 0]), array.size()
+
+    for f in (texts, tk.function(texts)):
+        stacked, first, picked, size = f(tk.constant(2))
+        assert stacked.numpy().tolist() == [b"0", b"1", b""]
+        assert (first.numpy(), picked.numpy().tolist(), int(size)) == (b"0", [b"1", b"0"], 3)
+    pairs = tk.TensorArray(tk.string, 1).write(0, ["a", b"b"])
+    assert pairs.unstack(pairs.stack()).read(0).numpy().tolist() == [b"a", b"b"]
+
+
+def test_watched_variables_are_in_the_order_of_their_creation():
+    made = [tk.Variable(float(i), name=f"v{i}") for i in range(4)]
+    with tk.GradientTape() as tape:
+        tape.watch(made[2])
+        y = made[3] * made[1] + made[0]
+    assert [v.name for v in tape.watched_variables()] == ["v0:0", "v1:0", "v2:0", "v3:0"]
+    assert [float(g) for g in tape.gradient(y, tape.watched_variables()[:2])] == [1.0, 3.0]
+
+
+def test_a_batch_size_beside_a_data_set_changes_nothing():
+    model = tk.Sequential([tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+    batches = tk.data.Dataset.from_tensor_slices((x, y)).batch(2)
+    sizes = []
+    size = tk.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: sizes.append(batch))
+    model.fit(batches, batch_size=8, validation_data=batches, callbacks=[size], verbose=0)
+    assert sizes == [0, 1, 2, 3]
+    assert model.evaluate(batches, batch_size=8, verbose=0) > 0
+    assert model.predict(batches, batch_size=8, verbose=0).shape == (8, 1)
