@@ -658,10 +658,21 @@ def test_a_batch_that_no_memory_holds(tmp_path):
         tk.models.load_model(forged(tmp_path / "m.keras", change))
 
 
-@pytest.mark.parametrize("load", [tk.models.load_model, lambda path: stack().load_weights(path)])
+@pytest.mark.parametrize(
+    "load",
+    [
+        tk.models.load_model,
+        lambda path: stack().load_weights(path),
+        lambda path: tk.train.Checkpoint(model=stack()).read(path),
+        tk.train.list_variables,
+        tk.saved_model.load,
+        tk.saved_graph.load,
+    ],
+)
 def test_a_name_that_no_file_can_have_is_one_clear_error(load):
-    with pytest.raises(tk.errors.CheckpointError, match="can't be opened"):
-        load("a\0b.keras")
+    for ending in (".keras", ".h5", ".npz", ".safetensors", ""):
+        with pytest.raises(tk.errors.CheckpointError, match="can't be opened"):
+            load(f"a\0b{ending}")
 
 
 @pytest.mark.parametrize("load", [tk.models.load_model, lambda path: stack().load_weights(path)])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trainkit.checkpoints.checkpoint import latest_checkpoint, numbered
 from trainkit.checkpoints.format.reader import SavedFile
-from trainkit.core.errors import NotFoundError
+from trainkit.core.errors import CheckpointError, NotFoundError
 from trainkit.core.files.local_paths import local_path
 
 PathLike = str | os.PathLike[str]
@@ -19,7 +19,7 @@ PathLike = str | os.PathLike[str]
 def _file_of(path: PathLike) -> str:
     """A checkpoint file; of a folder the latest."""
     if not os.path.isdir(path):
-        return local_path(path)
+        return local_path(path, CheckpointError)
     latest = latest_checkpoint(path)
     if latest is None:
         raise NotFoundError(f"there is no checkpoint in the folder {local_path(path)}")

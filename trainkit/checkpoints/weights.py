@@ -36,7 +36,12 @@ from trainkit.checkpoints.interop.safetensors import (
 from trainkit.checkpoints.legacy.legacy_weights import is_legacy, load_legacy
 from trainkit.checkpoints.restore.object_graph import weight_paths
 from trainkit.checkpoints.restore.report import Difference
-from trainkit.core.errors import InvalidArgumentError, NoSuchFileError, NotBuiltError
+from trainkit.core.errors import (
+    CheckpointError,
+    InvalidArgumentError,
+    NoSuchFileError,
+    NotBuiltError,
+)
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 
@@ -114,7 +119,7 @@ def load_weights(
         CheckpointMismatchError: something does not fit; the text shows each difference.
         CheckpointError: the file is damaged or hostile.
     """
-    name = local_path(path)
+    name = local_path(path, CheckpointError)
     _require_weights(model, "load_weights")
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS), "load_weights")
     legacy = name.endswith(_KERAS) and os.path.exists(name) and is_legacy(name)

@@ -274,9 +274,11 @@ def load_model(
         >>> tk.models.load_model("model.keras").output_shape
         (None, 2)
     """
-    is_folder = not hasattr(filepath, "read") and os.path.isdir(filepath)
+    if not _is_open(filepath):
+        filepath = local_path(filepath, CheckpointError)
+    is_folder = isinstance(filepath, str) and os.path.isdir(filepath)
     if not is_folder and _ends_legacy(filepath):
-        return load_h5_model(local_path(filepath), custom_objects, compile, safe_mode)
+        return load_h5_model(filepath, custom_objects, compile, safe_mode)
     source = filepath if is_folder else _path(filepath)
     mode = in_safe_mode()
     with opened(source) as archive, archive.weights() as fd:

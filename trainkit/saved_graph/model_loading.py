@@ -118,7 +118,7 @@ def load_model(
     named = [] if tags is None else [tags] if isinstance(tags, str) else list(tags)
     if named not in ([], ["serve"]):
         raise InvalidArgumentError(f"saved_model.load: tags is {tags!r}; it can be None or 'serve'")
-    folder = pathlib.Path(local_path(export_dir))
+    folder = pathlib.Path(local_path(export_dir, CheckpointError))
     if not contains_saved_model(folder):
         raise NotFoundError(_nothing_in(folder))
     with read_document(folder / MODEL_FILE, MODEL_FORMAT, check_model, "saved model") as (

@@ -76,7 +76,7 @@ class SavedFile:
         fd: int | None = None,
         with_lists: bool = False,
     ) -> None:
-        self.name = local_path(path)
+        self.name = local_path(path, CheckpointError)
         self._with_lists = with_lists
         self._fd = open_regular(self.name, "checkpoint") if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)

@@ -220,7 +220,7 @@ def opened(source: Any) -> Iterator[Archive]:
         found.read_metadata()
         yield found
         return
-    name = local_path(source)
+    name = local_path(source, CheckpointError)
     if os.path.isdir(name):
         found = _Folder(name)
         found.read_metadata()

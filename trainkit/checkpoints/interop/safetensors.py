@@ -98,7 +98,7 @@ class SafetensorsFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = local_path(path)
+        self.name = local_path(path, CheckpointError)
         self._fd = open_regular(self.name)
         try:
             self._table, self._start = self._read_header()
@@ -241,7 +241,7 @@ class NpzFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = local_path(path)
+        self.name = local_path(path, CheckpointError)
         self._archive = ZipArchive(self.name, ".npz file")
         self._table: dict[str, tuple[str, tuple[int, ...], Any]] = {}
         try:

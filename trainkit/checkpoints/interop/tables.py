@@ -31,7 +31,7 @@ from trainkit.checkpoints.interop.safetensors import (
     write_npz,
     write_safetensors,
 )
-from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.core.errors import CheckpointError, InvalidArgumentError, NotFoundError
 from trainkit.core.files.local_paths import local_path
 
 
@@ -132,7 +132,7 @@ def opened_table(path: str | os.PathLike[str]) -> Iterator[Table]:
         NotFoundError: there is no such file.
         CheckpointError: it is damaged, hostile or of another format.
     """
-    name = local_path(path)
+    name = local_path(path, CheckpointError)
     if name.endswith((".safetensors", ".npz")):
         flat: Any = SafetensorsFile(name) if name.endswith(".safetensors") else NpzFile(name)
         with flat:
@@ -157,7 +157,7 @@ def files_in(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         NotFoundError: there is nothing.
     """
-    name = local_path(path)
+    name = local_path(path, CheckpointError)
     if not os.path.isdir(name):
         return [name]
     whole = [os.path.join(name, found.name) for found, _ in numbered(Path(name))]

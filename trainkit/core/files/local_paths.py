@@ -11,7 +11,7 @@ import os
 import re
 from typing import Any
 
-from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.errors import InvalidArgumentError, OpError, UnimplementedError
 
 # `pathlib` turns "s3://a" into "s3:/a", on Windows into "s3:\a". One letter is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/\\]")
@@ -19,17 +19,18 @@ _FILE = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/[^/]))", re.IGNORECASE)
 _DRIVE = re.compile(r"/[A-Za-z]:(?:[/\\]|$)")
 
 
-def local_path(path: Any) -> str:
+def local_path(path: Any, error: type[OpError] = InvalidArgumentError) -> str:
     """A path as a text that Python's functions on files take.
 
     Args:
         path: a `str`, bytes, a path object or a scalar string tensor; `file:///path` is the file of
             that name, whose letters are taken as they stand, `%20` included, as TensorFlow does.
+        error: what is raised for a name that no file can have.
 
     Raises:
         TypeError: it is none of these.
         UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
-        InvalidArgumentError: it holds a null character, which no name of a file does.
+        InvalidArgumentError: it holds a null character, which no name of a file does; or `error`.
 
     Example:
         >>> local_path("file:///tmp/a.txt")
@@ -37,7 +38,7 @@ def local_path(path: Any) -> str:
     """
     name = path_text(path)
     if "\0" in name:
-        raise InvalidArgumentError(f"the path {name!r} holds a null character")
+        raise error(f"the path {name!r} can't be opened: it holds a null character")
     scheme = _SCHEME.match(name)
     return name if scheme is None else _without_scheme(name, scheme[1])
 

@@ -33,11 +33,7 @@ def open_descriptor(path: Any, kind: str = "file", error: type[OpError] | None =
         UnimplementedError: it is an address of another system.
     """
     error = error or InvalidArgumentError
-    try:
-        name = local_path(path)
-    except InvalidArgumentError as problem:  # a null character
-        raise error(f"{kind} {path!r} can't be opened: {problem}") from None
-    return _opened(name, _FLAGS, kind, error)
+    return _opened(local_path(path, error), _FLAGS, kind, error)
 
 
 def only_regular(name: str, flags: int) -> int:
