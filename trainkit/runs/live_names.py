@@ -24,7 +24,8 @@ def take_names(model: Any, described: Any) -> None:
     if not isinstance(described, dict):
         return
     changed = _take_layer_names(model, described)
-    listed, weights = described.get("weights"), model.weights
+    listed: Any = described.get("weights")
+    weights = model.weights
     if _are_the_same(listed, weights):
         for weight, (path, _, _) in zip(weights, listed, strict=True):
             weight.path = path

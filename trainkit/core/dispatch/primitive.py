@@ -75,8 +75,11 @@ class Operation(Protocol[P]):
     __name__: str
     primitive: Primitive
 
-    def __call__(self, *inputs: P.args, **settings: P.kwargs) -> Any:
-        """The result on tensors, or what converts to them."""
+    def __call__(self, *inputs: P.args, **settings: P.kwargs) -> Tensor:
+        """The result on tensors, or what converts to them.
+
+        Type checkers take it for a tensor; several results are unpacked into tensors.
+        """
 
     def gradients(self, *rules: Rule | None) -> Operation[P]:
         """Give a rule `(g, y, *inputs, **settings)` per input, `None` where none is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Layer(Quantizable, StatelessCalls):
     _built_by_running = False  # by `super().build()`, too
     _rematerialized_by_scopes = True  # unless a scope names its layers
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         layer = object.__new__(cls)
         layer.__dict__.update(
             _facts=_facts_of(cls),

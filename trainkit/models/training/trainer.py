@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from trainkit import optimizers
 from trainkit.autodiff.tape import GradientTape
@@ -67,7 +67,7 @@ class Trained(StatelessLosses):
     run_eagerly: bool
     jit_compile: Any
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         model = super().__new__(cls, *args, **kwargs)
         model.__dict__.update(
             _graph=None,

@@ -140,7 +140,7 @@ def copy(x: Any) -> Tensor:
         >>> tk.ops.copy([1, 2]).numpy()
         array([1, 2], dtype=int32)
     """
-    return _copy(x)  # type: ignore[no-any-return]
+    return _copy(x)
 
 
 def dtype(x: Any) -> str:
@@ -221,7 +221,7 @@ def view(x: Any, dtype: Any = None) -> Tensor:
     x = x if isinstance(x, Tensor) else core_convert(x)
     if dtype is None or as_dtype(dtype) == x.dtype:
         return x  # type: ignore[no-any-return]
-    return _view(x, dtype=as_dtype(dtype).name)  # type: ignore[no-any-return]
+    return _view(x, dtype=as_dtype(dtype).name)
 
 
 # ------------------------------------------------------------------ choice among many

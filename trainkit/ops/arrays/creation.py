@@ -148,7 +148,7 @@ def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def _fill_gradient(g: Tensor, y: Tensor, value: Tensor, *, shape: tuple[int, ...]) -> Tensor:
-    return sum_to_like(g, value)  # type: ignore[no-any-return]
+    return sum_to_like(g, value)
 
 
 _fill.gradients(_fill_gradient)
@@ -178,7 +178,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     dims = dims_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
         return wrap(filled_on(current().xp, dims, fill_value, wanted.dtype))
-    return _fill(cast(fill_value, wanted), shape=dims)  # type: ignore[no-any-return]
+    return _fill(cast(fill_value, wanted), shape=dims)
 
 
 def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
@@ -213,7 +213,7 @@ def _full_like(xp: ArrayModule, x: Array, value: Array) -> Array:
 
 
 def _full_like_gradient(g: Tensor, y: Tensor, x: Tensor, value: Tensor) -> Tensor:
-    return sum_to_like(g, value)  # type: ignore[no-any-return]
+    return sum_to_like(g, value)
 
 
 _full_like.gradients(None, _full_like_gradient)
@@ -233,7 +233,7 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.zeros_like([1, 2]).numpy()
         array([0, 0], dtype=int32)
     """
-    return _zeros_like(x, dtype=None if dtype is None else as_dtype(dtype).name)  # type: ignore[no-any-return]
+    return _zeros_like(x, dtype=None if dtype is None else as_dtype(dtype).name)
 
 
 def ones_like(x: Any, dtype: Any = None) -> Tensor:
@@ -250,7 +250,7 @@ def ones_like(x: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.ones_like([1, 2]).numpy()
         array([1, 1], dtype=int32)
     """
-    return _ones_like(x, dtype=None if dtype is None else as_dtype(dtype).name)  # type: ignore[no-any-return]
+    return _ones_like(x, dtype=None if dtype is None else as_dtype(dtype).name)
 
 
 def empty_like(x: Any, dtype: Any = None) -> Tensor:
@@ -287,7 +287,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     wanted = x.dtype if dtype is None else as_dtype(dtype)
-    return _full_like(x, cast(fill_value, wanted))  # type: ignore[no-any-return]
+    return _full_like(x, cast(fill_value, wanted))
 
 
 # ------------------------------------------------------------------ matrices
@@ -444,6 +444,4 @@ def one_hot(
         )
     if type(num_classes) is not int or num_classes < 0:
         (num_classes,) = dims_of(num_classes, "one_hot")
-    return _one_hot(  # type: ignore[no-any-return]
-        x, num_classes=num_classes, axis=int(axis), dtype=dtype_or_float(dtype).name
-    )
+    return _one_hot(x, num_classes=num_classes, axis=int(axis), dtype=dtype_or_float(dtype).name)

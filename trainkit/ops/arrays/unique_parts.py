@@ -22,7 +22,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
         return argsort_(x, axis)
     tensor = as_tensor(x)
     backwards = flip(argsort_(flip(tensor, axis), axis), axis)
-    return subtract(tensor.shape[axis] - 1, backwards)  # type: ignore[no-any-return]
+    return subtract(tensor.shape[axis] - 1, backwards)
 
 
 # ------------------------------------------------------------------ sets

@@ -57,7 +57,7 @@ def local_response_normalization(
     for k in range(1, 2 * radius + 1):
         total = add(total, squares[..., k : k + channels])
     strength = add(multiply(total, alpha), bias)
-    return multiply(x, power(strength, -beta))  # type: ignore[no-any-return]
+    return multiply(x, power(strength, -beta))
 
 
 lrn = local_response_normalization

@@ -28,12 +28,12 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
         float64 for two integers, float32 if both have 8 or 16 bits; else the promoted dtype.
     """
     if type(x1) is Tensor and x1._array.dtype.kind == "f":
-        return ew.divide(x1, x2)  # type: ignore[no-any-return]
+        return ew.divide(x1, x2)
     x1, x2 = ew.promoted(x1, x2)
     if x1.dtype.is_integer:
         wanted = "float32" if x1.dtype.size < 4 else "float64"
         x1, x2 = ew.cast(x1, wanted), ew.cast(x2, wanted)
-    return ew.divide(x1, x2)  # type: ignore[no-any-return]
+    return ew.divide(x1, x2)
 
 
 def _matmul(a: Any, b: Any) -> Any:

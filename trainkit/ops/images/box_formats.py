@@ -340,4 +340,4 @@ def pad(
     _only_xyxy("pad", bounding_box_format)
     moved = as_tensor(boxes)
     offset = stack([cast(n, moved.dtype) for n in (left, top, left, top)], axis=-1)
-    return add(moved, offset)  # type: ignore[no-any-return]
+    return add(moved, offset)

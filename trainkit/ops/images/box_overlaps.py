@@ -51,11 +51,11 @@ def _overlap(first: list[Tensor], second: list[Tensor]) -> Tensor:
     """The area that boxes share; each is given by left, top, right and bottom."""
     across = subtract(minimum(first[2], second[2]), maximum(first[0], second[0]))
     down = subtract(minimum(first[3], second[3]), maximum(first[1], second[1]))
-    return multiply(maximum(across, 0.0), maximum(down, 0.0))  # type: ignore[no-any-return]
+    return multiply(maximum(across, 0.0), maximum(down, 0.0))
 
 
 def _area(box: list[Tensor]) -> Tensor:
-    return multiply(subtract(box[2], box[0]), subtract(box[3], box[1]))  # type: ignore[no-any-return]
+    return multiply(subtract(box[2], box[0]), subtract(box[3], box[1]))
 
 
 def compute_iou(
@@ -102,7 +102,7 @@ def compute_iou(
     covered = subtract(add(_area(one), _area(two)), shared)
     result = divide(shared, add(covered, EPSILON))
     if not use_masking:
-        return result  # type: ignore[no-any-return]
+        return result
     absent = logical_or(less(max_(first, axis=-1), 0.0), less(max_(second, axis=-1), 0.0))
     return where(absent, cast(mask_val, result.dtype), result)  # type: ignore[no-any-return]
 
@@ -148,13 +148,13 @@ def compute_ciou(
 
     def apart(low: int, high: int) -> Tensor:
         middles = [divide(add(box[low], box[high]), 2.0) for box in (one, two)]
-        return square(subtract(*middles))  # type: ignore[no-any-return]
+        return square(subtract(*middles))
 
     distance = divide(add(apart(0, 2), apart(1, 3)), diagonal)
     turned = subtract(arctan(divide(width2, height2)), arctan(divide(width1, height1)))
     v = multiply(square(turned), 4 / math.pi**2)
     alpha = divide(v, add(subtract(v, iou), 1 + small))
-    return subtract(iou, add(distance, multiply(v, alpha)))  # type: ignore[no-any-return]
+    return subtract(iou, add(distance, multiply(v, alpha)))
 
 
 def _variance(op: str, variance: Any) -> Any:

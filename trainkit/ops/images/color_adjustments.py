@@ -40,7 +40,7 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
     if x.dtype == wanted:
         return x
     if x.dtype.is_integer and wanted.is_floating:
-        return divide(cast(x, wanted), x.dtype.max)  # type: ignore[no-any-return]
+        return divide(cast(x, wanted), x.dtype.max)
     if x.dtype.is_floating and wanted.is_integer:
         scaled = multiply(x, wanted.max + 0.5)
         return saturate_cast(scaled, wanted) if saturate else cast(scaled, wanted)
@@ -92,7 +92,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
     def change(x: Tensor) -> Tensor:
         mean = mean_(x, axis=(-3, -2), keepdims=True)
-        return add(multiply(subtract(x, mean), contrast_factor), mean)  # type: ignore[no-any-return]
+        return add(multiply(subtract(x, mean), contrast_factor), mean)
 
     return _on_floats(images, change)
 
@@ -220,7 +220,7 @@ def _mixed(images: Any, matrix: Any, op: str) -> Tensor:
         raise ShapeError(
             f"{op}: needs floating images with 3 channels, got {tuple(x.shape)} {x.dtype.name}"
         )
-    return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))  # type: ignore[no-any-return]
+    return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))
 
 
 def rgb_to_yiq(images: Any) -> Tensor:

@@ -367,7 +367,7 @@ def _places(start: Tensor, end: Tensor, size: int, count: int) -> Tensor:
     step = divide(multiply(subtract(end, start), last), float(count - 1))
     first = expand_dims(multiply(start, last), 1)
     numbers = arange(count, dtype=start.dtype)
-    return add(first, multiply(expand_dims(step, 1), numbers))  # type: ignore[no-any-return]
+    return add(first, multiply(expand_dims(step, 1), numbers))
 
 
 def _sampled(x: Tensor, which: Tensor, y: Tensor, z: Tensor, method: str, outside: float) -> Tensor:
@@ -396,8 +396,8 @@ def _sampled(x: Tensor, which: Tensor, y: Tensor, z: Tensor, method: str, outsid
 
 
 def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
-    return add(a, multiply(subtract(b, a), share))  # type: ignore[no-any-return]
+    return add(a, multiply(subtract(b, a), share))
 
 
 def _within(place: Tensor, size: int) -> Tensor:
-    return logical_and(greater_equal(place, 0), less_equal(place, size - 1))  # type: ignore[no-any-return]
+    return logical_and(greater_equal(place, 0), less_equal(place, size - 1))

@@ -49,7 +49,7 @@ def per_image_standardization(image: Any) -> Tensor:
     mean = mean_(x, axis=axes, keepdims=True)
     size = x.shape[-3] * x.shape[-2] * x.shape[-1]
     deviation = maximum(std(x, axis=axes, keepdims=True), size**-0.5)
-    return divide(subtract(x, mean), deviation)  # type: ignore[no-any-return]
+    return divide(subtract(x, mean), deviation)
 
 
 def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
@@ -67,7 +67,7 @@ def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
     """
     a, b = cast(a, dtypes.float32), cast(b, dtypes.float32)
     error = mean_(square(subtract(a, b)), axis=(-3, -2, -1))
-    return multiply(10.0, log10(divide(float(max_val) ** 2, error)))  # type: ignore[no-any-return]
+    return multiply(10.0, log10(divide(float(max_val) ** 2, error)))
 
 
 _SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)

@@ -52,7 +52,7 @@ _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 def _folded(position: Tensor, size: int, mode: str) -> Tensor:
     """Whole positions brought into [0, size)."""
     if mode == "wrap":
-        return mod(position, size)  # type: ignore[no-any-return]
+        return mod(position, size)
     if mode == "reflect":  # d c b a | a b c d | d c b a
         turn = mod(position, 2 * size)
         return where(less(turn, size), turn, subtract(2 * size - 1, turn))  # type: ignore[no-any-return]
@@ -118,7 +118,7 @@ def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor,
         outside), and its share (`None` for all).
     """
     if order == 0:
-        whole = [(_nearest(place), None)]
+        whole: list[tuple[Tensor, Any]] = [(_nearest(place), None)]
     else:
         low = floor(place)
         part = subtract(place, low)
@@ -134,7 +134,7 @@ def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor,
 
 def _nearest(place: Tensor) -> Tensor:
     """The nearest whole position; halves go away from 0, as in C."""
-    return multiply(sign(place), floor(add(absolute(place), 0.5)))  # type: ignore[no-any-return]
+    return multiply(sign(place), floor(add(absolute(place), 0.5)))
 
 
 def _finished(y: Tensor, dtype: Any) -> Tensor:
@@ -225,7 +225,7 @@ def _projected(transform: Tensor, height: int, width: int) -> tuple[Tensor, Tens
 
     def line(i: int, offset: Any) -> Tensor:
         moved = add(multiply(a[i], columns), multiply(a[i + 1], rows))
-        return add(moved, offset)  # type: ignore[no-any-return]
+        return add(moved, offset)
 
     scale = line(6, 1.0)
     return divide(line(3, a[5]), scale), divide(line(0, a[2]), scale)
@@ -307,7 +307,7 @@ def axis_transform(
 
     def line(places: Tensor, scale: Any, shift: Any) -> Tensor:
         scale, shift = (reshape(cast(n, places.dtype), (-1, 1, 1)) for n in (scale, shift))
-        return add(multiply(scale, places), shift)  # type: ignore[no-any-return]
+        return add(multiply(scale, places), shift)
 
     return restore(
         sampled(

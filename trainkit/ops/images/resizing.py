@@ -59,7 +59,7 @@ from trainkit.ops.math.trigonometry import sin
 
 
 def _triangle(x: Tensor) -> Tensor:
-    return maximum(subtract(1.0, x), 0.0)  # type: ignore[no-any-return]
+    return maximum(subtract(1.0, x), 0.0)
 
 
 def _cubic(x: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def gathered(params: Tensor, indices: Tensor) -> Tensor:
     flat, inside, rows = _flat(params, indices)
     rest = sizes(params)[int(indices.shape[-1]) :]
     kept = concatenate([reshape(params, (rows, *rest)), zeros((1, *rest), params.dtype)], axis=0)
-    return gather_nd(kept, expand_dims(where(inside, flat, rows), -1))  # type: ignore[no-any-return]
+    return gather_nd(kept, expand_dims(where(inside, flat, rows), -1))
 
 
 def scattered(

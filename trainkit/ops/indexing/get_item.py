@@ -231,5 +231,5 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     tensor = as_tensor(x)
     if len(tensor.shape) == 0:
         raise ShapeError("nonzero: needs one axis at least, got a scalar")
-    found: tuple[Tensor, ...] = _nonzero(tensor, dtype="int32")
-    return found
+    positions: Any = _nonzero(tensor, dtype="int32")
+    return tuple(positions)

@@ -90,7 +90,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
     """`g` summed over axes along which `updates` were broadcast."""
     if tuple(g.shape) == tuple(updates.shape):
         return g
-    return sum_to_like(g, updates)  # type: ignore[no-any-return]
+    return sum_to_like(g, updates)
 
 
 @primitive(_rule, name="scatter_update", semantics=INDEXING, export=NOT_YET)

@@ -158,7 +158,7 @@ def _spread(g: Tensor, ids: Tensor, data: Tensor) -> Tensor:
     picked = take(g, where(inside, ids, 0), axis=0)
     extra = len(data.shape) - len(ids.shape)
     mask = reshape(inside, [*(-1 if n is None else n for n in ids.shape), *(1,) * extra])
-    return multiply(picked, cast(mask, g.dtype))  # type: ignore[no-any-return]
+    return multiply(picked, cast(mask, g.dtype))
 
 
 _sum.gradients(lambda g, y, data, ids, *, num_segments: _spread(g, ids, data), None)
@@ -171,7 +171,7 @@ def _extreme_gradient(
     chosen = cast(equal(data, _spread_values(y, ids, data)), g.dtype)
     count = _sum(chosen, ids, num_segments=num_segments)
     share = divide(g, where(equal(count, 0), 1.0, count))
-    return multiply(chosen, _spread(share, ids, data))  # type: ignore[no-any-return]
+    return multiply(chosen, _spread(share, ids, data))
 
 
 def _spread_values(y: Tensor, ids: Tensor, data: Tensor) -> Tensor:
@@ -193,7 +193,7 @@ def _prod_gradient(
     count = _spread_values(zeros, ids, data)
     left = divide(_spread(multiply(g, others), ids, data), cast(one, data.dtype))
     alone = where(zero, equal(count, 1), equal(count, 0))
-    return multiply(left, cast(alone, g.dtype))  # type: ignore[no-any-return]
+    return multiply(left, cast(alone, g.dtype))
 
 
 _prod.gradients(_prod_gradient, None)

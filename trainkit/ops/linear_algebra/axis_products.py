@@ -38,7 +38,7 @@ def dot(x1: Any, x2: Any) -> Tensor:
     a, b = as_tensor(x1), as_tensor(x2)
     rank_a, rank_b = len(a.shape), len(b.shape)
     if not rank_a or not rank_b:
-        return multiply(a, b)  # type: ignore[no-any-return]
+        return multiply(a, b)
     if rank_b <= 2:
         return _kept_short(matmul(a, b), a, b)
     return tensordot(a, b, axes=((rank_a - 1,), (rank_b - 2,)))
@@ -85,7 +85,7 @@ def inner(x1: Any, x2: Any) -> Tensor:
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if not len(a.shape) or not len(b.shape):
-        return multiply(a, b)  # type: ignore[no-any-return]
+        return multiply(a, b)
     return tensordot(a, b, axes=((len(a.shape) - 1,), (len(b.shape) - 1,)))
 
 
@@ -98,7 +98,7 @@ def outer(x1: Any, x2: Any) -> Tensor:
                [6, 8]], dtype=int32)
     """
     a, b = reshape(x1, (-1, 1)), reshape(x2, (1, -1))
-    return multiply(a, b)  # type: ignore[no-any-return]
+    return multiply(a, b)
 
 
 def _kron_spec(a: Bound) -> Any:

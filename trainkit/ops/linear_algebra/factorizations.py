@@ -68,7 +68,7 @@ def _cholesky(xp: ArrayModule, x: Array) -> Array:
 def _halved(x: Tensor) -> Tensor:
     """The lower triangle with half of the diagonal."""
     line = matrix_with_diagonal(diagonal(x, axis1=-2, axis2=-1), k=0)
-    return subtract(tril(x), multiply(line, 0.5))  # type: ignore[no-any-return]
+    return subtract(tril(x), multiply(line, 0.5))
 
 
 def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     inner = _halved(matmul(yt, tril(g)))
     left = solved(yt, inner, lower=False)
     both = adjoint(solved(yt, adjoint(left), lower=False))
-    return multiply(add(both, adjoint(both)), 0.5)  # type: ignore[no-any-return]
+    return multiply(add(both, adjoint(both)), 0.5)
 
 
 _cholesky.gradients(_cholesky_gradient)
@@ -129,7 +129,7 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Tensor:
     factor = matrices(x, "cholesky_inverse", square=True)
     unit = zeros_like(factor) + eye(_size(factor, "cholesky_inverse"), dtype=factor.dtype)
     y = solved(factor, unit, lower=not upper)
-    return matmul(y, adjoint(y)) if upper else matmul(adjoint(y), y)  # type: ignore[no-any-return]
+    return matmul(y, adjoint(y)) if upper else matmul(adjoint(y), y)
 
 
 def _sides(x: Tensor, op: str) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def logdet(x: Any) -> Tensor:
     """
     factor: Tensor = _cholesky(matrices(x, "logdet", square=True))
     line = diagonal(factor, axis1=-2, axis2=-1)
-    return multiply(sum_(log(line), axis=-1), 2.0)  # type: ignore[no-any-return]
+    return multiply(sum_(log(line), axis=-1), 2.0)
 
 
 # ------------------------------------------------------------------ QR
@@ -335,7 +335,7 @@ def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     if rest is not None:
         inner = concatenate([inner, rest], axis=-2 if rows > n else -1)
     order = cast(pivots_to_permutation(pivots, rows=rows), x.dtype)
-    return matmul(order, inner)  # type: ignore[no-any-return]
+    return matmul(order, inner)
 
 
 _lu_factor.gradients(_lu_gradient)

@@ -53,7 +53,7 @@ def norm(
     pair = isinstance(axis, tuple) and len(axis) == 2
     if ord in ("euclidean", "fro"):
         squares = sum_(square(absolute(x)), axis=axis, keepdims=keep)
-        return sqrt(squares)  # type: ignore[no-any-return]
+        return sqrt(squares)
     single = axis[0] if isinstance(axis, tuple) and not pair else axis
     return norm_(x, ord=ord, axis=single, keepdims=keep)
 
@@ -93,7 +93,7 @@ def reduce_euclidean_norm(
         >>> float(tk.math.reduce_euclidean_norm([3.0, 4.0]))
         5.0
     """
-    return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))  # type: ignore[no-any-return]
+    return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))
 
 
 def l2_normalize(
@@ -119,4 +119,4 @@ def l2_normalize(
         scale = rsqrt(maximum(squares, epsilon))
         return complex_from(*[multiply(part, scale) for part in parts])
     squares = reduced(sum_, square(x), axis, True)
-    return multiply(x, rsqrt(maximum(squares, epsilon)))  # type: ignore[no-any-return]
+    return multiply(x, rsqrt(maximum(squares, epsilon)))

@@ -219,7 +219,7 @@ def _det(xp: ArrayModule, x: Array) -> Array:
 
 def _det_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     scale = expand_dims(multiply(g, conjugated(y)), (-2, -1))
-    return multiply(scale, adjoint(_inv(x)))  # type: ignore[no-any-return]
+    return multiply(scale, adjoint(_inv(x)))
 
 
 _det.gradients(_det_gradient)
@@ -467,7 +467,7 @@ def matrix_power(x: Any, n: int) -> Tensor:
         count, base = -count, inv(base)
     if count == 0:
         size = base.shape[-1] or base.shape[-2]
-        return add(multiply(base, 0), eye(size, dtype=base.dtype))  # type: ignore[no-any-return]
+        return add(multiply(base, 0), eye(size, dtype=base.dtype))
     result: Any = None
     while True:
         if count % 2:

@@ -153,8 +153,8 @@ def _flat_product(a: Tensor, g: Tensor, rank: int) -> Tensor:
     """The gradient of `a @ b` by `b`, of rank 1 or 2: one product over the rows of all batches."""
     rows = reshape(a, (-1, a.shape[-1]))
     if rank == 1:
-        return matmul(reshape(g, (-1,)), rows)  # type: ignore[no-any-return]
-    return matmul(swap_last_axes(rows), reshape(g, (-1, g.shape[-1])))  # type: ignore[no-any-return]
+        return matmul(reshape(g, (-1,)), rows)
+    return matmul(swap_last_axes(rows), reshape(g, (-1, g.shape[-1])))
 
 
 def _summed_like(g: Tensor, x: Tensor) -> Tensor:

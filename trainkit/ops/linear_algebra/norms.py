@@ -38,7 +38,7 @@ def _floating(x: Any) -> Tensor:
 def _length(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     """The root of the sum of squares."""
     squares = square(absolute(x) if x.dtype.is_complex else x)
-    return sqrt(sum_(squares, axis=axis, keepdims=keepdims))  # type: ignore[no-any-return]
+    return sqrt(sum_(squares, axis=axis, keepdims=keepdims))
 
 
 def _vector_norm(x: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
@@ -156,4 +156,4 @@ def cdist(x: Any, y: Any) -> Tensor:
             f"{tuple(b.shape)}"
         )
     apart = subtract(expand_dims(a, -2), expand_dims(b, -3))
-    return sqrt(sum_(square(apart), axis=-1))  # type: ignore[no-any-return]
+    return sqrt(sum_(square(apart), axis=-1))

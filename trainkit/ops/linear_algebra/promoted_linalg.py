@@ -194,7 +194,7 @@ def _cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
     """The least singular value that counts, for each matrix."""
     epsilon = _epsilon(s) * max(x.shape[-2:]) if rtol is None else rtol
     share = expand_dims(as_tensor(epsilon), -1) if len(as_tensor(epsilon).shape) else epsilon
-    return multiply(max_(s, axis=-1, keepdims=True, initial=0), share)  # type: ignore[no-any-return]
+    return multiply(max_(s, axis=-1, keepdims=True, initial=0), share)
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
@@ -221,7 +221,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     turned = where(some, divide(1.0, where(some, s, 1.0)), 0.0)
     v = swap_last_axes(conjugated(vh))
     scaled = multiply(v, cast(expand_dims(turned, -2), v.dtype))
-    return matmul_(scaled, swap_last_axes(conjugated(u)))  # type: ignore[no-any-return]
+    return matmul_(scaled, swap_last_axes(conjugated(u)))
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:

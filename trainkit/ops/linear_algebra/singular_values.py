@@ -75,7 +75,7 @@ def singular_values(xp: ArrayModule, x: Array) -> Array:
 
 def _values_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     u, _, vh = _svd(x, full=False)
-    return matmul(multiply(u, expand_dims(cast(g, u.dtype), -2)), vh)  # type: ignore[no-any-return]
+    return matmul(multiply(u, expand_dims(cast(g, u.dtype), -2)), vh)
 
 
 singular_values.gradients(_values_gradient)
@@ -120,7 +120,7 @@ def _svd_gradient(g: Any, y: Any, x: Tensor, *, full: bool) -> Tensor:
     thin_y = (u[..., :k], s, vh[..., :k, :])
     found = _thin_gradient(thin_g, thin_y, True)
     rest = add(no_gradient_here(gu[..., k:]), no_gradient_here(gvh[..., k:, :]))
-    return add(found, rest)  # type: ignore[no-any-return]
+    return add(found, rest)
 
 
 def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
@@ -138,7 +138,7 @@ def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
     shrink = expand_dims(safe_reciprocal(s), -2)
     outside_u = matmul(multiply(subtract(gu, matmul(u, turn_u)), shrink), vh)
     outside_v = matmul(multiply(u, shrink), adjoint(subtract(gv, matmul(v, turn_v))))
-    return add(found, add(outside_u, outside_v))  # type: ignore[no-any-return]
+    return add(found, add(outside_u, outside_v))
 
 
 _svd.gradients(_svd_gradient)

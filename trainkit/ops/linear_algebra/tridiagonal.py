@@ -61,7 +61,7 @@ def _dense(above: Tensor, main: Tensor, below: Tensor) -> Tensor:
     down = eye(n, k=-1, dtype=main.dtype)
     total = multiply(expand_dims(main, -1), one)
     total = add(total, multiply(expand_dims(above, -1), up))
-    return add(total, multiply(expand_dims(below, -1), down))  # type: ignore[no-any-return]
+    return add(total, multiply(expand_dims(below, -1), down))
 
 
 def tridiagonal_matmul(
@@ -95,7 +95,7 @@ def tridiagonal_matmul(
     row_before = pad(x, (*lead, (1, 0), (0, 0)))[..., :-1, :]
     total = multiply(expand_dims(main, -1), x)
     total = add(total, multiply(expand_dims(above, -1), next_row))
-    return add(total, multiply(expand_dims(below, -1), row_before))  # type: ignore[no-any-return]
+    return add(total, multiply(expand_dims(below, -1), row_before))
 
 
 def tridiagonal_solve(

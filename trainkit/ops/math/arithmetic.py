@@ -50,7 +50,7 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
     x = convert_to_tensor(x, dtype_hint=y.dtype)
     # A finite x stays: the slope by y at 0 is x.
     safe = where(logical_and(equal(y, 0), logical_not(isfinite(x))), zeros_like(x), x)
-    return multiply(safe, y)  # type: ignore[no-any-return]
+    return multiply(safe, y)
 
 
 def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -67,8 +67,8 @@ def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
     """
     difference = subtract(x, y)
     if difference.dtype.is_complex:
-        return multiply(conj(difference), difference)  # type: ignore[no-any-return]
-    return square(difference)  # type: ignore[no-any-return]
+        return multiply(conj(difference), difference)
+    return square(difference)
 
 
 def add_n(inputs: Any, name: Any = None) -> Tensor:
@@ -143,7 +143,7 @@ def lbeta(x: Any, name: Any = None) -> Tensor:
         -0.6931
     """
     x = as_tensor(x)
-    return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))  # type: ignore[no-any-return]
+    return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))
 
 
 def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
@@ -190,7 +190,7 @@ def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
         raise InvalidArgumentError(
             f"realdiv: takes floats, got {a.dtype.name} and {b.dtype.name}; use truediv"
         )
-    return divide(x, y)  # type: ignore[no-any-return]
+    return divide(x, y)
 
 
 def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -207,8 +207,8 @@ def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
     """
     a, b = convert_to_tensor(x), convert_to_tensor(y)
     if a.dtype.is_floating or b.dtype.is_floating:
-        return trunc(divide(a, b))  # type: ignore[no-any-return]
+        return trunc(divide(a, b))
     below = not_equal(less(a, 0), less(b, 0))
     quotient = floor_divide(a, b)
     inexact = not_equal(multiply(quotient, b), a)
-    return add(quotient, cast(logical_and(below, inexact), quotient.dtype))  # type: ignore[no-any-return]
+    return add(quotient, cast(logical_and(below, inexact), quotient.dtype))

@@ -79,7 +79,7 @@ def bitwise_and(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.bitwise_and([6], [3]).numpy()
         array([2], dtype=int32)
     """
-    return _and(x, y)  # type: ignore[no-any-return]
+    return _and(x, y)
 
 
 def bitwise_or(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -100,7 +100,7 @@ def bitwise_or(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.bitwise_or([6], [3]).numpy()
         array([7], dtype=int32)
     """
-    return _or(x, y)  # type: ignore[no-any-return]
+    return _or(x, y)
 
 
 def bitwise_xor(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -121,7 +121,7 @@ def bitwise_xor(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.bitwise_xor([6], [3]).numpy()
         array([5], dtype=int32)
     """
-    return _xor(x, y)  # type: ignore[no-any-return]
+    return _xor(x, y)
 
 
 def bitwise_not(x: Any, name: Any = None) -> Tensor:
@@ -141,7 +141,7 @@ def bitwise_not(x: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.invert([0]).numpy()
         array([-1], dtype=int32)
     """
-    return _not(x)  # type: ignore[no-any-return]
+    return _not(x)
 
 
 def left_shift(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -162,7 +162,7 @@ def left_shift(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.left_shift([3], [2]).numpy()
         array([12], dtype=int32)
     """
-    return _left(x, y)  # type: ignore[no-any-return]
+    return _left(x, y)
 
 
 def right_shift(x: Any, y: Any, name: Any = None) -> Tensor:
@@ -183,4 +183,4 @@ def right_shift(x: Any, y: Any, name: Any = None) -> Tensor:
         >>> tk.bitwise.right_shift([12], [2]).numpy()
         array([3], dtype=int32)
     """
-    return _right(x, y)  # type: ignore[no-any-return]
+    return _right(x, y)

@@ -139,9 +139,7 @@ def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
     if not x.dtype.is_complex:
         return multiply(g, 0) if x.dtype.is_floating else None
     # Turning z by a small angle moves it along i z; the angle grows by the move over |z|.
-    return multiply(  # type: ignore[no-any-return]
-        cast(divide(g, square(absolute(x))), x.dtype), multiply(x, 1j)
-    )
+    return multiply(cast(divide(g, square(absolute(x))), x.dtype), multiply(x, 1j))
 
 
 angle.gradients(_angle_gradient)
@@ -160,7 +158,7 @@ def isreal(x: Any) -> Tensor:
         >>> tk.ops.isreal([1.0, 2.0]).numpy()
         array([ True,  True])
     """
-    return equal(imag(x), 0)  # type: ignore[no-any-return]
+    return equal(imag(x), 0)
 
 
 # ------------------------------------------------------------------ from parts
@@ -209,7 +207,7 @@ def complex_from(real_part: Any, imaginary_part: Any) -> Tensor:
     one, two = promoted(real_part, imaginary_part)
     if one.dtype.is_complex:
         raise InvalidArgumentError("complex: both parts must be real")
-    return _complex(one, two)  # type: ignore[no-any-return]
+    return _complex(one, two)
 
 
 def polar(abs_: Any, angle: Any) -> Tensor:
@@ -279,7 +277,7 @@ def view_as_real(x: Any) -> Tensor:
         array([[1., 2.]])
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    return _view_as_real(x)  # type: ignore[no-any-return]
+    return _view_as_real(x)
 
 
 def view_as_complex(x: Any) -> Tensor:
@@ -304,4 +302,4 @@ def view_as_complex(x: Any) -> Tensor:
         raise InvalidArgumentError("view_as_complex: x is complex already")
     if len(x.shape) == 0 or x.shape[-1] not in (2, None):
         raise ShapeError(f"view_as_complex: the last axis must have size 2, x has shape {x.shape}")
-    return _view_as_complex(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]
+    return _view_as_complex(cast(x, shapes.float_dtype(x.dtype)))

@@ -214,7 +214,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         array([1., 3., 6.], dtype=float32)
     """
     x, place = _prepared(x, axis, dtype)
-    return running_sum(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
+    return running_sum(x, axis=place, exclusive=False, reverse=False)
 
 
 def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
@@ -236,7 +236,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         array([1., 2., 6.], dtype=float32)
     """
     x, place = _prepared(x, axis, dtype)
-    return running_product(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
+    return running_product(x, axis=place, exclusive=False, reverse=False)
 
 
 @primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS, export=NOT_YET)
@@ -268,7 +268,7 @@ def _logsumexp_gradient(
         y = running_logsumexp(x, axis=axis, exclusive=False, reverse=reverse)
     own = exp(subtract(x, y))
     rest = shift_along(subtract(1, own), axis=axis, reverse=not reverse)
-    return multiply(own, linear_recurrence(rest, g, axis=axis, reverse=not reverse))  # type: ignore[no-any-return]
+    return multiply(own, linear_recurrence(rest, g, axis=axis, reverse=not reverse))
 
 
 running_logsumexp.gradients(_logsumexp_gradient)
@@ -296,7 +296,7 @@ def cumulative_logsumexp(
         array([0.    , 0.6931], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    return running_logsumexp(  # type: ignore[no-any-return]
+    return running_logsumexp(
         cast(x, shapes.float_dtype(x.dtype)),
         axis=int(axis),
         exclusive=bool(exclusive),

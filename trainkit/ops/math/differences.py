@@ -186,13 +186,13 @@ def cross(
         )
     third = subtract(_times(a, 0, b, 1), _times(a, 1, b, 0))
     if sizes == (2, 2):
-        return third  # type: ignore[no-any-return]
+        return third
     parts = [*_plane_parts(a, b, sizes), third]
     return moveaxis(stack(parts, axis=-1), -1, axisc)
 
 
 def _times(a: Tensor, i: int, b: Tensor, j: int) -> Tensor:
-    return multiply(get_item(a, (..., i)), get_item(b, (..., j)))  # type: ignore[no-any-return]
+    return multiply(get_item(a, (..., i)), get_item(b, (..., j)))
 
 
 def _plane_parts(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> list[Tensor]:

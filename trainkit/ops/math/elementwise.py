@@ -52,7 +52,7 @@ def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
 def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
     if not (x.dtype.is_differentiable and y.dtype.is_differentiable):
         return None
-    return _cast(g, dtype=x.dtype.name)  # type: ignore[no-any-return]
+    return _cast(g, dtype=x.dtype.name)
 
 
 _cast.gradients(_cast_gradient)
@@ -101,7 +101,7 @@ identity.declare(batch=BY_ELEMENT)
 
 def along(g: Tensor, slope: Any) -> Tensor:
     """`g` times the slope of a holomorphic function, conjugated if complex, as in TensorFlow."""
-    return multiply(g, conjugated(slope))  # type: ignore[no-any-return]
+    return multiply(g, conjugated(slope))
 
 
 def conjugated(x: Any) -> Any:
@@ -240,7 +240,7 @@ def _power_by_exponent(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
         return along(g, multiply(y, log(where(equal(a, 0), 1, a))))
     # y is constant in b where a is 0, and has no real slope where a is negative.
     logarithm = log(where(greater(a, 0), cast(a, y.dtype), 1))
-    return multiply(g, multiply(y, logarithm))  # type: ignore[no-any-return]
+    return multiply(g, multiply(y, logarithm))
 
 
 _power.gradients(_power_by_base, _power_by_exponent)
@@ -262,7 +262,7 @@ def power(x1: Any, x2: Any) -> Tensor:
     if (type(x2) is int or type(x2) is float) and x2 in _PRODUCTS and isinstance(x1, Tensor):
         if type(x2) is int or x1.dtype.is_floating or x1.dtype.is_complex:
             return _PRODUCTS[x2](x1)  # type: ignore[no-any-return]
-    return _power(x1, x2)  # type: ignore[no-any-return]
+    return _power(x1, x2)
 
 
 _PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
@@ -323,8 +323,8 @@ absolute = ufunc(
 
 def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     if x.dtype.is_complex:
-        return multiply(cast(g, x.dtype), sign(x))  # type: ignore[no-any-return]
-    return multiply(g, sign(x))  # type: ignore[no-any-return]
+        return multiply(cast(g, x.dtype), sign(x))
+    return multiply(g, sign(x))
 
 
 absolute.gradients(_absolute_gradient)
@@ -344,7 +344,7 @@ def fabs(x: Any) -> Tensor:
         array([1.5], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    return absolute(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]
+    return absolute(cast(x, shapes.float_dtype(x.dtype)))
 
 
 sign = ufunc(
@@ -358,11 +358,11 @@ sign = ufunc(
 
 def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     if not x.dtype.is_complex:
-        return multiply(g, 0)  # type: ignore[no-any-return]
+        return multiply(g, 0)
     # d(x / |x|) turns dx by the part of it that is perpendicular to x, over |x|.
     size = cast(absolute(x), x.dtype)
     along_x = cast(PRIMITIVES["real"].op(multiply(conjugated(y), g)), x.dtype)
-    return divide(subtract(g, multiply(y, along_x)), size)  # type: ignore[no-any-return]
+    return divide(subtract(g, multiply(y, along_x)), size)
 
 
 sign.gradients(_sign_gradient)
@@ -693,4 +693,4 @@ fmin.gradients(
 
 def _wins(ahead: Tensor, a: Any, b: Any) -> Tensor:
     """Whether `a` is the result: it is ahead, or `b` is NaN."""
-    return logical_or(ahead, not_equal(b, b))  # type: ignore[no-any-return]
+    return logical_or(ahead, not_equal(b, b))

@@ -137,7 +137,7 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
     x1 = cast(x1, wanted)
     still = logical_or(equal(x1, 0), equal(absolute(x1), np.inf))
     power = exp2(where(still, 0.0, cast(x2, wanted)))  # not 0 times infinity
-    return multiply(x1, cast(power, wanted))  # type: ignore[no-any-return]
+    return multiply(x1, cast(power, wanted))
 
 
 # ------------------------------------------------------------------ products that are 0 at 0
@@ -231,7 +231,7 @@ def _logsumexp_gradient(
     shares = exp(subtract(x, spread(y, x, **settings)))
     # They add up to 1, except where y is so great that what was added to the maximum is lost.
     whole = total(shares, axis=axis, keepdims=keepdims)
-    return multiply(spread(divide(g, whole), x, **settings), shares)  # type: ignore[no-any-return]
+    return multiply(spread(divide(g, whole), x, **settings), shares)
 
 
 _logsumexp.gradients(_logsumexp_gradient)
@@ -252,4 +252,4 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> tk.ops.logsumexp([0.0, 0.0]).numpy().round(4)
         np.float32(0.6931)
     """
-    return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)

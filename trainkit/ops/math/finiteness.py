@@ -160,9 +160,7 @@ def isclose(
         >>> tk.ops.isclose([1.0, 2.0], [1.0, 2.1]).numpy()
         array([ True, False])
     """
-    return _isclose(  # type: ignore[no-any-return]
-        x1, x2, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan)
-    )
+    return _isclose(x1, x2, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
 
 
 def allclose(

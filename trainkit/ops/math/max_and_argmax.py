@@ -87,7 +87,7 @@ def _extreme_gradient(
     count = total(reached, axis=axis, keepdims=keepdims)  # 0 beside a NaN, which equals nothing
     if initial is not None:  # nothing reaches an extreme that is the initial value
         count = _max(count, axis=(), keepdims=False, initial=1)
-    return multiply(spread(divide(g, count), x, **settings), reached)  # type: ignore[no-any-return]
+    return multiply(spread(divide(g, count), x, **settings), reached)
 
 
 _max.gradients(_extreme_gradient)
@@ -121,9 +121,7 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) 
         >>> tk.ops.max([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
         array([2., 5.], dtype=float32)
     """
-    return _max(  # type: ignore[no-any-return]
-        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
-    )
+    return _max(x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial))
 
 
 def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
@@ -145,9 +143,7 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) 
         >>> tk.ops.min([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
         array([1., 3.], dtype=float32)
     """
-    return _min(  # type: ignore[no-any-return]
-        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
-    )
+    return _min(x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial))
 
 
 def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> Spec:
@@ -216,7 +212,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
         >>> int(tk.ops.argmax([1.0, 3.0, 2.0]))
         1
     """
-    return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
+    return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")
 
 
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -237,4 +233,4 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
         >>> int(tk.ops.argmin([1.0, 3.0, 0.0]))
         2
     """
-    return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
+    return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")

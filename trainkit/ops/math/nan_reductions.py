@@ -146,7 +146,7 @@ def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     if missing is None:
         return reductions.mean(values, axis, keepdims)
     count = reductions.sum(cast(logical_not(missing), values.dtype), axis, keepdims)
-    return divide(reductions.sum(values, axis, keepdims), count)  # type: ignore[no-any-return]
+    return divide(reductions.sum(values, axis, keepdims), count)
 
 
 def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -172,7 +172,7 @@ def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     centre = divide(reductions.sum(values, axis, True), count)
     squares = multiply(square(subtract(values, where(missing, 0, centre))), present)
     total = reductions.sum(squares, axis, keepdims)
-    return divide(total, reductions.sum(present, axis, keepdims))  # type: ignore[no-any-return]
+    return divide(total, reductions.sum(present, axis, keepdims))
 
 
 def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -190,7 +190,7 @@ def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(tk.ops.nanstd([1.0, float("nan"), 3.0]))
         1.0
     """
-    return sqrt(nanvar(x, axis, keepdims))  # type: ignore[no-any-return]
+    return sqrt(nanvar(x, axis, keepdims))
 
 
 # ------------------------------------------------------------------ maxima and minima

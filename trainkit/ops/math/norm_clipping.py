@@ -132,7 +132,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
     some = greater(squares, 0)
     length = where(some, sqrt(where(some, squares, ones_like(squares))), squares)
     clip_norm = cast(clip_norm, t.dtype)
-    return divide(multiply(t, clip_norm), maximum(length, clip_norm))  # type: ignore[no-any-return]
+    return divide(multiply(t, clip_norm), maximum(length, clip_norm))
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
@@ -208,4 +208,4 @@ def embedding_lookup(
     if max_norm is None:
         return rows
     length = sqrt(sum_(square(rows), axis=-1, keepdims=True))
-    return multiply(rows, minimum(1.0, divide(max_norm, maximum(length, 1e-30))))  # type: ignore[no-any-return]
+    return multiply(rows, minimum(1.0, divide(max_norm, maximum(length, 1e-30))))

@@ -64,7 +64,7 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> tk.ops.all([[True, True], [True, False]], axis=1).numpy()
         array([ True, False])
     """
-    return _all(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _all(x, axis=axis_setting(axis), keepdims=keepdims)
 
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -82,4 +82,4 @@ def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> tk.ops.any([[False, False], [True, False]], axis=1).numpy()
         array([False,  True])
     """
-    return _any(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _any(x, axis=axis_setting(axis), keepdims=keepdims)

@@ -155,11 +155,11 @@ spread.declare(batch=OVER_AXES)
 
 def _reduce(x: Tensor, axis: Axis, keepdims: bool, mean: bool) -> Tensor:
     reduce = _mean if mean else _sum
-    return reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return reduce(x, axis=axis, keepdims=keepdims)
 
 
 def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:
-    return spread(g, x, axis=axis, keepdims=keepdims, mean=False)  # type: ignore[no-any-return]
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=False)
 
 
 _sum.gradients(_sum_gradient)
@@ -188,7 +188,7 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         array([4., 6.], dtype=float32)
     """
     where = None if axis is None else axis_setting(axis)
-    return _sum(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
+    return _sum(x, axis=where, keepdims=keepdims)
 
 
 def _to_like_rule(g: Spec, x: Spec) -> Spec:
@@ -297,7 +297,7 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
 def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor | None:
     if not x.dtype.is_differentiable:
         return None
-    return spread(g, x, axis=axis, keepdims=keepdims, mean=True)  # type: ignore[no-any-return]
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=True)
 
 
 _mean.gradients(_mean_gradient)
@@ -335,7 +335,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         array([3., 3.], dtype=float32)
     """
     where = None if axis is None else axis_setting(axis)
-    return _mean(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
+    return _mean(x, axis=where, keepdims=keepdims)
 
 
 def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
@@ -427,7 +427,7 @@ def _variance_gradient(
         return None
     share = spread(g, x, axis=axis, keepdims=keepdims, mean=True)
     centred = subtract(x, _mean(x, axis=axis, keepdims=True))
-    return multiply(cast(share, x.dtype), multiply(centred, 2))  # type: ignore[no-any-return]
+    return multiply(cast(share, x.dtype), multiply(centred, 2))
 
 
 _variance.gradients(_variance_gradient)
@@ -449,7 +449,7 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(tk.ops.var([1.0, 3.0]))
         1.0
     """
-    return _variance(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    return _variance(x, axis=axis_setting(axis), keepdims=keepdims)
 
 
 def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -467,4 +467,4 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(tk.ops.std([1.0, 3.0]))
         1.0
     """
-    return sqrt(var(x, axis, keepdims))  # type: ignore[no-any-return]
+    return sqrt(var(x, axis, keepdims))

@@ -83,11 +83,11 @@ def round(x: Any, decimals: int = 0) -> Tensor:
     if not x.dtype.is_differentiable:
         return x if decimals >= 0 else _rounded_integer(x, decimals)
     if not decimals:
-        return _rint(x)  # type: ignore[no-any-return]
+        return _rint(x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        return divide(_rint(multiply(x, scale)), scale)  # type: ignore[no-any-return]
-    return multiply(_rint(divide(x, scale)), scale)  # type: ignore[no-any-return]
+        return divide(_rint(multiply(x, scale)), scale)
+    return multiply(_rint(divide(x, scale)), scale)
 
 
 def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
@@ -303,4 +303,4 @@ def saturate_cast(x: Any, dtype: Any) -> Tensor:
     if wanted.is_bool or wanted == x.dtype:
         return cast(x, wanted)
     _ = wanted.limits  # raises for a dtype without a range
-    return _saturate_cast(x, dtype=wanted.name)  # type: ignore[no-any-return]
+    return _saturate_cast(x, dtype=wanted.name)

@@ -247,4 +247,4 @@ def unsorted_segment_sqrt_n(
     sums = segment_sum_(x, ids, count)
     sizes = segment_sum_(ones_like(ids, x.dtype), ids, count)
     root = sqrt(maximum(sizes, 1))
-    return divide(sums, reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))  # type: ignore[no-any-return]
+    return divide(sums, reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))

@@ -201,7 +201,7 @@ def quantile_gather(
 def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:
     if not x.dtype.is_floating:
         return None
-    return quantile_spread(g, x, **settings)  # type: ignore[no-any-return]
+    return quantile_spread(g, x, **settings)
 
 
 _quantile.gradients(_quantile_gradient)
@@ -224,7 +224,7 @@ def quantile_of(x: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_na
     """`quantile`, or `nanquantile` with `skip_nan`."""
     if method not in _METHODS:
         raise InvalidArgumentError(f"quantile: method={method!r}; there are {_METHODS}")
-    return _quantile(  # type: ignore[no-any-return]
+    return _quantile(
         x,
         q=_share_setting(q, "quantile"),
         axis=axis_setting(axis),
@@ -348,9 +348,9 @@ def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
     wanted = shapes.float_dtype(x.dtype)
     x, weights = cast(x, wanted), cast(weights, wanted)
     if tuple(weights.shape) == tuple(x.shape):
-        return divide(total(multiply(x, weights), axis), total(weights, axis))  # type: ignore[no-any-return]
+        return divide(total(multiply(x, weights), axis), total(weights, axis))
     weights = _weights_along(x, weights, axis)
-    return divide(total(multiply(x, weights), axis), total(weights))  # type: ignore[no-any-return]
+    return divide(total(multiply(x, weights), axis), total(weights))
 
 
 def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
@@ -386,7 +386,7 @@ def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(tk.ops.ptp([1.0, 5.0, 3.0]))
         4.0
     """
-    return subtract(greatest(x, axis, keepdims), least(x, axis, keepdims))  # type: ignore[no-any-return]
+    return subtract(greatest(x, axis, keepdims), least(x, axis, keepdims))
 
 
 # ------------------------------------------------------------------ counts
@@ -548,12 +548,12 @@ def counts_of(x: Any, weights: Any, minlength: int, maxlength: int | None) -> Te
         raise ShapeError(f"bincount: x must have one or two axes, its shape is {x.shape}")
     settings: dict[str, Any] = {"minlength": minlength, "maxlength": maxlength}
     if weights is None:
-        return _bincount(x, **settings)  # type: ignore[no-any-return]
+        return _bincount(x, **settings)
     weights = convert_to_tensor(weights)
     if tuple(weights.shape) != tuple(x.shape):
         raise ShapeError(f"bincount: x has shape {x.shape}, weights have {weights.shape}")
     weights = cast(weights, dtypes.result_type(x.dtype, weights.dtype))
-    return _bincount(x, weights, **settings)  # type: ignore[no-any-return]
+    return _bincount(x, weights, **settings)
 
 
 def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:

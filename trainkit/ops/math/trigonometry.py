@@ -198,7 +198,7 @@ def _sinc_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         series = add(multiply(squared, series), coefficient)
     far = where(near, 1, x)
     quotient = divide(subtract(cos(multiply(far, math.pi)), sinc(far)), far)
-    return multiply(g, where(near, multiply(t, series), quotient))  # type: ignore[no-any-return]
+    return multiply(g, where(near, multiply(t, series), quotient))
 
 
 sinc.gradients(_sinc_gradient)

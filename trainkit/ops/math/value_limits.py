@@ -45,7 +45,7 @@ def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
 
 def _clip_gradient(g: Tensor, y: Tensor, x: Tensor, *, x_min: float, x_max: float) -> Tensor:
     inside = logical_and(greater_equal(x, x_min), less_equal(x, x_max))
-    return keep_where(g, inside)  # type: ignore[no-any-return]
+    return keep_where(g, inside)
 
 
 _clip.gradients(_clip_gradient)
@@ -89,6 +89,6 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
         if type(x) is not Tensor or x._array.dtype.kind != "f":
             x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
             if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
-                return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
-        return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
-    return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+                return clip_by_tensors(*promoted(x, x_min, x_max))
+        return _clip(x, x_min=x_min, x_max=x_max)
+    return clip_by_tensors(*promoted(x, x_min, x_max))

@@ -112,7 +112,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
         >>> tk.ops.leaky_relu([-1.0, 1.0], negative_slope=0.5).numpy()
         array([-0.5,  1. ], dtype=float32)
     """
-    return _leaky_relu(x, negative_slope=float(negative_slope))  # type: ignore[no-any-return]
+    return _leaky_relu(x, negative_slope=float(negative_slope))
 
 
 def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
@@ -232,7 +232,7 @@ hard_tanh.gradients(lambda g, y, x: keep_where(g, between(x, -1, 1)))
 
 def between(x: Any, low: float, high: float) -> Tensor:
     """Whether `x` is inside an open interval."""
-    return logical_and(greater(x, low), less(x, high))  # type: ignore[no-any-return]
+    return logical_and(greater(x, low), less(x, high))
 
 
 # ------------------------------------------------------------------ exponential below 0
@@ -267,7 +267,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
         >>> tk.ops.elu([-1.0, 1.0]).numpy().round(4)
         array([-0.6321,  1.    ], dtype=float32)
     """
-    return _elu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+    return _elu(x, alpha=float(alpha))
 
 
 _SELU_ALPHA = 1.6732632423543772
@@ -325,7 +325,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
         >>> tk.ops.celu([-1.0, 1.0]).numpy().round(4)
         array([-0.6321,  1.    ], dtype=float32)
     """
-    return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+    return _celu(x, alpha=float(alpha))
 
 
 @primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE, export=NOT_YET)
@@ -353,7 +353,7 @@ def squareplus(x: Any, b: float = 4) -> Tensor:
         >>> tk.ops.squareplus([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
+    return _squareplus(x, b=float(b))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
@@ -388,7 +388,7 @@ def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
 
 
 def _shrink_gradient(g: Tensor, y: Tensor, x: Tensor, *, threshold: float) -> Tensor:
-    return keep_where(g, greater(absolute(x), threshold))  # type: ignore[no-any-return]
+    return keep_where(g, greater(absolute(x), threshold))
 
 
 _soft_shrink.gradients(_shrink_gradient)
@@ -409,7 +409,7 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
         >>> tk.ops.soft_shrink([-1.0, 0.25, 1.0]).numpy()
         array([-0.5,  0. ,  0.5], dtype=float32)
     """
-    return _soft_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+    return _soft_shrink(x, threshold=float(threshold))
 
 
 def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
@@ -426,7 +426,7 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
         >>> tk.ops.hard_shrink([-1.0, 0.25, 1.0]).numpy()
         array([-1.,  0.,  1.], dtype=float32)
     """
-    return _hard_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+    return _hard_shrink(x, threshold=float(threshold))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)

@@ -243,7 +243,8 @@ def _joint(
     activation: str | None,
     needed: tuple[bool, ...],
 ) -> Any:
-    return spread(dense_gradient(g, y, x, kernel, activation=activation, wanted=needed), needed)
+    gradients: Any = dense_gradient(g, y, x, kernel, activation=activation, wanted=needed)
+    return spread(gradients, needed)
 
 
 def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:

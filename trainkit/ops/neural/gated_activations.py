@@ -57,7 +57,7 @@ def _silu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
     bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
     bend = multiply(multiply(s, subtract(1, s)), bend)
-    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
+    return multiply(multiply(h, g), bend)
 
 
 silu_gradient.gradients(lambda h, out, g, x: silu_gradient(h, x), _silu_bend)
@@ -96,7 +96,7 @@ def mish(xp: ArrayModule, x: Array) -> Array:
 def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     t = tanh(softplus(x))
     bend = multiply(multiply(x, sigmoid(x)), subtract(1, square(t)))
-    return multiply(g, add(t, bend))  # type: ignore[no-any-return]
+    return multiply(g, add(t, bend))
 
 
 mish.gradients(_mish_gradient)
@@ -138,7 +138,7 @@ def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     part = add(inner, multiply(squared, 3 * _TANH_SCALE * _CUBIC))
     bend = subtract(part, multiply(multiply(x, t), square(inner)))
     bend = multiply(subtract(1, square(t)), bend)
-    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
+    return multiply(multiply(h, g), bend)
 
 
 gelu_tanh_gradient.gradients(lambda h, out, g, x: gelu_tanh_gradient(h, x), _gelu_tanh_bend)
@@ -185,7 +185,7 @@ def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
 def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     squared = square(x)
     density = multiply(exp(multiply(squared, -0.5)), _DENSITY)
-    return multiply(multiply(h, g), multiply(density, subtract(2, squared)))  # type: ignore[no-any-return]
+    return multiply(multiply(h, g), multiply(density, subtract(2, squared)))
 
 
 gelu_erf_gradient.gradients(lambda h, out, g, x: gelu_erf_gradient(h, x), _gelu_erf_bend)
@@ -208,4 +208,4 @@ def gelu(x: Any, approximate: bool = True) -> Tensor:
         >>> tk.ops.gelu([-1.0, 1.0]).numpy().round(4)
         array([-0.1588,  0.8412], dtype=float32)
     """
-    return gelu_tanh(x) if approximate else gelu_erf(x)  # type: ignore[no-any-return]
+    return gelu_tanh(x) if approximate else gelu_erf(x)

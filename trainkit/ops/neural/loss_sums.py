@@ -41,7 +41,7 @@ def l2_loss(t: Any, name: Any = None) -> Tensor:
         >>> float(tk.nn.l2_loss([3.0, 4.0]))
         12.5
     """
-    return divide(sum_(square(t)), 2)  # type: ignore[no-any-return]
+    return divide(sum_(square(t)), 2)
 
 
 def log_poisson_loss(
@@ -62,10 +62,10 @@ def log_poisson_loss(
     c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
     loss = subtract(exp(c), multiply(c, z))
     if not compute_full_loss:
-        return loss  # type: ignore[no-any-return]
+        return loss
     stirling = z * log(z) - z + 0.5 * log(2 * 3.141592653589793 * z)
     inside = logical_and(greater_equal(z, 0), less_equal(z, 1))
-    return add(loss, where(inside, zeros_like(z), stirling))  # type: ignore[no-any-return]
+    return add(loss, where(inside, zeros_like(z), stirling))
 
 
 def compute_average_loss(
@@ -89,8 +89,8 @@ def compute_average_loss(
     if global_batch_size is None:
         if loss.shape[0] is None:  # known when the graph runs
             rows = divide(sum_(ones_like(loss)), float(math.prod(loss.shape[1:])))
-            return divide(sum_(loss), multiply(rows, float(replicas.summed())))  # type: ignore[no-any-return]
+            return divide(sum_(loss), multiply(rows, float(replicas.summed())))
         size = loss.shape[0] * replicas.summed()
     else:
         size = plain(global_batch_size)
-    return divide(sum_(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))  # type: ignore[no-any-return]
+    return divide(sum_(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))

@@ -45,8 +45,8 @@ def silu(features: Any, beta: Any = 1.0) -> Tensor:
         array([0.    , 0.7311], dtype=float32)
     """
     if isinstance(beta, float | int) and beta == 1:
-        return silu_(features)  # type: ignore[no-any-return]
-    return multiply(features, sigmoid(multiply(beta, features)))  # type: ignore[no-any-return]
+        return silu_(features)
+    return multiply(features, sigmoid(multiply(beta, features)))
 
 
 swish = silu

@@ -76,7 +76,7 @@ def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array
 def _by_output(g: Tensor, out: Tensor, before: Tensor, y: Tensor, *, axis: Any) -> Tensor:
     mean = total(multiply(before, y), axis=axis, keepdims=True)
     level = total(multiply(g, y), axis=axis, keepdims=True)
-    return subtract(multiply(g, subtract(before, mean)), multiply(before, level))  # type: ignore[no-any-return]
+    return subtract(multiply(g, subtract(before, mean)), multiply(before, level))
 
 
 softmax_gradient.gradients(
@@ -118,7 +118,7 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 def powers_share(x: Any, axis: Any = -1) -> Tensor:
     """`softmax` without a warning, for axes that may have size 1 by right."""
     _check_axis(x, axis, "softmax")
-    return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
+    return _softmax(x, axis=axis_setting(axis))
 
 
 @primitive(
@@ -159,7 +159,7 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
         array([-0.6931, -0.6931], dtype=float32)
     """
     _check_axis(x, axis, "log_softmax")
-    return _log_softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
+    return _log_softmax(x, axis=axis_setting(axis))
 
 
 # ------------------------------------------------------------------ sparsemax
@@ -196,7 +196,7 @@ def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
 def _sparsemax_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Tensor:
     inside = keep_where(g, greater(y, 0))
     by_threshold = total(inside, axis=axis, keepdims=True)
-    return subtract(inside, multiply(sparsemax_weights(x, axis=axis), by_threshold))  # type: ignore[no-any-return]
+    return subtract(inside, multiply(sparsemax_weights(x, axis=axis), by_threshold))
 
 
 _sparsemax.gradients(_sparsemax_gradient)
@@ -225,7 +225,7 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
         array([0.25, 0.  , 0.  ], dtype=float32)
     """
     _check_axis(x, axis, "sparsemax")
-    return _sparsemax(x, axis=int(axis))  # type: ignore[no-any-return]
+    return _sparsemax(x, axis=int(axis))
 
 
 # ------------------------------------------------------------------ gated linear unit
@@ -259,4 +259,4 @@ def glu(x: Any, axis: int = -1) -> Tensor:
 
     x = cast(x, shapes.float_dtype(x.dtype))
     value, gate = split(x, 2, axis=axis)
-    return multiply(value, sigmoid(gate))  # type: ignore[no-any-return]
+    return multiply(value, sigmoid(gate))

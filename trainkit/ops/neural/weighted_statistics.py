@@ -144,7 +144,7 @@ def batch_normalization(
     shift = negative(multiply(mean, factor))
     if offset is not None:
         shift = add(shift, offset)
-    return add(multiply(x, factor), shift)  # type: ignore[no-any-return]
+    return add(multiply(x, factor), shift)
 
 
 def batch_norm_with_global_normalization(
@@ -198,4 +198,4 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
         raise InvalidArgumentError(
             f"scale_regularization_loss: the loss must be floating, got {loss.dtype.name}"
         )
-    return divide(sum_(loss), replicas.summed())  # type: ignore[no-any-return]
+    return divide(sum_(loss), replicas.summed())

@@ -88,7 +88,7 @@ def dct(
     x = x if n is None else fitted(x, n)
     matrix = _cosines(x.shape[-1], type)
     matrix = _normed(matrix, type) if norm else matrix
-    return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))  # type: ignore[no-any-return]
+    return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))
 
 
 def idct(
@@ -189,4 +189,4 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: Any = None)
         TensorShape([5, 20])
     """
     x = convert_to_tensor(log_mel_spectrograms)
-    return multiply(dct(x), float((2 * x.shape[-1]) ** -0.5))  # type: ignore[no-any-return]
+    return multiply(dct(x), float((2 * x.shape[-1]) ** -0.5))

@@ -295,6 +295,6 @@ def inverse_stft_window_fn(
         overlaps = -(-length // step)
         squares = pad(square(weights), ((0, overlaps * step - length),))
         total = sum_(reshape(squares, (overlaps, step)), axis=0)
-        return divide(weights, tile(total, (overlaps,))[:length])  # type: ignore[no-any-return]
+        return divide(weights, tile(total, (overlaps,))[:length])
 
     return window

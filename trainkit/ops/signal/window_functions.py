@@ -157,7 +157,7 @@ def kaiser(x: Any, beta: Any) -> Tensor:
     place = subtract(multiply(cast(arange(n), wanted), 2 / (n - 1)), 1)
     # Rounding must not make 1 - place**2 negative at the ends.
     inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(place))))
-    return divide(i0(multiply(steepness, inside)), i0(steepness))  # type: ignore[no-any-return]
+    return divide(i0(multiply(steepness, inside)), i0(steepness))
 
 
 # ------------------------------------------------------------------ spaces
@@ -334,7 +334,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
         raise InvalidArgumentError(f"vander: N={N!r}; the number of powers must be 0 or more")
     shapes.bounded("vander", x.shape[0] or 0, columns)
     exponents = range(columns) if increasing else range(columns - 1, -1, -1)
-    return _vander(expand_dims(x, -1), exponents=tuple(exponents))  # type: ignore[no-any-return]
+    return _vander(expand_dims(x, -1), exponents=tuple(exponents))
 
 
 @primitive(
