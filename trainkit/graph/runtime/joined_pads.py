@@ -1,0 +1,114 @@
+"""Zeros around images go into the depthwise convolutions that see them, and are made nowhere.
+
+Networks for mobile devices pad an image by themselves before a convolution with strides. On a CPU
+a padded copy costs as much as the convolution, and what comes back to it is a view with gaps, which
+has to be copied again. Depthwise kernels leave out what lies outside of an image, and each sum
+keeps its order, so the bits stay: adding a product by zero changes no sum of finite numbers, and a
+kernel that holds others is left to the reference, which multiplies by the zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node
+from trainkit.graph.ir.passes import rebuild
+from trainkit.kernels.convolution import depthwise_tuned
+from trainkit.kernels.convolution.sliding_windows import per_axis, placed
+
+_CONVOLUTIONS = ("conv", "conv_kernel_gradient")
+
+
+def without_pads(graph: Graph) -> Graph:
+    """`graph` with depthwise convolutions of padded images as ones that pad; for a CPU alone."""
+    if not any(_is_pad(node) for node in graph.nodes):
+        return graph
+    return rebuild(graph, _visit)
+
+
+def _visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    if node.kind != "op":
+        return None
+    if node.primitive.name in _CONVOLUTIONS:
+        return _of_convolution(new, node, inputs)
+    return _of_gradient(new, node, inputs) if node.primitive.name == "pad_sum" else None
+
+
+def _of_convolution(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    pad = inputs[0].node
+    if not _is_pad(pad):
+        return None
+    if node.primitive.name == "conv":
+        window, filters = node.inputs[1].shape[:-2], node.outputs[0].shape[-1]
+    else:
+        window, filters = node.settings["kernel_size"], inputs[1].shape[-1]
+    settings = _padded_settings(node, pad, tuple(window), filters)
+    if settings is None:
+        return None
+    return _with_settings(new, node, (pad.inputs[0], *inputs[1:]), settings, node)
+
+
+def _of_gradient(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    """What a padded image sends back, of the gradient of a convolution by it."""
+    inner = inputs[0].node
+    if inner.kind != "op" or inner.primitive.name != "conv_input_gradient":
+        return None
+    g, kernel, image = inner.inputs
+    pad = image.node
+    if not _is_pad(pad) or pad.settings["pad_width"] != node.settings["pad_width"]:
+        return None
+    if node.settings["mode"] != "constant":
+        return None
+    window = tuple(kernel.shape[:-2])
+    settings = _padded_settings(inner, pad, window, g.shape[-1])
+    if settings is None:
+        return None
+    return _with_settings(new, inner, (g, kernel, pad.inputs[0]), settings, node)
+
+
+def _is_pad(node: Node) -> bool:
+    """Whether a node puts zeros around images of float32 of known sizes."""
+    if node.kind != "op" or node.primitive.name != "pad":
+        return False
+    x, settings = node.inputs[0], node.settings
+    if settings["mode"] != "constant" or settings["value"]:
+        return False
+    if not isinstance(x, GraphTensor) or x.dtype.name != "float32" or len(x.shape) < 3:
+        return False
+    ends = (settings["pad_width"][0], settings["pad_width"][-1])
+    return None not in tuple(x.shape)[1:] and all(tuple(pair) == (0, 0) for pair in ends)
+
+
+def _padded_settings(
+    node: Node, pad: Node, window: tuple[Any, ...], filters: int | None
+) -> dict[str, Any] | None:
+    """The settings of a depthwise convolution that pads by itself, `None` for other ones."""
+    settings, sizes = node.settings, tuple(pad.inputs[0].shape)[1:]
+    if settings["padding"] == "same" or None in (*window, filters):
+        return None
+    outer = [tuple(pair) for pair in pad.settings["pad_width"][1:-1]]
+    inner = per_axis(settings["padding"], len(window))
+    pairs = [(0, 0) if pair == "valid" else pair for pair in inner]
+    padding = tuple((int(a + c), int(b + d)) for (a, b), (c, d) in zip(outer, pairs, strict=True))
+    where = placed(sizes[:-1], window, settings["strides"], padding, settings["dilation_rate"])
+    if not depthwise_tuned.serves(where, sizes[-1], filters, _groups(node, sizes[-1])):
+        return None
+    return {**settings, "padding": padding}
+
+
+def _groups(node: Node, channels: int) -> int:
+    if "groups" in node.settings:
+        return int(node.settings["groups"])
+    inside = node.inputs[1].shape[-2]
+    return channels // inside if inside else 1
+
+
+def _with_settings(
+    new: Graph, node: Node, inputs: tuple[Any, ...], settings: dict[str, Any], like: Node
+) -> tuple[GraphTensor, ...]:
+    """The outputs of a call of the primitive of `node`, which stand for those of `like`."""
+    specs = tuple(y._spec for y in like.outputs)
+    twin = Node(new, "op", node.name, specs, node.primitive, inputs, settings)
+    twin.many, twin.where = node.many, node.where
+    new.nodes.append(twin)
+    return twin.outputs
