@@ -22,7 +22,10 @@ LATE: dict[str, dict[str, str]] = {
     "trainkit.collectives.world": {
         "trainkit.collectives.mpi_group": "importing it starts MPI, which only a launcher asks for"
     },
-    "trainkit.graph.autograph.convert": {"trainkit.graph.autograph.prepare": START_UP},
+    "trainkit.graph.autograph.convert": {
+        "trainkit.graph.autograph.lambda_source": START_UP,
+        "trainkit.graph.autograph.prepare": START_UP,
+    },
     "trainkit.graph.runtime.tiers": {
         "trainkit.graph.gpu.gpu_program": START_UP,
         "trainkit.graph.runtime.fusion": START_UP,

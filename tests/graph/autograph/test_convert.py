@@ -564,3 +564,70 @@ def test_default_arguments_and_star_arguments_survive_the_conversion():
         return inner(x), inner(x, 5.0, 7.0, c=1.0, d=4.0)
 
     assert [float(y) for y in f(tk.constant(1.0))] == [5.0, 17.0]
+
+
+# ---------------------------------------------------------------------- lambdas
+
+
+def _kept(*lambdas):
+    """A decorator that keeps what it is called with."""
+
+    def decorate(function):
+        function.lambdas = lambdas
+        return function
+
+    return decorate
+
+
+@_kept(lambda x: x if x > 0 else -x, lambda x: x * 2 if x > 0 else x)
+@_kept(lambda x: x)
+def _decorated():
+    """Its last decorator has one line."""
+
+
+@_kept(
+    lambda x: x if x > 0 else -x,
+    lambda x, *y, k=(lambda z: z + 1 if z > 0 else z), **w: k(x) if x > 0 else k(-x),
+    lambda x: (
+        x + 1
+        if x > 0  # in several lines
+        else x - 1
+    ),
+)
+def _decorated_in_lines():
+    """Its decorator has several lines."""
+
+
+ON_ONE_LINE = [lambda x: x if x > 0 else -x, lambda x: "é" and (x * 3 if x > 0 else x)]
+INSIDE = (lambda: lambda x: (lambda y: y * 2 if y > 0 else y)(x if x < 9 else -x))()
+
+
+def _lambdas():
+    cases = {
+        "decorator": _decorated.lambdas,
+        "decorator in lines": _decorated_in_lines.lambdas,
+        "one line": ON_ONE_LINE,
+        "inside": [INSIDE],
+    }
+    return {f"{name} {i}": f for name, fs in cases.items() for i, f in enumerate(fs)}
+
+
+@pytest.mark.parametrize("name", _lambdas())
+def test_a_lambda_is_found_wherever_it_stands(name):
+    function = _lambdas()[name]
+    for x in (5.0, -5.0, 10.0):
+        both(function, tk.constant(x))
+
+
+def test_code_that_is_replaced_is_converted_anew():
+    """As `%autoreload` of IPython does with a function that others hold."""
+
+    def old(x):
+        return x + 1 if x > 0 else x
+
+    def new(x):
+        return x + 10 if x > 0 else x
+
+    both(old, tk.constant(1.0))
+    old.__code__ = new.__code__
+    assert float(both(old, tk.constant(1.0))) == 11.0

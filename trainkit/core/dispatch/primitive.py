@@ -12,7 +12,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -333,14 +333,21 @@ class Primitive:
         moved = devices.on_one_device(arrays)
         where = devices.other_gpu(moved)
         if where is None and all(a is b for a, b in zip(moved, arrays, strict=True)):
-            raise self.explained(error, inputs, settings) from error
+            self._raise_explained(error, inputs, settings)
         try:
             if where is not None:
                 with devices.kernels_on(where):
                     return self.run(devices.on_one_device(arrays), settings)
             return self.run(moved, settings)
         except KERNEL_ERRORS as still:
-            raise self.explained(still, inputs, settings) from still
+            self._raise_explained(still, inputs, settings)
+
+    def _raise_explained(self, error: Exception, inputs: Any, settings: dict[str, Any]) -> NoReturn:
+        """Raise what explains `error`, which may be `error`: that one is no cause of itself."""
+        explanation = self.explained(error, inputs, settings)
+        if explanation is error:
+            raise error
+        raise explanation from error
 
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""

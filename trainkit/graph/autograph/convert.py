@@ -47,9 +47,10 @@ def _malt() -> Any:
         from malt.impl import api
         from malt.operators import function_wrappers, py_builtins
 
+        from trainkit.graph.autograph.lambda_source import LambdaReader
         from trainkit.graph.autograph.prepare import prepared
 
-    class Transpiler(api.PyToPy):
+    class Transpiler(api.PyToPy, LambdaReader):
         """Rewrites functions to call the operators of this module."""
 
         def transform_ast(self, node: Any, ctx: Any) -> Any:
@@ -102,15 +103,19 @@ class _Conversion:
         result: the rewritten function, `None` where the function runs as it is.
     """
 
-    __slots__ = ("_of", "result")
+    __slots__ = ("_code", "_of", "result")
 
     def __init__(self, function: Any = None, result: Any = None) -> None:
         self._of = None if function is None else weakref.ref(function)
+        self._code = None if function is None else function.__code__
         self.result = result
 
     def belongs_to(self, function: Any) -> bool:
-        """Whether it was made for `function`, and not for one that this was copied from."""
-        return self._of is not None and self._of() is function
+        """Whether it was made for `function`, and not for one that this was copied from.
+
+        Nor for code that `function` had before: `%autoreload` of IPython gives it the new one.
+        """
+        return self._code is function.__code__ and self._of is not None and self._of() is function
 
     def __reduce__(self) -> Any:
         return _Conversion, ()
@@ -283,7 +288,7 @@ def _reason(code: Any) -> str | None:
     return _UNCONVERTED.get(code)
 
 
-def with_reason(error: Exception) -> Exception:
+def with_reason(error: BaseException) -> BaseException:
     """`error` with the reason why the function that raised it runs as Python, if it does."""
     text = str(error.args[0]) if error.args else ""
     if not isinstance(error, TypeError) or "has none: it stands for a value" not in text:

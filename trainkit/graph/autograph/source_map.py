@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import traceback
 import types
+from typing import Any
 
 from trainkit.core.errors import OpError
 from trainkit.core.user_frames import SOURCE_MAPS, Line, origin_of
@@ -17,7 +20,7 @@ def _is_internal(module: str) -> bool:
     return module.split(".")[0] in (_PACKAGE, "malt")
 
 
-def placed(error: Exception) -> Exception:
+def placed(error: BaseException) -> BaseException:
     """`error` with the user's line that is to blame, if this package raised it and says none."""
     if not isinstance(error, OpError | TypeError | ValueError):
         return error
@@ -62,9 +65,7 @@ def in_user_terms(error: BaseException) -> BaseException:
     shown = [t for i, t in enumerate(kept) if i > last or _is_users(t)]
     rebuilt = None
     for tb in reversed(shown):
-        stands_in = tb.tb_frame.f_globals.get("__name__") == _STAND_IN
-        at = -1 if stands_in else tb.tb_lasti  # -1: no column is marked
-        rebuilt = types.TracebackType(rebuilt, tb.tb_frame, at, tb.tb_lineno)
+        rebuilt = types.TracebackType(rebuilt, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return error.with_traceback(rebuilt)
 
 
@@ -77,16 +78,49 @@ def _is_users(tb: types.TracebackType) -> bool:
 
 
 def _stand_in(origin: Line, error: BaseException) -> types.TracebackType:
-    """A traceback entry whose frame seems to be at `origin`."""
-    file, line, function = origin
-    code = compile("\n" * (line - 1) + "raise error", file, "exec").replace(
-        co_name=function or "<module>"
-    )
+    """A traceback entry whose frame seems to be at `origin`.
+
+    Tools that show tracebacks look up the instruction of each entry in its code, some of them in a
+    loop that never ends for a number that no instruction has. So a statement of that line is run
+    and raises, and the entry is what Python makes of it.
+    """
+    scope: dict[str, Any] = {"error": error, "__name__": _STAND_IN}
     try:
-        exec(code, {"error": error, "__name__": _STAND_IN})
+        exec(_raising_code(origin), scope)
     except BaseException as raised:
+        scope.pop("error")  # else the error would hold itself
         tb = raised.__traceback__
         assert tb is not None
         assert tb.tb_next is not None
         return tb.tb_next
     raise AssertionError("not reached")
+
+
+def _raising_code(origin: Line) -> types.CodeType:
+    """Code of one `raise` that stands in the line of `origin`, in a function as long as there."""
+    file, line, name = origin[0], origin[1], origin[2] or "<lambda>"
+    first = _first_line(file, line, name)
+    tree = ast.parse("raise error")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            # Lines are stored relative to the first, which is 1 as long as none is set.
+            node.lineno = node.end_lineno = line - first + 1
+            # -1: no column is known, so none is marked below the user's line, which reads otherwise
+            node.col_offset = node.end_col_offset = -1
+    code = compile(tree, file, "exec")
+    return code.replace(co_firstlineno=first, co_name=name, co_qualname=name)
+
+
+def _first_line(file: str, line: int, name: str) -> int:
+    """Where the function `name` around `line` begins: IPython shows the source from there on."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):  # a file that was changed since it was imported
+        return line
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+    firsts = [
+        min([n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ()))])
+        for n in functions
+        if getattr(n, "name", "<lambda>") == name and n.lineno <= line <= (n.end_lineno or 0)
+    ]
+    return max(firsts, default=line)  # the innermost

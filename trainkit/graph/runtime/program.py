@@ -148,7 +148,9 @@ class _ProgramWriter:
         self._say("pass", 2)
         if operations:
             self._say("except errors as error:")
-            self._say("raise explained(error) from error", 2)
+            self._say("explanation = explained(error)", 2)
+            self._say("if explanation is error: raise", 2)  # no error is a cause of itself
+            self._say("raise explanation from error", 2)
         self._store(stored)
         self._say(f"return [{', '.join(_local(y) for y in self.graph.outputs)}]")
         return "\n".join(self._lines)

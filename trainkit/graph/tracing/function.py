@@ -304,8 +304,11 @@ class Function:
                 result = function(*symbols[0], **symbols[1])
                 self._check_unchanged(before, symbols)
                 result = nest.map_structure(lambda y: as_result(graph, y), result)
-        except Exception as error:
-            raise in_user_terms(with_reason(placed(error))) from error.__cause__
+        except BaseException as error:  # an interruption is shown in the user's lines, too
+            shown = in_user_terms(with_reason(placed(error)))
+            if shown is error:
+                raise shown  # noqa: B904 - what it came from stays as the user's code has set it
+            raise shown from error.__cause__
         graph.caller = None
         return graph, symbols, result, making.made
 

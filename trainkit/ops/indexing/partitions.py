@@ -33,11 +33,11 @@ def _check_count(count: int) -> None:
 
 def _parts(a: Bound) -> list[Spec]:
     count = plain(a["num_partitions"])
-    _check_count(count)
     if not isinstance(count, int):
         raise InvalidArgumentError(
             "dynamic_partition: num_partitions must be known while a graph is traced; give an int"
         )
+    _check_count(count)
     return [rows(a["data"], len(convert_to_tensor(a["partitions"]).shape))] * count
 
 

@@ -1,0 +1,126 @@
+"""Errors and interruptions in a kernel of Jupyter, whose cells are in no file."""
+
+import re
+
+import pytest
+
+pytest.importorskip("ipykernel")
+manager = pytest.importorskip("jupyter_client.manager")
+
+SECONDS = 60
+"""Long enough for any cell; one that hangs takes all of them."""
+
+BEGIN = """
+import numpy as np, trainkit as tk
+def product(x):
+    return x @ tk.ones([5, 5])  # the product
+def branch(x):
+    if tk.reduce_sum(x) > 0:
+        x = product(x)  # the branch
+    return x
+rows = tk.ones([2, 3])
+"""
+CELLS = {
+    "nested": (
+        """
+@tk.function
+def outer(x):
+    for _ in tk.range(2):
+        while tk.reduce_sum(x) > 0:
+            x = tk.function(branch)(x)  # the loop
+    return x
+outer(rows)
+""",
+        "ShapeError",
+        ["the loop", "the branch", "the product"],
+    ),
+    "run": (
+        """
+@tk.function
+def f(x):
+    for i in tk.range(3):
+        if i > 1:
+            raise KeyError("mine")
+    return x
+f(rows)
+""",
+        "KeyError",
+        [],
+    ),
+    "fit": (
+        """
+class Steps(tk.Model):
+    def train_step(self, data):
+        return branch(data)
+model = Steps()
+model.compile("sgd", "mse")
+model.fit(np.ones([4, 3], "float32"), verbose=0)
+""",
+        "ShapeError",
+        ["the branch", "the product"],
+    ),
+    "map": (
+        "list(tk.data.Dataset.from_tensors(rows).map(tk.function(branch)))",
+        "ShapeError",
+        ["the branch", "the product"],
+    ),
+}
+ENDLESS = """
+@tk.function
+def endless(x):
+    while True:
+        x = x + 1
+        if not begun:
+            begun.append(print("begun", flush=True))
+    return x
+begun = []
+endless(rows)
+"""
+AFTERWARDS = """
+import inspect
+assert tk.executing_eagerly() and "# the product" in inspect.getsource(product)
+assert float(tk.reduce_sum(tk.function(branch)(tk.zeros([2, 5])))) == 0.0
+"""
+
+
+class Kernel:
+    """Runs cells in a kernel."""
+
+    def __init__(self):
+        self.manager, self.client = manager.start_new_kernel(kernel_name="python3")
+
+    def run(self, cell):
+        """How a cell ended, the name of its error, and its traceback; it is stopped at `begun`."""
+
+        def hear(message):
+            if message["content"].get("text", "").startswith("begun"):
+                self.manager.interrupt_kernel()
+
+        reply = self.client.execute_interactive(cell, timeout=SECONDS, output_hook=hear)["content"]
+        text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply.get("traceback", [])))
+        return reply["status"], reply.get("ename"), text
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_each_cell_that_fails_ends_with_the_users_lines(tmp_path, monkeypatch):
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    kernel = Kernel()
+    try:
+        assert kernel.run(BEGIN)[0] == "ok"
+        for name, (cell, kind, lines) in CELLS.items():
+            status, error, shown = kernel.run(cell)
+            assert (name, status, error) == (name, "error", kind)
+            arrows = [line for line in shown.split("\n") if re.match(r"-+> ", line)]
+            at = [i for words in lines for i, line in enumerate(arrows) if line.endswith(words)]
+            assert sorted(set(at)) == at, (name, arrows)
+            assert len(at) >= len(lines), (name, arrows)
+        assert kernel.run(ENDLESS)[1] == "KeyboardInterrupt"
+        assert kernel.run(AFTERWARDS) == ("ok", None, "")
+    finally:
+        kernel.close()
