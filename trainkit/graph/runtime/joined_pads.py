@@ -15,8 +15,12 @@ from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import rebuild
 from trainkit.kernels.convolution import depthwise_tuned
 from trainkit.kernels.convolution.sliding_windows import per_axis, placed
-
-_CONVOLUTIONS = ("conv", "conv_kernel_gradient")
+from trainkit.ops.arrays.pad_and_roll import _pad, pad_sum
+from trainkit.ops.convolutional.convolution import (
+    _conv,
+    conv_input_gradient,
+    conv_kernel_gradient,
+)
 
 
 def without_pads(graph: Graph) -> Graph:
@@ -27,18 +31,15 @@ def without_pads(graph: Graph) -> Graph:
 
 
 def _visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-    if node.kind != "op":
-        return None
-    if node.primitive.name in _CONVOLUTIONS:
-        return _of_convolution(new, node, inputs)
-    return _of_gradient(new, node, inputs) if node.primitive.name == "pad_sum" else None
+    rule = _RULES.get(node.primitive)
+    return None if rule is None else rule(new, node, inputs)
 
 
 def _of_convolution(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     pad = inputs[0].node
     if not _is_pad(pad):
         return None
-    if node.primitive.name == "conv":
+    if node.primitive is _conv.primitive:
         window, filters = node.inputs[1].shape[:-2], node.outputs[0].shape[-1]
     else:
         window, filters = node.settings["kernel_size"], inputs[1].shape[-1]
@@ -51,7 +52,7 @@ def _of_convolution(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
 def _of_gradient(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     """What a padded image sends back, of the gradient of a convolution by it."""
     inner = inputs[0].node
-    if inner.kind != "op" or inner.primitive.name != "conv_input_gradient":
+    if inner.primitive is not conv_input_gradient.primitive:
         return None
     g, kernel, image = inner.inputs
     pad = image.node
@@ -68,7 +69,7 @@ def _of_gradient(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
 
 def _is_pad(node: Node) -> bool:
     """Whether a node puts zeros around images of float32 of known sizes."""
-    if node.kind != "op" or node.primitive.name != "pad":
+    if node.primitive is not _pad.primitive:
         return False
     x, settings = node.inputs[0], node.settings
     if settings["mode"] != "constant" or settings["value"]:
@@ -84,7 +85,7 @@ def _padded_settings(
 ) -> dict[str, Any] | None:
     """The settings of a depthwise convolution that pads by itself, `None` for other ones."""
     settings, sizes = node.settings, tuple(pad.inputs[0].shape)[1:]
-    if settings["padding"] == "same" or None in (*window, filters):
+    if settings["padding"] == "same" or filters is None or None in window:
         return None
     outer = [tuple(pair) for pair in pad.settings["pad_width"][1:-1]]
     inner = per_axis(settings["padding"], len(window))
@@ -112,3 +113,10 @@ def _with_settings(
     twin.many, twin.where = node.many, node.where
     new.nodes.append(twin)
     return twin.outputs
+
+
+_RULES = {
+    _conv.primitive: _of_convolution,
+    conv_kernel_gradient.primitive: _of_convolution,
+    pad_sum.primitive: _of_gradient,
+}
