@@ -21,7 +21,7 @@ from trainkit.core import nest
 from trainkit.core.errors import CheckpointError
 from trainkit.core.registry import serialize_object
 from trainkit.journal.lines import Step
-from trainkit.journal.replays import ProgramReplay, Reached, replay_of
+from trainkit.journal.replays import ProgramReplay, replay_of
 from trainkit.journal.retention import bytes_of
 from trainkit.journal.run_log import RunLog
 from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
@@ -229,8 +229,7 @@ class RunJournal(Callback):
                     next(portion)
                 except StopIteration:
                     break
-            replay.reached = (self.model, portion.kept, self.steps)
-            raise Reached
+            replay.break_off(self.model, portion.kept, self.steps)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         fields = self.__dict__
@@ -241,21 +240,23 @@ class RunJournal(Callback):
         for each in batches:
             rows += rows_of(each) or 0
         seen = fields["_seen"] = fields["_seen"] + rows
-        log = fields["log"]
+        log, replay = fields["log"], fields["replay"]
+        if log is not None or (replay is not None and replay.lines is not None):
+            if fields["_averages"] is None:
+                fields["_averages"] = self._logs_average(seen)
+            step = _StepLine(self, steps, self.model.training_run.epoch, logs or {}, seen, rows)
+            step.rate = self._changed_rate()
         if log is not None:
             wait = portion.wait
             total = wait.seconds if wait is not None else 0.0
             waited, fields["_waited"] = total - fields["_waited"], total
             fields["_epoch_waited"] = fields.get("_epoch_waited", 0.0) + waited
-            if fields["_averages"] is None:
-                fields["_averages"] = self._logs_average(seen)
-            step = _StepLine(self, steps, self.model.training_run.epoch, logs or {}, seen, rows)
-            step.rate = self._changed_rate()
             log.end_step(steps, batches, waited, step)
             log.save_if_due()
-        replay = fields["replay"]
         if replay is not None:
             fields["_logs"] = logs
+            if replay.lines is not None:
+                replay.note(step, batches, {"model": self.model})
             if replay.watch is not None:
                 replay.watch(self.model, self.steps)
 

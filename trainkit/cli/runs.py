@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import runs
-from trainkit.cli import run_views
+from trainkit.cli import run_proofs, run_views
 from trainkit.core import nest
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.runs.run_programs import script_program
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(rewind)
     action(actions, "diff", "where two runs part, and why; status 1 if they do", "first", "second")
     run_views.add_arguments(actions, action)
+    run_proofs.add_arguments(actions, action, add_program)
 
 
 def action(
@@ -47,7 +48,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "stored with the run is used"
     )  # fmt: skip
     parser.add_argument(
-        "--changed", action="store_true", help="run it though it is not what it was"
+        "--changed", action="store_true", help="go on though the code is not what it was"
     )
 
 
@@ -58,8 +59,8 @@ def opened(folder: str, args: argparse.Namespace) -> runs.JournaledRun:
         FailedPreconditionError: the script is another than then, and `--changed` was not given.
     """
     if not args.script:
-        return runs.open(folder)
-    run = runs.open(folder, program=script_program(args.script))
+        return runs.open(folder, changed=args.changed)
+    run = runs.open(folder, program=script_program(args.script), changed=args.changed)
     code = run.header.get("code")
     then = code.get("sha256") if isinstance(code, dict) else None
     now = hashlib.sha256(Path(args.script).read_bytes()).hexdigest()
@@ -84,6 +85,21 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, data: Any, lines: list[str]) -> None:
     print(json.dumps(data, indent=1) if args.json else "\n".join(lines))
+
+
+# ------------------------------------------------------------------ prove and verify
+
+
+def _prove(args: argparse.Namespace) -> int:
+    status, data, lines = run_proofs.prove(args, opened)
+    _show(args, data, lines)
+    return status
+
+
+def _verify(args: argparse.Namespace) -> int:
+    status, data, lines = run_proofs.verify(args, opened)
+    _show(args, data, lines)
+    return status
 
 
 # ------------------------------------------------------------------ rewind

@@ -28,6 +28,7 @@ class Journal:
 
     Args:
         folder: of the run.
+        most_lines: how many lines to read; by default all.
 
     Attributes:
         header: the first line.
@@ -42,8 +43,9 @@ class Journal:
         JournalError: it is no journal, or of a format that this version does not know.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], most_lines: int | None = None) -> None:
         self.folder = Path(os.fsdecode(folder))
+        self._most_lines = most_lines
         self.path = self.folder / lines.FILE
         self.header: dict[str, Any] = {}
         self.steps: list[Step] = []
@@ -106,6 +108,8 @@ class Journal:
         return self.count - before
 
     def _take(self, line: bytes) -> None:
+        if self._most_lines is not None and self.count >= self._most_lines:
+            return
         if self._skipping:  # the end of a line that was too long
             self._skipping = False
             return

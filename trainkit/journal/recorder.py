@@ -14,7 +14,7 @@ from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.core.errors import CheckpointError, FailedPreconditionError
 from trainkit.core.trackable import Trackable
 from trainkit.journal.lines import Step
-from trainkit.journal.replays import Reached, replay_of
+from trainkit.journal.replays import replay_of
 from trainkit.journal.run_log import RunLog
 from trainkit.journal.state_digests import StateDigests
 from trainkit.kernels.jit.kernel_family import KernelChoice
@@ -154,8 +154,7 @@ class Recorder:
             self._batch = batch
             if replay is not None and replay.target is not None:
                 if self.steps + 1 >= replay.target:
-                    replay.reached = (self, [batch], self.steps)
-                    raise Reached
+                    replay.break_off(self, [batch], self.steps)
             yield batch
 
     def end_step(self, loss: Any = None, batch: Any = None, **metrics: Any) -> None:
@@ -170,26 +169,29 @@ class Recorder:
         step, epoch = self.steps, self.epoch
         batch, self._batch = (self._batch if batch is None else batch), None
         waited, self._waited = self._waited, 0.0
+
+        def make(
+            seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
+        ) -> Step:
+            values = {name: float(value) for name, value in metrics.items()}
+            number = None if loss is None else float(loss)
+            return Step(
+                step, epoch, number, values, seconds, waited,
+                batch, random, weights, slots, None, None,
+            )  # fmt: skip
+
         if self._log is not None:
             if self._log.writer is None:
                 raise FailedPreconditionError("end_step: the recorder is closed")
-
-            def make(
-                seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
-            ) -> Step:
-                values = {name: float(value) for name, value in metrics.items()}
-                number = None if loss is None else float(loss)
-                return Step(
-                    step, epoch, number, values, seconds, waited,
-                    batch, random, weights, slots, None, None,
-                )  # fmt: skip
-
             if hasattr(loss, "assign"):  # a variable may have another value by then
                 loss = loss.value()
             self._log.end_step(step, [batch], waited, make)
             self._log.save_if_due()
-        if self._replay is not None and self._replay.watch is not None:
-            self._replay.watch(self, step)
+        replay = self._replay
+        if replay is not None and replay.lines is not None:
+            replay.note(make, [batch], self.parts)
+        if replay is not None and replay.watch is not None:
+            replay.watch(self, step)
 
     def record(self, kind: str, **fields: Any) -> None:
         """Note something else, after the steps so far.

@@ -11,7 +11,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from trainkit.journal.lines import Step
+from trainkit.journal.state_digests import StateDigests, batch_digest
+from trainkit.ops.sampling.random import global_generator
 
 
 class Reached(BaseException):
@@ -32,6 +36,9 @@ class ProgramReplay:
         watch: called with the model, or the `Recorder`, and the number of each step that is done.
         rates: the learning rates to set, by the step before which they changed.
         adjust: called with the model before its state is restored.
+        arrive: called with what `reached` begins with, at the target.
+        lines: called with the `Step` of each step that is done, as a journal would have it, with
+            all digests.
 
     Attributes:
         reached: what the loop was when it came to the target: the model or the `Recorder`, the
@@ -51,13 +58,42 @@ class ProgramReplay:
         watch: Any = None,
         rates: dict[int, float] | None = None,
         adjust: Callable[[Any], None] | None = None,
+        arrive: Callable[[Any], None] | None = None,
+        lines: Callable[[Step], None] | None = None,
     ) -> None:
         self.folder = Path(os.fsdecode(folder)).resolve()
         self.start, self.start_step, self.target = start, start_step, target
         self.output, self.more, self.prepare = output, more or {}, prepare
         self.watch, self.rates, self.adjust = watch, rates or {}, adjust
+        self.arrive, self.lines = arrive, lines
         self.reached: Any = None
         self.used = False
+
+    def break_off(self, owner: Any, batches: list[Any], done: int) -> NoReturn:
+        """Keep what the loop has come to, and leave it.
+
+        Args:
+            owner: the model, or what stands for a loop of one's own.
+            batches: what the step would take.
+            done: how many steps are done.
+        """
+        self.reached = (owner, batches, done)
+        if self.arrive is not None:
+            self.arrive(owner)
+        raise Reached
+
+    def note(self, make: Callable[..., Step], batches: Any, roots: dict[str, Any]) -> None:
+        """Give the line of a step to `lines`.
+
+        Args:
+            make: see `RunLog.end_step`.
+            batches: what the step was given.
+            roots: what it depends on, by name.
+        """
+        assert self.lines is not None
+        state = StateDigests({**roots, "random": global_generator()})
+        random, weights, slots = (state.digest(part) for part in ("random", "weights", "slots"))
+        self.lines(make(0.0, 0.0, batch_digest(batches), random, weights, slots))
 
 
 class _ActiveReplays(threading.local):

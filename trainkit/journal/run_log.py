@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainkit.checkpoints.checkpoint import Checkpoint
+from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core.errors import AlreadyExistsError, CheckpointError, NotFoundError
 from trainkit.journal import run_header
 from trainkit.journal.cadence import Cadence
@@ -22,6 +24,7 @@ from trainkit.journal.state_digests import StateDigests, batch_digest
 CHECKPOINTS = "checkpoints"
 _SHARE_OF_SAVES = 0.01
 _MOST_LEAVES = 4096
+_CHUNK = 1 << 20
 
 
 def checkpoint_file(step: int) -> str:
@@ -41,6 +44,15 @@ def checkpoints_of(journal: Journal) -> dict[int, Path]:
         if type(step) is int and step >= 0
     }
     return {step: paths[step] for step in sorted(paths) if paths[step].is_file()}
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits, by which a journal is bound to its checkpoints."""
+    digest = hashlib.sha256()
+    with opened_regular(path, "checkpoint") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 class RunLog:
@@ -156,6 +168,8 @@ class RunLog:
             }
             for number in [n for n in self._sizes if n > step]:
                 del self._sizes[number]  # written over when the run comes there again
+            if step in self._sizes:  # it was taken up, and a proof may tell of the file as it is
+                self._last_saved = step
         self.writer.flush()
         self._last_end = self._began_at = time.perf_counter()
 
@@ -231,7 +245,12 @@ class RunLog:
         path = self.folder / checkpoint_file(self.step)
         self.checkpoint.write(path)
         self._sizes[self.step] = path.stat().st_size
-        self.record("checkpoint", file=checkpoint_file(self.step), bytes=self._sizes[self.step])
+        self.record(
+            "checkpoint",
+            file=checkpoint_file(self.step),
+            bytes=self._sizes[self.step],
+            sha256=file_sha256(path),
+        )
         self._write_leaves()
         self.writer.flush(sync=True)
         self._thin()

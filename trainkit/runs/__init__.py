@@ -9,5 +9,10 @@ from trainkit.runs.journaled_run import JournaledRun as JournaledRun
 from trainkit.runs.journaled_run import ReplayError as ReplayError
 from trainkit.runs.journaled_run import open as open
 from trainkit.runs.past_state import PastState as PastState
+from trainkit.runs.proofs import RunProof as RunProof
+from trainkit.runs.proofs import Verification as Verification
+from trainkit.runs.proofs import prove as prove
+from trainkit.runs.proofs import verify as verify
+from trainkit.runs.proofs import weights_sha256 as weights_sha256
 from trainkit.runs.run_diff import RunDifference as RunDifference
 from trainkit.runs.run_diff import diff as diff

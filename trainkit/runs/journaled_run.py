@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from trainkit import optimizers
-from trainkit.callbacks.run_journal import checkpoint_of
+from trainkit.callbacks.run_journal import checkpoint_of, code_digest
 from trainkit.core.errors import (
     AlreadyExistsError,
     CheckpointError,
@@ -26,6 +27,8 @@ from trainkit.runs.live_names import take_names
 from trainkit.runs.past_state import PastState
 from trainkit.runs.run_programs import process_unchanged, replayed, stored_program
 
+_PYTHON = list(platform.python_version_tuple()[:2])
+
 
 class ReplayError(CheckpointError):
     """Steps done again have other bits than those that the journal tells of."""
@@ -40,6 +43,7 @@ class JournaledRun:
             a `Recorder(folder)`; needed to go back where the model or the data are not stored.
         model: a function that gives the compiled model, where only that is not stored.
         data: what `fit` was given as `x`, where only that is not stored; (x, y) for arrays.
+        changed: go back though the code of the model's own classes is not what it was.
 
     Raises:
         NotFoundError: there is no run in the folder.
@@ -52,7 +56,9 @@ class JournaledRun:
         program: Any = None,
         model: Any = None,
         data: Any = None,
+        changed: bool = False,
     ) -> None:
+        self.changed = changed
         self.folder = Path(os.fsdecode(folder))
         self.journal = Journal(self.folder)
         self.program, self.model_function, self.data = program, model, data
@@ -142,11 +148,11 @@ class JournaledRun:
         """
         self._require_step(step)
         start_step, start = self._nearest(step - 1)
-        replay = self._replay(start, start_step, target=step, rates=self._rates())
+        replay = self.replay(start, start_step, target=step)
         if step > self.last_step:  # there is no batch to stop before
             _stop_after(replay, step - 1)
         with process_unchanged():
-            replayed(self._program(), replay)
+            replayed(self.steps_program(), replay)
             owner, batches, _ = replay.reached
             state = PastState(step, owner, batches, global_generator().state.value())
         differences = self._differences(state)
@@ -201,7 +207,7 @@ class JournaledRun:
         parent = {"parent": {"id": self.id, "folder": str(self.folder), "step": at}}
         with process_unchanged(), tempfile.TemporaryDirectory() as scratch:
             start = self._checkpoint_before(at, scratch)
-            replay = self._replay(
+            replay = self.replay(
                 start,
                 at - 1,
                 output=str(target),
@@ -209,21 +215,49 @@ class JournaledRun:
                 prepare=prepare if changed else None,
                 rates={} if changed else self._rates(),
             )
-            replayed(self._program(epochs), replay)
-        made = JournaledRun(target, self.program, self.model_function, self.data)
+            replayed(self.steps_program(epochs), replay)
+        made = JournaledRun(target, self.program, self.model_function, self.data, self.changed)
         if self.program is not None:
             made.program_folder = self.program_folder
         return made
 
-    def _replay(self, start: str | None, start_step: int, **more: Any) -> ProgramReplay:
+    def replay(self, start: str | None, start_step: int, **more: Any) -> ProgramReplay:
+        """What lets the program do steps again; see `ProgramReplay`.
+
+        Args:
+            start: a checkpoint; `None` for the beginning of the program.
+            start_step: how many steps were done there.
+            **more: further arguments of `ProgramReplay`.
+        """
         described = self.header.get("model")
+        arguments = {"rates": self._rates(), **more}
 
         def adjust(model: Any) -> None:
+            if not self.changed:
+                self._require_same_code(model)
             take_names(model, described)
 
-        return ProgramReplay(self.program_folder, start, start_step, adjust=adjust, **more)
+        return ProgramReplay(self.program_folder, start, start_step, adjust=adjust, **arguments)
 
-    def _program(self, epochs: int | None = None) -> Any:
+    def _require_same_code(self, model: Any) -> None:
+        described, versions = self.header.get("model"), self.header.get("versions")
+        then = described.get("code") if isinstance(described, dict) else None
+        python = str(versions.get("python")) if isinstance(versions, dict) else ""
+        now = code_digest(model)
+        if then is None or then == now or python.split(".")[:2] != _PYTHON:
+            return  # other Pythons have other code for the same lines
+        raise FailedPreconditionError(
+            f"the code of the model's own classes has changed since {self.folder} was made: its "
+            f"digest was {then!s:.40}, it is {now}. What the journal says can still be read and "
+            "compared; tk.runs.open(folder, changed=True), or --changed, goes back all the same"
+        )
+
+    def steps_program(self, epochs: int | None = None) -> Any:
+        """The program that does the steps: the one that was given, or one of what is stored.
+
+        Raises:
+            FailedPreconditionError: something is not stored.
+        """
         return stored_program(self, epochs) if self.program is None else self.program
 
     def _require_step(self, step: int) -> None:
@@ -259,8 +293,8 @@ class JournaledRun:
                 checkpoint_of(owner).write(path)
                 raise Reached
 
-        replay = self._replay(start, start_step, watch=save, rates=self._rates())
-        replayed(self._program(), replay)
+        replay = self.replay(start, start_step, watch=save)
+        replayed(self.steps_program(), replay)
         return path
 
     def _rates(self) -> dict[int, float]:
@@ -316,8 +350,7 @@ def _stop_after(replay: ProgramReplay, last: int) -> None:
 
     def watch(owner: Any, done: int) -> None:
         if done == last:
-            replay.reached = (owner, [], done)
-            raise Reached
+            replay.break_off(owner, [], done)
 
     replay.target = None
     if replay.start_step == last and replay.start is not None:
@@ -327,7 +360,11 @@ def _stop_after(replay: ProgramReplay, last: int) -> None:
 
 
 def open(
-    folder: str | os.PathLike[str], program: Any = None, model: Any = None, data: Any = None
+    folder: str | os.PathLike[str],
+    program: Any = None,
+    model: Any = None,
+    data: Any = None,
+    changed: bool = False,
 ) -> JournaledRun:
     """Open a run that `fit(run=...)` or a `Recorder` has written.
 
@@ -336,6 +373,7 @@ def open(
         program: a function without arguments that trains as the run did.
         model: a function that gives the compiled model.
         data: what `fit` was given as `x`; (x, y) for arrays.
+        changed: go back though the code of the model's own classes is not what it was.
 
     Returns:
         A `JournaledRun`; see there for when the last three are needed.
@@ -344,4 +382,4 @@ def open(
         NotFoundError: there is no run in the folder.
         JournalError: its journal can't be read at all.
     """
-    return JournaledRun(folder, program, model, data)
+    return JournaledRun(folder, program, model, data, changed)

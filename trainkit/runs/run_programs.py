@@ -49,7 +49,7 @@ def stored_program(run: Any, epochs: int | None = None) -> Program:
     facts = run.header.get("fit")
     if not isinstance(facts, dict):
         raise CheckpointError(f"{run.folder}: the header does not say how fit was called")
-    model, data = _model_source(run), _data_of(run)
+    model, data = _model_source(run), data_of(run)
     planned = facts.get("epochs")
     reached = run.steps[-1].epoch + 1 if run.steps else 1
     last = max(planned if type(planned) is int else 1, reached) if epochs is None else epochs
@@ -92,7 +92,13 @@ def _model_source(run: Any) -> Callable[[], Any]:
     return lambda: drop_inputs(model_from_json(text.decode()), run.header.get("model"))
 
 
-def _data_of(run: Any) -> tuple[Any, Any, Any]:
+def data_of(run: Any) -> tuple[Any, Any, Any]:
+    """What `fit` was given: inputs, targets and sample weights.
+
+    Raises:
+        FailedPreconditionError: it is neither stored nor given.
+        CheckpointError: what is stored can't be read.
+    """
     if run.data is not None:
         return (
             (*run.data, None, None)[:3] if isinstance(run.data, tuple) else (run.data, None, None)
