@@ -63,7 +63,9 @@ class RunJournal(Callback):
     """
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"log", "facts", "replay", "_portion", "_optimizer"}
+    _untracked = Callback._untracked | {
+        "log", "facts", "validation", "replay", "_portion", "_optimizer",
+    }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
     facts: dict[str, Any]
@@ -83,13 +85,14 @@ class RunJournal(Callback):
         self.settings = {"keep": keep, "save_every": save_every, "digest_every": digest_every}
         RunLog(folder, **self.settings)  # which refuses what is out of range
         self.keep_data = bytes_of(keep_data)
-        self.__dict__.update(log=None, replay=None, facts={}, _portion=None, _optimizer=None)
+        self.__dict__.update(log=None, replay=None, facts={}, validation=None)
+        self.__dict__.update(_portion=None, _optimizer=None)
         self.__dict__.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None)
         self.__dict__.update(_waited=0.0, _gradient=None)
 
-    def describe(self, **facts: Any) -> None:
-        """Take what only `fit` knows, for the header."""
-        self.__dict__["facts"] = facts
+    def describe(self, validation: Any = None, **facts: Any) -> None:
+        """Take what only `fit` knows, for the header; and the feed of the validation."""
+        self.__dict__.update(facts=facts, validation=validation)
 
     # ------------------------------------------------------------------ beginning
 
@@ -158,6 +161,7 @@ class RunJournal(Callback):
             "compile": _bounded(self.model.get_compile_config),
             "model_stored": self._store_model(),
             "data": self._describe_data(feed),
+            **self._describe_validation(),
             "callbacks": [name for name in callbacks if name not in ("RunJournal", "History")],
             "fit": facts,
             "keep": self.settings,
@@ -175,6 +179,10 @@ class RunJournal(Callback):
             os.write(file.fd, text.encode())
             file.commit()
         return True
+
+    def _describe_validation(self) -> dict[str, Any]:
+        held = self.__dict__["validation"]
+        return {} if held is None else {"validation": self._describe_data(held)}
 
     def _describe_data(self, feed: Any) -> dict[str, Any]:
         facts: dict[str, Any] = {"kind": type(feed).__name__, "batches": feed.steps}

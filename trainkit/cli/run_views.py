@@ -1,4 +1,4 @@
-"""`python -m trainkit runs ls`, `show` and `board`: what ran, how it ended, and its curves."""
+"""`python -m trainkit runs ls`, `show`, `board`, `why`: what ran, its curves, and what happened."""
 
 from __future__ import annotations
 
@@ -43,6 +43,22 @@ def add_arguments(actions: Any, action: Callable[..., argparse.ArgumentParser]) 
     board.add_argument("--every", type=_seconds, default=2.0, help="seconds between two looks")
     board.add_argument("--metric", action="append", help="what to draw; may stand several times")
     board.set_defaults(handle=show_board)
+
+
+def add_question(actions: Any, action: Callable[..., argparse.ArgumentParser]) -> Any:
+    """Declare `why`, and give its parser."""
+    question = action(actions, "why", "what happened in a run; status 1 if something did", "run")
+    question.add_argument(
+        "--seconds", type=float, default=60.0, help="how long steps may be done again"
+    )
+    return question
+
+
+def say_why(run: runs.JournaledRun, args: argparse.Namespace) -> int:
+    """Print what happened in a run."""
+    diagnosis = run.why(args.seconds)
+    _print(diagnosis.as_dict(), str(diagnosis).splitlines(), args.json)
+    return 1 if diagnosis.findings else 0
 
 
 def _seconds(text: str) -> float:

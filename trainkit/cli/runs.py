@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action(actions, "diff", "where two runs part, and why; status 1 if they do", "first", "second")
     run_views.add_arguments(actions, action)
     run_proofs.add_arguments(actions, action, add_program)
+    add_program(run_views.add_question(actions, action))
 
 
 def action(
@@ -146,3 +147,10 @@ def _diff(args: argparse.Namespace) -> int:
     difference = runs.diff(runs.open(args.first), runs.open(args.second))
     _show(args, difference.as_dict(), str(difference).splitlines())
     return 0 if difference.step is None else 1
+
+
+# ------------------------------------------------------------------ why
+
+
+def _why(args: argparse.Namespace) -> int:
+    return run_views.say_why(opened(args.run, args), args)

@@ -12,7 +12,6 @@ from trainkit import optimizers
 from trainkit.callbacks.run_journal import checkpoint_of, code_digest
 from trainkit.core.errors import (
     AlreadyExistsError,
-    CheckpointError,
     FailedPreconditionError,
     InvalidArgumentError,
 )
@@ -23,15 +22,18 @@ from trainkit.journal.run_header import environment
 from trainkit.journal.run_log import checkpoints_of
 from trainkit.journal.state_digests import PARTS
 from trainkit.ops.sampling.random import global_generator
+from trainkit.runs.diagnosis.findings import RunDiagnosis
+from trainkit.runs.diagnosis.why import why
 from trainkit.runs.live_names import take_names
 from trainkit.runs.past_state import PastState
-from trainkit.runs.run_programs import process_unchanged, replayed, stored_program
+from trainkit.runs.run_programs import (
+    ReplayError,
+    process_unchanged,
+    replayed,
+    stored_program,
+)
 
 _PYTHON = list(platform.python_version_tuple()[:2])
-
-
-class ReplayError(CheckpointError):
-    """Steps done again have other bits than those that the journal tells of."""
 
 
 class JournaledRun:
@@ -128,6 +130,14 @@ class JournaledRun:
         except (OSError, OverflowError):
             return True
         return True
+
+    def why(self, seconds: float = 60.0) -> RunDiagnosis:
+        """Say what happened, in sentences with numbers; see `tk.runs.why`.
+
+        Args:
+            seconds: how long steps may be done again; 0 for none.
+        """
+        return why(self, seconds)
 
     # ------------------------------------------------------------------ going back
 

@@ -26,6 +26,10 @@ _MOST_CONFIG = 1 << 26
 _FIT_ARGUMENTS = ("batch_size", "shuffle", "initial_epoch", "steps_per_epoch")
 
 
+class ReplayError(CheckpointError):
+    """Steps done again have other bits than those that the journal tells of."""
+
+
 def script_program(path: str) -> Program:
     """A program that runs a file of Python, as `python FILE` does."""
     return lambda: runpy.run_path(path, run_name="__main__")
@@ -103,18 +107,34 @@ def data_of(run: Any) -> tuple[Any, Any, Any]:
         return (
             (*run.data, None, None)[:3] if isinstance(run.data, tuple) else (run.data, None, None)
         )
-    about = run.header.get("data")
-    structure = about.get("structure") if isinstance(about, dict) else None
-    if structure is None:
+    arrays = stored_arrays(run, "data")
+    if arrays is None:
         raise FailedPreconditionError(
             f"the data of {run.folder} is not stored: give tk.runs.open(folder, data=...) what fit "
             "was given, (x, y) for arrays, or program=train"
         )
+    return arrays
+
+
+def stored_arrays(run: Any, name: str) -> tuple[Any, Any, Any] | None:
+    """Inputs, targets and weights that are stored with a run; `None` where they are not.
+
+    Args:
+        run: a `JournaledRun`.
+        name: of the field of the header: `"data"` or `"validation"`.
+
+    Raises:
+        CheckpointError: they can't be read.
+    """
+    about = run.header.get(name)
+    structure = about.get("structure") if isinstance(about, dict) else None
+    if structure is None:
+        return None
     try:
         digests = {str(item["digest"]) for item in about["arrays"]}
         arrays = {digest: _array(run.folder, digest) for digest in digests}
         x, y, sample_weight = nest_of(structure, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         raise CheckpointError(f"{run.folder}: the stored data can't be read: {error}") from None
     return x, y, sample_weight
 

@@ -142,6 +142,7 @@ class Looped(Trained):
                     initial_epoch=initial_epoch,
                     steps_per_epoch=steps_per_epoch,
                     has_class_weight=class_weight is not None,
+                    validation=held,
                 )
             called = self._callback_list(callbacks, history, ProgressBar, params, journal)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trainkit.runs.journaled_run import JournaledRun
 from trainkit.runs.views.run_facts import epoch_logs
+
+if TYPE_CHECKING:
+    from trainkit.runs.journaled_run import JournaledRun
 
 _MOST_NAMES = 100
 _VALIDATION = "val_"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.journal.lines import FILE, number_of
-from trainkit.runs.journaled_run import JournaledRun
+
+if TYPE_CHECKING:
+    from trainkit.runs.journaled_run import JournaledRun
 
 _RECENT = 50
 _MOST_RUNS = 10_000
