@@ -108,6 +108,68 @@ def test_resume_is_exact(tmp_path, data, after):
     assert logs[0] == logs[1]
 
 
+class Halves(cb.Callback):
+    """Changes at the beginning of each epoch what it reads: rate, weights, an attribute, chance."""
+
+    rates = 0.02
+
+    def __init__(self):
+        super().__init__()
+        self.draws, self.seen, self.flips = np.random.default_rng(1), [], False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.rates, self.flips = self.rates / 2, not self.flips
+        self.seen.append((epoch, np.float32(self.rates)))
+        optimizer, weight = self.model.optimizer, self.model.weights[0]
+        optimizer.learning_rate = float(optimizer.learning_rate) * (0.5 + self.draws.random())
+        weight.assign(weight * 0.5 + tk.random.normal(weight.shape) * self.rates)
+
+
+class Counts(cb.Callback):
+    """Counts batches behind what stores them, and does the less the more there were."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {"batches": 0}
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.counts["batches"] += 1
+        self.model.optimizer.learning_rate = 0.05 / self.counts["batches"]
+
+
+def halve(epoch, rate):
+    return rate / 2
+
+
+def rates():
+    slower = cb.ReduceLROnPlateau("loss", 0.5, 1, min_delta=1.0, cooldown=1)
+    return [cb.LearningRateScheduler(halve), Halves(), Counts(), slower]
+
+
+def weights():
+    stop = cb.EarlyStopping("loss", 0.2, 1, restore_best_weights=True)
+    return [stop, cb.SwapEMAWeights(swap_on_epoch=True)]
+
+
+@pytest.mark.parametrize("change", [rates, weights])
+def test_callbacks_that_change_what_they_read_go_on_as_if_never_stopped(tmp_path, change):
+    def run(folder, after, seed):
+        tk.random.set_seed(seed)
+        model = tk.Sequential([tk.Input((6,)), tk.layers.Dense(4, "tanh"), tk.layers.Dense(1)])
+        model.compile(tk.optimizers.SGD(0.02, 0.9, use_ema=change is weights), "mse")
+        backup = cb.BackupAndRestore(folder, save_freq=1, delete_checkpoint=False)
+        callbacks = [backup, *change(), Kill(after)]
+        history = model.fit(X[:12], Y[:12], 4, epochs=3, verbose=0, callbacks=callbacks)
+        arrays = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
+        return [a.tobytes() for a in arrays], history.history
+
+    whole = run(tmp_path / "whole", 0, 1)
+    for after in (3, 4, 6):  # all of an epoch, none and a part of one are stored
+        with pytest.raises(Killed):
+            run(tmp_path / str(after), after, 1)
+        assert run(tmp_path / str(after), 0, 2) == whole, after
+
+
 class SignalAt(cb.Callback):
     """Sends signals when a method is called for the `count`th time."""
 

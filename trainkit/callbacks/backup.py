@@ -47,6 +47,7 @@ class BackupAndRestore(Callback):
     """
 
     reads_batch_logs = False
+    stores_runs = True
     _untracked = Callback._untracked | {"manager", "fresh", "stored"}
     stored: tuple[int, int] | None  # the epoch and step that were stored last
 

@@ -18,14 +18,20 @@ class Callback(Trackable):
     those of the validation. What a method of an epoch adds to `logs`, later callbacks and `History`
     see too.
 
-    Variables and trackable objects held as attributes, and what `state_arrays` gives, are stored
-    with a run, so that a callback goes on where it was.
+    Stored with a run, so that a callback goes on where it was: the variables and trackable objects
+    that it holds as attributes, what `state_arrays` gives, and, in a class that does not override
+    that, the attributes that training has changed, as far as they are numbers, texts, arrays,
+    generators of NumPy, or lists, tuples and dicts of these. `self.wait += 1` simply goes on. What
+    a callback does at the beginning of an epoch is in what is stored in its middle, so it is called
+    again then, and its changes are undone.
 
     Attributes:
         model: the model that is trained, from the beginning of training on.
         params: a dict with `"epochs"`, `"steps"`, `"verbose"` and `"validation"`.
         reads_batch_logs: `False` says that the methods of batches convert the logs themselves where
             they need them; they then get tensors, and no step waits for their values.
+        stores_runs: `True` for what stores a whole run: it is called behind all others when a batch
+            has ended.
         only_rank_0: `True` says that with a strategy of several processes the methods are called in
             the first alone, as for what writes files. They must not train, evaluate or predict
             then, which all processes do together. Other callbacks are called in all, with the same
@@ -47,6 +53,7 @@ class Callback(Trackable):
 
     _untracked = frozenset({"_model", "params"})
     reads_batch_logs = True
+    stores_runs = False
     only_rank_0 = False
 
     def __init__(self) -> None:

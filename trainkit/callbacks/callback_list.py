@@ -37,8 +37,16 @@ def _of_other_ranks(callbacks: list[Any], model: Any, params: dict[str, Any]) ->
     return found
 
 
+def _stores_last(callbacks: list[Any]) -> list[Any]:
+    """What stores a run comes behind what may change it, wherever both stand."""
+    return sorted(callbacks, key=lambda callback: getattr(callback, "stores_runs", False) is True)
+
+
 class CallbackList:
     """Calls many callbacks, in their order, as one: `on_epoch_end(epoch, logs)` and so on.
+
+    Those that store whole runs come behind all others after a batch, as what is stored has to hold
+    what these have done.
 
     Args:
         callbacks: a list of them.
@@ -106,7 +114,7 @@ class CallbackList:
         """The methods of this kind that do something, and whether they want numbers."""
         return [
             (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
-            for callback in self._called
+            for callback in _stores_last(self._called)
             if not isinstance(callback, Callback) or _overrides(callback, names)
         ]
 
@@ -131,7 +139,8 @@ class CallbackList:
 
     def call(self, method: str, *args: Any) -> None:
         """Call `method` of each."""
-        for callback in self._called:
+        called = self._called
+        for callback in _stores_last(called) if method == "on_train_interrupted" else called:
             hook = getattr(callback, method, None)
             if hook is not None:
                 hook(*args)

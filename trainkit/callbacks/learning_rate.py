@@ -47,6 +47,9 @@ class LearningRateScheduler(Callback):
         self._takes_rate = _argument_count(schedule) != 1
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        run = getattr(self.model, "training_run", None)
+        if run is not None and run.step:  # taken up in the epoch, whose rate is set already
+            return
         for optimizer in rated(self.model.optimizer).values():
             self._set_rate(epoch, optimizer)
 
@@ -211,5 +214,5 @@ class ReduceLROnPlateau(Callback):
                 f"ReduceLROnPlateau stores 'best' and 'counts', the file has {sorted(arrays)}"
             )
         best = float(arrays["best"])
-        self.best = best if math.isfinite(best) else None
+        self.best = None if math.isnan(best) else best
         self.wait, self.cooldown_counter = (int(n) for n in arrays["counts"])

@@ -63,6 +63,7 @@ class RunJournal(Callback):
     """
 
     reads_batch_logs = False
+    stores_runs = True
     _untracked = Callback._untracked | {
         "log", "facts", "validation", "replay", "_portion", "_optimizer",
     }  # fmt: skip

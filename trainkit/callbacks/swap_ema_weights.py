@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from trainkit.callbacks.callback import Callback, Logs
 
 
@@ -90,3 +92,11 @@ class SwapEMAWeights(Callback):
 
     def on_predict_end(self, logs: Logs | None = None) -> None:
         self._swap(False)
+
+    def state_arrays(self) -> dict[str, Any]:
+        return {"swapped": np.bool_(self.swapped)}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if set(arrays) != {"swapped"}:
+            raise ValueError(f"SwapEMAWeights stores 'swapped', the file has {sorted(arrays)}")
+        self.swapped = bool(arrays["swapped"])

@@ -5,145 +5,19 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
-from trainkit.core.registry import snake_case
-from trainkit.core.trackable import Trackable
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
-from trainkit.models.training.mirrored_steps import MirroredSteps, steps_of
+from trainkit.models.training.mirrored_steps import steps_of
 from trainkit.models.training.replica_steps import OneBatch, ReplicaSteps
-from trainkit.ops.sampling.random import global_generator
-
-_ITERATOR = "iterator."
-
-Steps = ReplicaSteps | MirroredSteps
-
-
-class TrainingRun(Trackable):
-    """All that a run of `fit` is made of, for checkpoints: what `BackupAndRestore` stores.
-
-    Attributes:
-        model: with its optimizer and metrics.
-        callbacks: by the name of their class.
-        random: the generator of all random operations without a seed.
-        epoch: the epoch under way, or the next one.
-        step: how many batches of it are done.
-        resumed: whether an earlier run is taken up.
-        first_epoch, first_step: where this process began; steps are those of the optimizer.
-        interruption: tells whether a signal has come.
-        data_wait: what is to be said of how long the last epoch waited for data.
-    """
-
-    _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
-    batches: Any
-    replicas: Steps | None
-    portion: Any
-    data_wait: str
-
-    def __init__(
-        self,
-        model: Any,
-        feed: Feed,
-        callbacks: Iterable[Any],
-        epoch: int,
-        interruption: Interruption,
-        replicas: Steps | None = None,
-    ) -> None:
-        self.model, self.feed = model, feed
-        self.interruption = interruption
-        self.__dict__["replicas"] = replicas
-        self.callbacks = _by_name(callbacks)
-        self.random = global_generator()
-        self.epoch, self.step = epoch, 0
-        self.resumed = False
-        self.first_epoch, self.first_step = epoch, 0
-        self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM has come; with replicas, to any as all of them know."""
-        replicas = self.replicas
-        return (
-            replicas.interrupted if isinstance(replicas, ReplicaSteps) else self.interruption.asked
-        )
-
-    def agree(self) -> None:
-        """Let all replicas know whether one of them wants to stop."""
-        if self.replicas is not None:
-            self.replicas.agree("stop_training", self.interruption.asked)
-
-    def before_training(self, action: Callable[[], Any]) -> None:
-        """Do `action` once all callbacks have begun."""
-        self.__dict__["_before"].append(action)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a callback has asked for something before training."""
-        return bool(self.__dict__["_before"])
-
-    def after_epoch(self, action: Callable[[], Any]) -> None:
-        """Do `action` once all callbacks have heard of the epoch that ends."""
-        self.__dict__["_after"].append(action)
-
-    def run_actions(self, which: str) -> None:
-        """Do and forget what callbacks have asked for."""
-        actions = self.__dict__[which]
-        while actions:
-            actions.pop(0)()
-
-    def begin_epoch(self) -> Any:
-        """The batches of the epoch, or those left of it."""
-        if self.batches is None or self.step == 0:
-            self.__dict__["batches"] = self.feed.begin()
-        return self.batches
-
-    def parts(self) -> dict[str, Trackable]:
-        dataset = getattr(self.feed, "dataset", None)
-        return super().parts() | ({} if dataset is None else {"dataset": dataset})
-
-    def state_arrays(self) -> dict[str, Any]:
-        here = {
-            "epoch": np.int64(self.epoch),
-            "step": np.int64(self.step),
-            "stopped": np.bool_(self.model.stop_training),
-        }
-        position = self.feed.position(within=self.step > 0)
-        return here | {_ITERATOR + name: value for name, value in position.items()}
-
-    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
-        if not {"epoch", "step"} <= set(arrays):
-            raise ValueError(f"a run stores 'epoch' and 'step', the file has {sorted(arrays)}")
-        position = {
-            name.removeprefix(_ITERATOR): value
-            for name, value in arrays.items()
-            if name.startswith(_ITERATOR)
-        }
-        if position:
-            self.__dict__["batches"] = self.feed.go_to(position, int(arrays["step"]))
-        self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
-        self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
-        self.resumed, self.first_epoch = True, self.epoch
-
-
-def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
-    for callback in callbacks:
-        if isinstance(callback, Trackable):
-            name, count = snake_case(type(callback).__name__), 1
-            base = name
-            while name in named:
-                name, count = f"{base}_{count}", count + 1
-            named[name] = callback
-    return named
+from trainkit.models.training.training_run import Steps, TrainingRun
 
 
 def run_fit(
@@ -190,6 +64,7 @@ def _run_epochs(
     model = run.model
     model.stop_training = False
     callbacks.call("on_train_begin", {})
+    run.note_attributes()
     if run.waits:
         model.prepare(run.feed.spec())
         run.run_actions("_before")
@@ -218,7 +93,10 @@ def _run_epoch(
     batches = run.begin_epoch()
     if run.step == 0:
         model.reset_metrics()
-    callbacks.call("on_epoch_begin", epoch, {})
+        callbacks.call("on_epoch_begin", epoch, {})
+    else:  # the state that was taken up has what callbacks did when this epoch began
+        with run.state_held():
+            callbacks.call("on_epoch_begin", epoch, {})
     ended, logs = _run_steps(run, batches, callbacks)
     if not ended:
         return logs

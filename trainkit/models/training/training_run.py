@@ -1,0 +1,229 @@
+"""`TrainingRun`: all that a run of `fit` is made of, for the checkpoints that it goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.interruption import Interruption
+from trainkit.core.registry import snake_case
+from trainkit.core.tensor import Tensor
+from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.values import attribute_state
+from trainkit.core.variable import Variable
+from trainkit.models.training.batch_sources import Feed
+from trainkit.models.training.mirrored_steps import MirroredSteps
+from trainkit.models.training.replica_steps import ReplicaSteps
+from trainkit.ops.sampling.random import global_generator
+
+_ITERATOR = "iterator."
+_ATTRIBUTES = "attributes."
+_PACKAGE = __name__.split(".")[0] + "."
+
+Steps = ReplicaSteps | MirroredSteps
+
+
+class TrainingRun(Trackable):
+    """All that a run of `fit` is made of, for checkpoints: what `BackupAndRestore` stores.
+
+    Attributes:
+        model: with its optimizer and metrics.
+        callbacks: by the name of their class.
+        random: the generator of all random operations without a seed.
+        epoch: the epoch under way, or the next one.
+        step: how many batches of it are done.
+        resumed: whether an earlier run is taken up.
+        first_epoch, first_step: where this process began; steps are those of the optimizer.
+        interruption: tells whether a signal has come.
+        data_wait: what is to be said of how long the last epoch waited for data.
+    """
+
+    _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
+    batches: Any
+    replicas: Steps | None
+    portion: Any
+    data_wait: str
+
+    def __init__(
+        self,
+        model: Any,
+        feed: Feed,
+        callbacks: Iterable[Any],
+        epoch: int,
+        interruption: Interruption,
+        replicas: Steps | None = None,
+    ) -> None:
+        self.model, self.feed = model, feed
+        self.interruption = interruption
+        self.__dict__["replicas"] = replicas
+        self.callbacks = _by_name(callbacks)
+        self.random = global_generator()
+        self.epoch, self.step = epoch, 0
+        self.resumed = False
+        self.first_epoch, self.first_step = epoch, 0
+        self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
+        self.__dict__["_at_first"] = {}
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM has come; with replicas, to any as all of them know."""
+        replicas = self.replicas
+        return (
+            replicas.interrupted if isinstance(replicas, ReplicaSteps) else self.interruption.asked
+        )
+
+    def agree(self) -> None:
+        """Let all replicas know whether one of them wants to stop."""
+        if self.replicas is not None:
+            self.replicas.agree("stop_training", self.interruption.asked)
+
+    def before_training(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have begun."""
+        self.__dict__["_before"].append(action)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a callback has asked for something before training."""
+        return bool(self.__dict__["_before"])
+
+    def after_epoch(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have heard of the epoch that ends."""
+        self.__dict__["_after"].append(action)
+
+    def run_actions(self, which: str) -> None:
+        """Do and forget what callbacks have asked for."""
+        actions = self.__dict__[which]
+        while actions:
+            actions.pop(0)()
+
+    def begin_epoch(self) -> Any:
+        """The batches of the epoch, or those left of it."""
+        if self.batches is None or self.step == 0:
+            self.__dict__["batches"] = self.feed.begin()
+        return self.batches
+
+    # ------------------------------------------------------------------ what callbacks hold
+
+    def note_attributes(self) -> None:
+        """Note what callbacks of the user's hold; a checkpoint has what they change from now on.
+
+        What the program begins with is the program's: an attribute that begins otherwise when the
+        run is taken up, as another setting does, is not set to what was stored.
+        """
+        self.__dict__["_at_first"] = {
+            name: attribute_state.texts_of(callback, _names_of_package(type(callback)))
+            for name, callback in self._callbacks_of_user().items()
+        }
+
+    def _callbacks_of_user(self) -> dict[str, Any]:
+        """Those of classes that do not say themselves what they store."""
+        return {
+            name: callback
+            for name, callback in self.callbacks.items()
+            if not _is_of_package(type(callback))
+            and _is_of_package(_class_with(type(callback), "state_arrays"))
+        }
+
+    def _attributes(self, unchanged: bool = False) -> dict[str, Any]:
+        """The attributes of callbacks that have changed, or all of them, as arrays by name."""
+        arrays: dict[str, Any] = {}
+        for name, callback in self._callbacks_of_user().items():
+            first = self.__dict__["_at_first"].get(name, {})
+            now = attribute_state.texts_of(callback, _names_of_package(type(callback)))
+            pairs = {key: (first.get(key), text) for key, text in now.items()}
+            chosen = {key: pair for key, pair in pairs.items() if unchanged or pair[0] != pair[1]}
+            if chosen:
+                arrays[_ATTRIBUTES + name] = attribute_state.packed(chosen)
+        return arrays
+
+    def _load_attributes(self, arrays: dict[str, Any]) -> None:
+        for name, callback in self._callbacks_of_user().items():
+            if _ATTRIBUTES + name in arrays:
+                first = self.__dict__["_at_first"].get(name, {})
+                attribute_state.load(callback, arrays[_ATTRIBUTES + name], first)
+
+    @contextmanager
+    def state_held(self) -> Iterator[None]:
+        """A context in which callbacks may change what a checkpoint holds, and which undoes it."""
+        roots = [self.model, self.random, *self.callbacks.values()]
+        parts = {id(part): part for root in roots for _, part in traverse(root)}.values()
+        values = [(v, v.value()) for v in parts if isinstance(v, Variable) and _has_value(v)]
+        arrays = [(part, type(part).state_arrays(part)) for part in self.callbacks.values()]
+        attributes, stopped = self._attributes(unchanged=True), self.model.stop_training
+        yield
+        for variable, value in values:
+            if variable.value()._array is not value._array:
+                variable.assign(value)
+        for part, state in arrays:
+            if state:
+                type(part).load_state_arrays(part, state)
+        self._load_attributes(attributes)
+        self.model.stop_training = stopped
+
+    # ------------------------------------------------------------------ what is stored
+
+    def parts(self) -> dict[str, Trackable]:
+        dataset = getattr(self.feed, "dataset", None)
+        return super().parts() | ({} if dataset is None else {"dataset": dataset})
+
+    def state_arrays(self) -> dict[str, Any]:
+        here = {
+            "epoch": np.int64(self.epoch),
+            "step": np.int64(self.step),
+            "stopped": np.bool_(self.model.stop_training),
+        }
+        position = self.feed.position(within=self.step > 0)
+        iterator = {_ITERATOR + name: value for name, value in position.items()}
+        return here | self._attributes() | iterator
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if not {"epoch", "step"} <= set(arrays):
+            raise ValueError(f"a run stores 'epoch' and 'step', the file has {sorted(arrays)}")
+        position = {
+            name.removeprefix(_ITERATOR): value
+            for name, value in arrays.items()
+            if name.startswith(_ITERATOR)
+        }
+        if position:
+            self.__dict__["batches"] = self.feed.go_to(position, int(arrays["step"]))
+        self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
+        self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
+        self.resumed, self.first_epoch = True, self.epoch
+        self._load_attributes(arrays)
+
+
+def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for callback in callbacks:
+        if isinstance(callback, Trackable):
+            name, count = snake_case(type(callback).__name__), 1
+            base = name
+            while name in named:
+                name, count = f"{base}_{count}", count + 1
+            named[name] = callback
+    return named
+
+
+def _is_of_package(kind: type) -> bool:
+    return kind.__module__.startswith(_PACKAGE)
+
+
+def _class_with(kind: type, method: str) -> type:
+    """The class that `kind` has a method from."""
+    return next(base for base in kind.__mro__ if method in vars(base))
+
+
+def _names_of_package(kind: type) -> frozenset[str]:
+    """The attributes that the package's own classes among the bases see to."""
+    bases = [base for base in kind.__mro__ if _is_of_package(base)]
+    codes = [getattr(f, "__code__", None) for base in bases for f in vars(base).values()]
+    names = {name for code in codes if code is not None for name in code.co_names}
+    return frozenset(names | {"params", "_model"})
+
+
+def _has_value(variable: Variable) -> bool:
+    """Whether a value is all there, and not kept in shares by several ranks."""
+    return isinstance(variable._value, Tensor)
