@@ -85,12 +85,15 @@ OF_NO_MACHINE = {
         core/dispatch/native.py VERSION
         core/dtypes.py PROTO_NUMBERS
         core/values/aggregation.py NONE SUM MEAN ONLY_FIRST_REPLICA
+        core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
+        kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
+        kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py _ALIGNED
         kernels/jit/simd.py BYTES
         kernels/threads/malloc.py _TRIM_THRESHOLD
@@ -103,6 +106,7 @@ OF_NO_MACHINE = {
         compiler/schedule/rows.py _MOST_ENDS
         core/dispatch/known_sizes.py _LARGEST
         core/dispatch/slow_work.py PATIENCE_SECONDS
+        core/files/folder_descent.py _MOST_LINKS
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS
         core/shapes.py MOST_ELEMENTS
         graph/ir/passes.py _FOLD_LIMIT
@@ -115,6 +119,7 @@ OF_NO_MACHINE = {
         kernels/jit/array_addresses.py _FIRST_BYTES
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
+        kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/fused_update.py MOST_JOINT
     """,

@@ -65,6 +65,8 @@ STRANGERS = {
     "ctypes": NEVER_USED,
     "difflib": NEVER_USED,
     "fcntl": "absent on Windows",
+    "grp": "absent on Windows",
+    "pwd": "absent on Windows",
     "importlib": NEVER_USED,
     "inspect": NEVER_USED,
     "json": NEVER_USED,

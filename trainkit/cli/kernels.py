@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             f"kernels can be built for {known}, not for {unknown[0] or 'this machine'}"
         )
     output = [] if args.output is None else ["--output", str(args.output)]
-    return build_each(["-m", "trainkit", "kernels", *output, "--only"], levels)
+    return build_each(["kernels", *output, "--only"], levels)
 
 
 def _build(level: str, folder: Path | None) -> int:

@@ -12,7 +12,7 @@ from trainkit.cli.checks.compiler import why_not_writable
 from trainkit.cli.kernels import named_compilers, usual_kernels
 from trainkit.core import devices
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.jit.code_store import code_folders
+from trainkit.kernels.jit.code_store import code_folder, why_not_trusted
 from trainkit.kernels.jit.kernel_code import compiled_kernel, kernel_at_hand
 
 
@@ -33,28 +33,19 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError: nothing can be kept.
     """
-    cache, *others = code_folders()
-    why = why_not_writable(cache)
-    if why and all(map(why_not_writable, others)):
-        raise ValueError(f"{_not_kept(cache, why)}, nor elsewhere; {_ASKED}")
-    before, on_gpu_before = {folder: _files(folder) for folder in code_folders()}, _files_of_cupy()
+    cache = code_folder()
+    why = why_not_trusted() or why_not_writable(cache)
+    if why:
+        raise ValueError(f"{_not_kept(cache, why)}; {_ASKED}")
+    before, on_gpu_before = _files(cache), _files_of_cupy()
     status = 0 if args.script is None else _run(args.script, args.arguments)
     if args.script is None:
         with named_compilers():
             for module, builder, key in usual_kernels():
                 if kernel_at_hand(module, builder, key) is None:
                     compiled_kernel(module, builder, key)
-    made = {folder: len(_files(folder) - before[folder]) for folder in before}
-    print(f"{made.pop(cache)} compiled kernels and graphs were added to {cache}")
-    for folder, count in made.items():
-        if count:
-            why = why_not_writable(cache) or "there is no room"
-            print(
-                f"trainkit warm: {_not_kept(cache, why)}; {count} are in {folder}, which may be "
-                f"gone tomorrow; {_ASKED}",
-                file=sys.stderr,
-            )
-            status = status or 1
+    added = len(_files(cache) - before)
+    print(f"{added} compiled kernels and graphs were added to {cache}")
     on_gpu = len(_files_of_cupy() - on_gpu_before)
     if on_gpu or devices.gpu_count():
         kernels = f"{on_gpu} kernel{'s' * (on_gpu != 1)} of the GPU"
@@ -73,7 +64,7 @@ def _run(script: str, arguments: list[str]) -> int:
     return 0
 
 
-_ASKED = "set TRAINKIT_CACHE to a folder that you may write to"
+_ASKED = "set TRAINKIT_CACHE to a folder that you alone may write to"
 
 
 def _not_kept(folder: pathlib.Path, why: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pathlib
 import select
@@ -40,9 +41,9 @@ class Endings:
         self._alone = len(here) == self.size
         path = ""
         if self.rank == min(here):
-            handle, path = tempfile.mkstemp(prefix="trainkit-ranks-")
-            os.write(handle, bytes(self.size))
-            os.close(handle)
+            # A folder of one's own, or others could make the pipes beside the file first.
+            path = os.path.join(tempfile.mkdtemp(prefix="trainkit-ranks-"), "marks")
+            pathlib.Path(path).write_bytes(bytes(self.size))
         path = comm.allgather(path)[min(here)]
         self._marks = os.open(path, os.O_WRONLY)
         comm.Barrier()  # all have opened the file, which the observer removes
@@ -50,6 +51,8 @@ class Endings:
             _observe(path, self.size, here)
         comm.Barrier()
         self._line = _line_to_observer(f"{path}.{self.rank}")
+        with contextlib.suppress(OSError):  # the last rank of the machine finds it empty
+            os.rmdir(os.path.dirname(path))
         self._hook, sys.excepthook = sys.excepthook, self._on_error
         atexit.register(self._at_exit)
 

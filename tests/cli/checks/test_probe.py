@@ -1,6 +1,7 @@
+import sys
+
 import pytest
 
-from trainkit.cli.checks import probe
 from trainkit.cli.checks.probe import failure_of, probed
 
 
@@ -35,5 +36,5 @@ def test_a_process_that_hangs():
 
 
 def test_a_process_that_can_not_be_started(monkeypatch):
-    monkeypatch.setattr(probe.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
     assert "no process can be started" in probed("")["failure"]

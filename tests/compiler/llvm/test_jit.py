@@ -18,13 +18,6 @@ define ptr @run(ptr %self, ptr %args, i64 %count) {
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_temporary_folder(tmp_path_factory, monkeypatch):
-    """What is kept where the cache can't be written outlives a test, and a run of all tests."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(code_store, "_temporary_folder", lambda: folder)
-
-
 @pytest.fixture
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path))
@@ -52,6 +45,18 @@ def test_equal_text_is_one_function():
     here = jit.Machine()
     assert here.function(text(0), symbols()) is here.function(text(0), symbols())
     assert here.function(text(0), symbols())() is False
+
+
+@pytest.mark.usefixtures("_own_cache")
+@pytest.mark.parametrize("change", [lambda c: c[: len(c) // 2], lambda c: c.replace(b"Py", b"Qy")])
+def test_what_would_end_the_process_is_compiled_anew(tmp_path, change):
+    """Half of an object, or one that needs what there is not, sealed as if it were whole."""
+    jit.Machine().function(text(1), symbols())
+    (file,) = (tmp_path / "machine").iterdir()
+    whole = file.read_bytes()
+    code_store.write_code(file.stem, change(code_store.read_code(file.stem)))
+    assert jit.Machine().function(text(1), symbols())() is True
+    assert file.read_bytes() == whole
 
 
 @pytest.mark.usefixtures("_own_cache")

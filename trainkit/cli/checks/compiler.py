@@ -17,7 +17,7 @@ from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
 from trainkit.kernels.jit import kernel_family, kernel_library, target
-from trainkit.kernels.jit.code_store import cache_root
+from trainkit.kernels.jit.code_store import code_folder, why_not_trusted
 
 _NUMBA = """
 import numba
@@ -98,7 +98,10 @@ def _with_numba(facts: dict[str, Any]) -> Iterator[Finding]:
 
 def cache_folders() -> list[Path]:
     """Where compiled code lies; in Numba's cache too where its threads do the work."""
-    found = [cache_root() / "machine"]
+    try:
+        found = [code_folder()]
+    except FileNotFoundError:  # there is no home; `check_disk` says so
+        found = []
     if not sys.platform.startswith("linux"):
         named = os.environ.get("NUMBA_CACHE_DIR")
         found.append(Path(named) if named else Path(trainkit.__path__[0]) / "kernels")
@@ -106,6 +109,16 @@ def cache_folders() -> list[Path]:
 
 
 def _cache(folder: Path, version: str) -> Iterator[Finding]:
+    doubt = why_not_trusted() if folder.name == "machine" else ""
+    if doubt:
+        yield Finding(
+            "warning",
+            f"compiled kernels in {folder} are not used, since others could have put them there "
+            f"({doubt}); each process compiles its own",
+            f"export {_variable(folder)}=FOLDER  # that you alone may write to",
+            {"folder": str(folder)},
+        )
+        return
     why = why_not_writable(folder)
     if why:
         yield Finding(

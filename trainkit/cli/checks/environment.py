@@ -12,6 +12,7 @@ from trainkit.core.cpu import blas_config
 MEANINGS = {
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
     "TRAINKIT_CACHE": "folder of downloads and of generated kernels",
+    "TRAINKIT_CACHE_OWNER": "another user whose kernels in TRAINKIT_CACHE are run",
     "TRAINKIT_CUDA_GRAPHS": '"0" captures no CUDA graphs',
     "TRAINKIT_CUDNN": 'how cuDNN is used: "0" not at all, "measure" times its plans, and our '
     'kernels beside them, once, "force" takes it wherever it can',

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from typing import Any
+
+from trainkit.core.process.child_python import child_command
 
 TIMEOUT_SECONDS = 60.0
 
@@ -35,7 +36,7 @@ def probed(code: str, timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any
     Returns:
         `facts`, or `{"failure": text}` where the process did not come to its end.
     """
-    command = [sys.executable, "-W", "ignore", "-c", _FRAME.format(code=code)]
+    command = child_command(_FRAME.format(code=code), options=("-W", "ignore"))
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_seconds, errors="replace"

@@ -114,8 +114,11 @@ def check_disk() -> Iterator[Finding]:
     places = {
         "the current folder": Path.cwd(),
         "the folder for temporary files": Path(tempfile.gettempdir()),
-        "the cache": cache_root(),
     }
+    try:
+        places["the cache"] = cache_root()
+    except FileNotFoundError as error:
+        yield Finding("warning", f"nothing is kept: {error}", "export TRAINKIT_CACHE=FOLDER")
     seen: dict[Any, str] = {}
     for name, folder in places.items():
         there = next((path for path in (folder, *folder.parents) if path.exists()), folder)

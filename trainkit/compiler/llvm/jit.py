@@ -40,13 +40,24 @@ class Machine:
         with _LOCK:
             found = self._made.get(digest)
             if found is None:
-                code = read_code(digest)
-                if code is None:
-                    code = self._compiled(text, f"run_{digest}")
-                    write_code(digest, code)
                 self._linker.symbols(symbols)
-                found = self._made[digest] = self._linker.loaded(code, f"run_{digest}")
+                found = self._made[digest] = self._kept(digest) or self._new(text, digest)
         return found
+
+    def _kept(self, digest: str) -> Any:
+        """The function that is kept on disk, `None` where there is none that is whole."""
+        code = read_code(digest)
+        if code is None:
+            return None
+        try:
+            return self._linker.loaded(code, f"run_{digest}")
+        except (ValueError, RuntimeError):
+            return None
+
+    def _new(self, text: str, digest: str) -> Any:
+        code = self._compiled(text, f"run_{digest}")
+        write_code(digest, code)
+        return self._linker.loaded(code, f"run_{digest}")
 
     def _compiled(self, text: str, name: str) -> bytes:
         """Object code."""

@@ -2,8 +2,7 @@
 
 They lie where compiled kernels lie (`jit/code_store.py`), under a digest of all that they depend
 on: what is computed, how plans are chosen, the versions of frontend, cuDNN and CUDA, and the GPU.
-Only files of this user, of root, or of the owner of a named cache are read, whole ones alone, and
-the folder is bounded.
+They are read by the same rules: whole ones alone, that none but the trusted could have written.
 """
 
 from __future__ import annotations

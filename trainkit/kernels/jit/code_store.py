@@ -1,12 +1,13 @@
 """Object code on disk, found by what it was made from.
 
 A file is named after a digest of all that its content depends on, so what is there never has to be
-replaced, and any number of processes may read and write at a time. It begins with the digest of
-its code: a file that is torn or damaged is none. Files that have served nobody for longest are
-deleted once all of them take more than `MOST_BYTES`.
+replaced, and any number of processes may read and write at a time. It begins with a digest of its
+name and its code: a file that is torn, damaged or renamed is none. Files that have served nobody
+for longest are deleted once all of them take more than `MOST_BYTES`.
 
-Code is only taken from files that belong to this user or to root, or, in a folder that
-`TRAINKIT_CACHE` names, to whom that folder belongs.
+What is read here is run, so it is read only from a folder that none but root, the user of this
+process and the user whom `TRAINKIT_CACHE_OWNER` names can change (`core/files/trusted_folders.py`).
+There is no second place among temporary files, which are everybody's.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from trainkit.core.files.trusted_folders import TrustedFolder
 from trainkit.kernels.jit.digests import digest_of
 
 MOST_BYTES = 1 << 28
@@ -29,23 +30,77 @@ _TOUCHED_SECONDS = 86_400
 
 
 def cache_root() -> Path:
-    """The folder below which this library keeps things for this user."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit"))
+    """The folder below which this library keeps things for this user.
+
+    Raises:
+        FileNotFoundError: no variable names one, and the user has no home folder.
+    """
+    named = os.environ.get("TRAINKIT_CACHE")
+    base = named or os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    base = os.path.expanduser(base)
+    if base.startswith("~"):  # it would be a folder of that name, wherever the program stands
+        raise FileNotFoundError("there is no home folder; set TRAINKIT_CACHE to a folder")
+    return Path(base) if named else Path(base, "trainkit")
 
 
-def code_folders() -> list[Path]:
-    """Where code is looked for: the cache, and where nobody can write there, a temporary folder."""
-    found = [cache_root() / "machine"]
-    if hasattr(os, "getuid"):
-        found.append(_temporary_folder() / f"trainkit-{os.getuid()}" / "machine")
-    return found
+def code_folder() -> Path:
+    """Where code is kept.
+
+    Raises:
+        FileNotFoundError: as for `cache_root`.
+    """
+    return cache_root() / "machine"
 
 
-def _temporary_folder() -> Path:
-    import tempfile
+def why_not_trusted() -> str:
+    """Why code from the folder is not run, or ''; a folder that is not there yet may be trusted."""
+    try:
+        named_owner()
+        trusted_code_folder().__exit__()
+    except FileNotFoundError:  # what leads to it has been looked at
+        return ""
+    except (OSError, ValueError) as error:
+        return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return ""
 
-    return Path(tempfile.gettempdir())
+
+def named_owner() -> int | None:
+    """The number of the user whose code is run besides one's own and root's.
+
+    It is that of `TRAINKIT_CACHE_OWNER`, a name or a number, for a folder that `TRAINKIT_CACHE`
+    names; `None` where either is not set.
+
+    Raises:
+        ValueError: there is no such user.
+    """
+    named = os.environ.get("TRAINKIT_CACHE_OWNER")
+    if not named or not os.environ.get("TRAINKIT_CACHE") or os.name == "nt":
+        return None
+    if named.isdecimal():
+        return int(named)
+    import pwd
+
+    try:
+        return pwd.getpwnam(named).pw_uid
+    except KeyError:
+        raise ValueError(f"TRAINKIT_CACHE_OWNER is {named!r}, and there is no such user") from None
+
+
+def trusted_code_folder(make: bool = False) -> TrustedFolder:
+    """The folder of code, open.
+
+    Args:
+        make: whether it is made where it is missing.
+
+    Raises:
+        PermissionError: others can change what is in it; the text says by which folder.
+        OSError: it is not there, or can't be made.
+    """
+    try:
+        owner = named_owner()
+    except ValueError:  # `doctor` says so; nobody else is trusted then
+        owner = None
+    return TrustedFolder(code_folder(), () if owner is None else (owner,), make)
 
 
 def read_code(digest: str, until: float = math.inf) -> bytes | None:
@@ -55,97 +110,64 @@ def read_code(digest: str, until: float = math.inf) -> bytes | None:
         digest: of what it was made from.
         until: seconds since the epoch; what was written later is none.
     """
-    for folder in code_folders():
-        code = _read(folder / f"{digest}{_SUFFIX}", until)
-        if code is not None:
-            return code
-    return None
+    try:
+        with trusted_code_folder() as folder:
+            fd = folder.open_file(f"{digest}{_SUFFIX}")
+        with os.fdopen(fd, "rb") as file:
+            facts = os.fstat(fd)
+            if facts.st_mtime > until or facts.st_size > MOST_BYTES:
+                return None
+            data = file.read(MOST_BYTES)
+            code = data[_DIGEST_BYTES:]
+            if not code or _header(digest, code) != data[:_DIGEST_BYTES]:
+                return None
+            _note_use(fd, facts)
+    except OSError:
+        return None
+    return code
 
 
 def has_code(digest: str) -> bool:
     """Whether there is a file of that digest; what it holds is not looked at."""
-    return any((folder / f"{digest}{_SUFFIX}").exists() for folder in code_folders())
+    try:
+        with trusted_code_folder() as folder:
+            os.close(folder.open_file(f"{digest}{_SUFFIX}"))
+    except OSError:
+        return False
+    return True
 
 
 def write_code(digest: str, code: bytes) -> Path | None:
     """Keep code; `None` where nothing can be written, which only costs time."""
-    for folder in code_folders():
-        path = folder / f"{digest}{_SUFFIX}"
-        try:
-            _make(folder)
-            _replace(path, digest_of(code).encode() + code)
-        except OSError:
-            continue
-        _trim(folder, keep=path)
-        return path
-    return None
+    name = f"{digest}{_SUFFIX}"
+    try:
+        with trusted_code_folder(make=True) as folder:
+            folder.write_file(name, _header(digest, code) + code, 0o644 & ~_umask())
+            _trim(folder, keep=name)
+    except OSError:
+        return None
+    return code_folder() / name
 
 
 # ------------------------------------------------------------------ files
 
 
-def _read(path: Path, until: float) -> bytes | None:
-    try:
-        with path.open("rb") as file:
-            facts = os.fstat(file.fileno())
-            if facts.st_mtime > until or not _is_trusted(facts, path.parent):
-                return None
-            data = file.read()
-    except OSError:
-        return None
-    code = data[_DIGEST_BYTES:]
-    if not code or digest_of(code).encode() != data[:_DIGEST_BYTES]:
-        return None
-    _note_use(path, facts)
-    return code
+def _header(digest: str, code: bytes) -> bytes:
+    return digest_of(digest, code).encode()
 
 
-def _is_trusted(facts: os.stat_result, folder: Path) -> bool:
-    if not hasattr(os, "geteuid"):
-        return True
-    owners = {0, os.geteuid()}
-    named = os.environ.get("TRAINKIT_CACHE")
-    if named and folder.is_relative_to(named):
-        owners.add(os.stat(named).st_uid)
-    return facts.st_uid in owners
-
-
-def _note_use(path: Path, facts: os.stat_result) -> None:
+def _note_use(fd: int, facts: os.stat_result) -> None:
     """Note that a file has been used, now and then; when it was written stays as it is."""
     now = time.time()
-    if now - _last_use(facts) > _TOUCHED_SECONDS:
+    if os.utime in os.supports_fd and now - _last_use(facts) > _TOUCHED_SECONDS:
         try:
-            os.utime(path, (now, facts.st_mtime))
+            os.utime(fd, (now, facts.st_mtime))
         except OSError:  # somebody else's
             return
 
 
 def _last_use(facts: os.stat_result) -> float:
     return max(facts.st_atime, facts.st_mtime)
-
-
-def _make(folder: Path) -> None:
-    """Make a folder; one among temporary ones is closed to others, and must not be somebody's."""
-    if folder.parent.parent == _temporary_folder():
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        facts = os.lstat(folder.parent)
-        if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-            raise PermissionError(f"{folder.parent} is open to others")
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    import tempfile
-
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644 & ~_umask())  # a temporary file is its maker's alone
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @lru_cache(maxsize=1)
@@ -161,30 +183,19 @@ def _umask() -> int:
     return 0o022
 
 
-def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
-    """Date of the last use, size and path of each file of code."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.name.endswith(_SUFFIX):
-                try:
-                    facts = entry.stat()
-                except OSError:  # another process has just deleted it
-                    continue
-                yield _last_use(facts), facts.st_size, entry.path
-
-
-def _trim(folder: Path, keep: Path) -> None:
+def _trim(folder: TrustedFolder, keep: str) -> None:
     """Delete the files that were used longest ago, down to three quarters of what is allowed."""
-    try:
-        files = sorted(_entries(folder))
-    except OSError:
-        return
+    files = sorted(
+        (_last_use(facts), facts.st_size, name)
+        for name, facts in folder.files()
+        if name.endswith(_SUFFIX)
+    )
     total = sum(size for _, size, _ in files)
     if total <= MOST_BYTES:
         return
-    for _, size, path in files:
+    for _, size, name in files:
         if total <= MOST_BYTES * 3 // 4:
             return
-        if path != str(keep):
-            Path(path).unlink(missing_ok=True)
+        if name != keep:
+            folder.remove_file(name)
             total -= size

@@ -60,7 +60,12 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float
     if not available():
         return None
     code = shipped_object(name) or read_code(_file_name(name), until)
-    return None if code is None else _loaded(code, name)
+    if code is None:
+        return None
+    try:
+        return _loaded(code, name)
+    except (ValueError, RuntimeError):  # it is compiled again, and replaced
+        return None
 
 
 def compiled_kernel(module: str, builder: str, key: tuple[Any, ...]) -> Any:

@@ -13,13 +13,13 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from trainkit.core.cpu.cpu_count import usable_cores
+from trainkit.core.process.child_python import child_command
 from trainkit.kernels.elementwise.parallel_ufuncs import library_ufuncs
 from trainkit.kernels.jit.code_store import has_code, read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
@@ -43,6 +43,7 @@ import sys
 from trainkit.kernels.jit import library_builder
 library_builder.compile_part(sys.argv[1])
 """
+_COMMAND = "from trainkit.cli.main import main\nsys.exit(main())"
 
 
 class NoLinker(Exception):
@@ -227,7 +228,7 @@ def _compile_together(
             task = Path(claims, "task")
             task.write_text(repr((level, missing, claims, for_library)))
             for _ in range(processes - 1):
-                children.append(subprocess.Popen([sys.executable, "-c", _PART, str(task)]))
+                children.append(subprocess.Popen(child_command(_PART, str(task))))
             _compile_claimed(level, missing, claims, for_library, say)
             for child in children:
                 child.wait()
@@ -263,14 +264,15 @@ def compile_part(task: str) -> None:
     _compile_claimed(level, kernels, claims, for_library, say)
 
 
-def build_each(command: Sequence[str], levels: Iterable[str]) -> int:
-    """Run a command of this Python once for each level, with the level as its last argument.
+def build_each(arguments: Sequence[str], levels: Iterable[str]) -> int:
+    """Run trainkit's command line once for each level, with the level as its last argument.
 
     Returns:
         The first exit status that is not 0.
     """
     for level in levels:
-        done = subprocess.run([sys.executable, *command, level], env=environment(level))
+        command = child_command(_COMMAND, *arguments, level)
+        done = subprocess.run(command, env=environment(level))
         if done.returncode:
             return done.returncode
     return 0

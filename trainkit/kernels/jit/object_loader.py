@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit.kernels.jit.numpy_inner_loops import built_in, forever, python_function
+from trainkit.kernels.jit.object_format import names_outside
 from trainkit.kernels.jit.python_entry import CALLED, OBJECTS
 
 _LOADING = threading.Lock()
@@ -53,15 +54,28 @@ class Linker:
         """The built-in function `name` of object code, which stays as long as the process.
 
         Raises:
-            RuntimeError: the code does not define it.
+            ValueError: the code is not whole, or refers to what this process does not have, either
+                of which would end the process.
+            RuntimeError: the code does not define the function.
         """
+        outside = names_outside(code)
         with _LOADING:
+            missing = [other for other in outside if not self._has(other)]
+            if missing:
+                raise ValueError(f"the compiled code needs {', '.join(sorted(missing))}")
             self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
             address = self._engine.get_function_address(name)
         if not address:
             raise RuntimeError(f"the compiled code has no function {name}")
         return built_in(address)
+
+    def _has(self, name: str) -> bool:
+        return bool(
+            self._llvm.address_of_symbol(name)
+            or self._engine.get_function_address(name)
+            or self._engine.get_global_value_address(name)
+        )
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,154 @@
+"""Whether object code is whole, before LLVM puts it into memory.
+
+LLVM's loader believes what stands in an object file: half of one, or one for another processor,
+ends the process. So all sizes and positions in it are compared with the file first. Only ELF, the
+form on Linux, is taken apart; of what LLVM writes on macOS and Windows it is the loader's.
+
+Source: System V ABI, chapter 4 (object files), and its supplements for x86-64 and AArch64.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import NamedTuple
+
+_MAGIC = b"\x7fELF\2\1\1"  # of 64 bits, the low byte first
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QIIq")
+_RELOCATABLE = 1
+_PROCESSORS = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183}
+_NULL, _SYMBOLS, _STRINGS, _RELOCATIONS, _NO_BITS, _SHORT_RELOCATIONS = 0, 2, 3, 4, 8, 9
+_UNDEFINED, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2
+_WEAK = 2
+# Kinds of relocations that fill eight bytes; all others that are used fill four.
+_LONG = {62: {1, 24, 25, 29}, 183: {257, 260}}
+_MOST_ALIGNMENT = 1 << 12
+_MOST_ZEROS = 1 << 28
+_OWN_TABLE = "_GLOBAL_OFFSET_TABLE_"  # which the loader makes
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+def names_outside(code: bytes) -> set[str]:
+    """What object code needs from outside of it, by name.
+
+    Raises:
+        ValueError: it is not whole, or for another processor.
+    """
+    if not sys.platform.startswith("linux"):
+        return set()
+    try:
+        return _Object(code).names_outside()
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"object code is cut off or damaged: {error}") from error
+
+
+class _Object:
+    """An ELF file of the kind that compilers write."""
+
+    def __init__(self, code: bytes) -> None:
+        self._code = code
+        header = _HEADER.unpack_from(code)
+        ident, kind, processor, start = header[0], header[1], header[2], header[6]
+        count, names = header[12], header[13]
+        _require(ident.startswith(_MAGIC) and kind == _RELOCATABLE, "kind of file")
+        here = _PROCESSORS.get(os.uname().machine.lower(), processor)
+        _require(processor == here, "processor")
+        self._long = _LONG.get(processor, set())
+        _require(header[11] == _SECTION.size and count > 0, "table of sections")
+        _require(start + count * _SECTION.size <= len(code), "table of sections")
+        self._sections = [
+            _Section(*_SECTION.unpack_from(code, start + i * _SECTION.size)) for i in range(count)
+        ]
+        for section in self._sections:
+            self._check_section(section)
+        self._names = self._strings(names)
+
+    def names_outside(self) -> set[str]:
+        """Check symbols, relocations and tables of frames; the names of what is undefined."""
+        names: set[str] = set()
+        for section in self._sections:
+            if section.kind == _SYMBOLS:
+                names |= self._check_symbols(section)
+            elif section.kind == _RELOCATIONS:
+                self._check_relocations(section)
+            elif _text(self._names, section.name) == ".eh_frame" and section.kind != _NO_BITS:
+                self._check_frames(section)
+        return names - {_OWN_TABLE}
+
+    def _check_section(self, section: _Section) -> None:
+        alignment = section.alignment
+        _require(alignment <= _MOST_ALIGNMENT and not alignment & (alignment - 1), "alignment")
+        _require(section.kind != _SHORT_RELOCATIONS, "kind of relocations")
+        if section.kind == _NO_BITS:
+            _require(section.size <= _MOST_ZEROS, "size of a section")
+        elif section.kind != _NULL:
+            _require(section.offset + section.size <= len(self._code), "size of a section")
+
+    def _content(self, section: _Section) -> bytes:
+        return self._code[section.offset : section.offset + section.size]
+
+    def _strings(self, index: int) -> bytes:
+        section = self._sections[index]
+        strings = self._content(section)
+        _require(section.kind == _STRINGS and strings.endswith(b"\0"), "table of names")
+        return strings
+
+    def _entries(self, section: _Section, form: struct.Struct) -> list[tuple[int, ...]]:
+        is_whole = section.entry_size == form.size and section.size % form.size == 0
+        _require(is_whole, "size of a table")
+        return list(form.iter_unpack(self._content(section)))
+
+    def _check_symbols(self, section: _Section) -> set[str]:
+        strings, undefined = self._strings(section.link), set()
+        for name, info, _, index, value, size in self._entries(section, _SYMBOL):
+            text = _text(strings, name)
+            if index == _UNDEFINED:
+                if text and info >> 4 != _WEAK:
+                    undefined.add(text)
+            elif index not in (_ABSOLUTE, _COMMON):
+                _require(value + size <= self._sections[index].size, f"symbol {text}")
+            else:
+                _require(size <= _MOST_ZEROS, f"symbol {text}")
+        return undefined
+
+    def _check_relocations(self, section: _Section) -> None:
+        symbols = self._sections[section.link]
+        _require(symbols.kind == _SYMBOLS, "symbols of relocations")
+        count, room = symbols.size // _SYMBOL.size, self._sections[section.info].size
+        for offset, kind, symbol, _ in self._entries(section, _RELOCATION):
+            width = 8 if kind in self._long else 4
+            _require(symbol < count and offset + width <= room, "position of a relocation")
+
+    def _check_frames(self, section: _Section) -> None:
+        """Check that entries of a table of frames follow one another to its end."""
+        content, position = self._content(section), 0
+        while position < len(content):
+            (length,) = struct.unpack_from("<I", content, position)
+            _require(length == 0 or 4 <= length <= len(content) - position - 4, "table of frames")
+            position += 4 + length
+
+
+def _text(strings: bytes, start: int) -> str:
+    _require(start < len(strings), "position of a name")
+    return strings[start : strings.index(b"\0", start)].decode()
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"object code is damaged, or of another machine: {what}")
