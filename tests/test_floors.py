@@ -61,6 +61,7 @@ DOORS = 10
 CORE_ORDER = [
     "dispatch/native",
     "dispatch/ownership",
+    "process/forks",
     "process/launcher",
     "cpu/cpu_count",
     "process/child_python",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import threading
 from typing import Any
 
 from trainkit.core.files.printable import printable, printable_line
+from trainkit.core.process import forks
 from trainkit.core.process.console import is_interactive_logging_enabled, kind_of, write
 
 _WIDEST_BAR = 20
@@ -100,7 +100,7 @@ class StatusLine:
 
     def __init__(self, width: int = _WIDEST_BAR) -> None:
         self._width = width
-        self._lock = threading.RLock()
+        self._lock = forks.make_rlock()
         self._rows: list[Any] = []
         self._shown: _Shown | None = None
         self._status = ""

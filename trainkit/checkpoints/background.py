@@ -14,6 +14,7 @@ import numpy as np
 
 from trainkit.checkpoints.format.executor import in_threads
 from trainkit.checkpoints.format.writer import Entry, Values
+from trainkit.core.process import forks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -30,12 +31,21 @@ class BackgroundWriter:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        _WRITERS.add(self)
+
+    def _begin(self) -> None:
         from concurrent.futures import ThreadPoolExecutor  # slow to import
 
         self._pool = ThreadPoolExecutor(1, "trainkit-checkpoint")
         self._running: deque[Future[None]] = deque()
         self._spare: deque[dict[str, Any]] = deque()
-        _WRITERS.add(self)
+        self._generation = forks.generation()
+
+    def _leave_to_parent(self) -> None:
+        """In a process that was forked off begin anew: what waits is written by the parent."""
+        if self._generation != forks.generation():
+            self._begin()
 
     def submit(self, entries: list[Entry], write: Callable[[list[Entry]], None]) -> None:
         """Copy the values of `entries` and have `write` called with the copies.
@@ -43,6 +53,7 @@ class BackgroundWriter:
         Raises:
             Exception: whatever an earlier write failed with; nothing is submitted then.
         """
+        self._leave_to_parent()
         while len(self._running) >= _IN_FLIGHT or (self._running and self._running[0].done()):
             self._running.popleft().result()
         buffers = self._spare.popleft() if self._spare else {}
@@ -63,11 +74,13 @@ class BackgroundWriter:
         Raises:
             Exception: whatever the first failed write failed with.
         """
+        self._leave_to_parent()
         while self._running:
             self._running.popleft().result()
 
     def report_failures(self) -> None:
         """Print the failures that nobody has asked for."""
+        self._leave_to_parent()
         for future in self._running:
             error = future.exception()
             if error is not None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from trainkit.collectives.agreement import RanksDifferError
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import AbortedError, FailedPreconditionError
+from trainkit.core.process import forks
 
 _ENDED = "the end of its step"
 
@@ -51,10 +52,15 @@ class Turns:
     def __init__(self, size: int) -> None:
         self.size = size
         self.begun: list[list[Any]] = [[] for _ in range(size)]
-        self._threads = [ThreadPoolExecutor(1, f"replica {rank}") for rank in range(1, size)]
-        self._calls = threading.Lock()
-        self._changed = threading.Condition()
+        self._calls = forks.make_lock()
+        self._start()
         self._begin(_Silent())
+
+    def _start(self) -> None:
+        size = self.size
+        self._threads = [ThreadPoolExecutor(1, f"replica {rank}") for rank in range(1, size)]
+        self._changed = threading.Condition()
+        self._generation = forks.generation()
 
     def _begin(self, switches: Switches) -> None:
         self._switches = switches
@@ -79,6 +85,8 @@ class Turns:
             BaseException: the first error of a replica, once all have ended.
         """
         with self._calls:
+            if self._generation != forks.generation():  # forked off: its threads are the parent's
+                self._start()
             self._begin(_Silent() if switches is None else switches)
             results: list[Any] = [None] * self.size
             errors: list[tuple[int, BaseException]] = []

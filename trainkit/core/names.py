@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NoReturn
 
 from trainkit.core.errors import UnimplementedError
+from trainkit.core.process import forks
 
 _FITTING = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 
@@ -95,7 +96,7 @@ def unknown_name(
 
 # ------------------------------------------------------------------ names of what was given none
 
-_LOCK = threading.Lock()
+_LOCK = forks.make_lock()
 _COUNTS: dict[
     str, int
 ] = {}  # one number per class name, so it never grows with the number of layers

@@ -9,10 +9,11 @@ Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 import numpy as np
+
+from trainkit.core.process import forks
 
 WORDS_PER_BLOCK = 4
 _MASK = (1 << 64) - 1
@@ -80,7 +81,7 @@ class _Seeds:
     """The process's seed and how many seeds have been derived from it."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.make_lock()
         self.seed: int | None = None
         self.derived = 0
         self.version = 0

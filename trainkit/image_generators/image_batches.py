@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process import forks
 from trainkit.datasets.image_arrays import array_to_img, channel_order
 from trainkit.models.training.py_dataset import PyDataset
 
@@ -46,7 +46,7 @@ class ImageIterator(PyDataset):
         self.total_batches_seen = 0
         self.index_array: Any = None
         self._random: Any = np.random
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_random")}
@@ -54,7 +54,7 @@ class ImageIterator(PyDataset):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock, self._random = threading.Lock(), np.random
+        self._lock, self._random = forks.make_lock(), np.random
 
     def __len__(self) -> int:
         return -(-self.n // self.batch_size)

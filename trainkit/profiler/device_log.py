@@ -7,12 +7,12 @@ there is not a single instruction more.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
+from trainkit.core.process import forks
 from trainkit.core.tensor import Tensor
 from trainkit.profiler.instrumentation import Undo, operations_exchanged, put_back
 
@@ -21,7 +21,7 @@ class _Log:
     """What puts everything back while placements are logged."""
 
     undo: list[Undo] | None = None
-    lock = threading.Lock()
+    lock = forks.make_lock()
 
 
 def set_log_device_placement(enabled: bool) -> None:

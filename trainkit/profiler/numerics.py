@@ -16,6 +16,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, line_text, user_line
 from trainkit.graph.tracing.python_calls import functions_run_eagerly, run_functions_eagerly
@@ -55,7 +56,7 @@ class _Checks:
 
     undo: list[Undo] | None = None
     eagerly = False
-    lock = threading.Lock()
+    lock = forks.make_lock()
 
 
 class _Where(threading.local):

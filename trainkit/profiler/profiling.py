@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from time import perf_counter_ns
 from typing import Any
 
 from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.process import forks
 from trainkit.profiler import rows as tables
 from trainkit.profiler.instrumentation import instrument
 from trainkit.profiler.rows import Row
@@ -21,7 +21,7 @@ class _Active:
 
     session: Session | None = None
     undo: Any = None
-    lock = threading.Lock()
+    lock = forks.make_lock()
 
 
 def begin(synchronize: bool = False) -> Session:

@@ -10,6 +10,7 @@ import time
 import weakref
 from typing import Any
 
+from trainkit.core.process import forks
 from trainkit.records.framing import framed
 
 FILE_VERSION = "brain.Event:2"
@@ -41,7 +42,7 @@ class EventFile:
         self._flush_seconds = flush_seconds
         self._queue: list[bytes] = []
         self._last_flush = time.time()
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
         # also when the interpreter ends, so that no event is lost for want of a close()
         self._finish = weakref.finalize(
             self, _finish, self._file, self._queue, self._lock, os.getpid()

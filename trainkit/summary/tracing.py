@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import threading
 import warnings
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process import forks
 from trainkit.summary.defaults import chosen_step, current_writer
 from trainkit.summary.runs import run_graphs
 
@@ -17,7 +17,7 @@ class _Tracing:
     """Whether graphs are collected, and those that were traced since."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.make_lock()
         self.graphs: list[Any] | None = None
         self.profiles = False  # whether a profile runs
         self.folder: str | None = None  # where it goes, once that is known

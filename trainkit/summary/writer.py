@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process import forks
 from trainkit.summary.defaults import DEFAULTS
 from trainkit.summary.event_file import FILE_VERSION, EventFile
 
@@ -43,7 +43,7 @@ class SummaryWriter:
         self.logdir = local_path(logdir)
         self.name = name
         self._file = EventFile(self.logdir, max_queue, flush_millis / 1000, filename_suffix)
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
         self._new_event = event_pb2.Event
         # one event serves all summaries: filling it again is far cheaper than making one
         self._event = event_pb2.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +15,7 @@ from trainkit.checkpoints.format.checksum import (
 from trainkit.checkpoints.format.executor import JobPool, helpers_for
 from trainkit.checkpoints.format.header import Extent
 from trainkit.checkpoints.format.positioned_io import read_into
+from trainkit.core.process import forks
 
 PIECE = 2 * PART
 """Bytes that one thread takes at a time, so that all of them end at about the same time."""
@@ -38,7 +38,7 @@ class _Digest:
         self._checksum = Checksum(size)
         self._early: dict[int, list[Sums]] = {}
         self._next = 0
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
         self.whole = True
 
     def add(self, start: int, sums: list[Sums] | None) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from typing import Any
 
+from trainkit.core.process import forks
 from trainkit.kernels.jit import llvm_target, numpy_inner_loops
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
@@ -13,7 +13,6 @@ from trainkit.kernels.jit.object_loader import linker
 
 _FORMAT = 2
 """Changed when files that were kept before no longer serve."""
-_LOCK = threading.Lock()
 
 
 class Machine:
@@ -37,7 +36,7 @@ class Machine:
             symbols: their addresses in this process.
         """
         digest = digest_of(self._facts, text)[:40]
-        with _LOCK:
+        with forks.COMPILING:
             found = self._made.get(digest)
             if found is None:
                 self._linker.symbols(symbols)

@@ -84,5 +84,12 @@ def stop() -> None:
         thread.join(max(0.0, latest - time.perf_counter()))
 
 
+def _begin_child() -> None:
+    """No thread goes on in a child; one may have held the lock inside of the event."""
+    global _EXIT
+    _EXIT = threading.Event()
+    _THREADS.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_THREADS.clear)  # no thread goes on in a child
+    os.register_at_fork(after_in_child=_begin_child)

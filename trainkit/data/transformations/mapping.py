@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from trainkit.core.process import forks
 from trainkit.data.calling import Caller, in_pass
 from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
 from trainkit.data.purity import is_pure
@@ -112,21 +113,37 @@ class ParallelMapStage(AheadStage):
 
     def __init__(self, node: MapNode, source: Stage) -> None:
         assert node.threads is not None
+        self.node = node
+        super().__init__(source, 2 * node.threads, self._hire())
+
+    def _hire(self) -> Callable[[Leaves], Future[Leaves]]:
+        """Make the pool; what hands it a call."""
         self.pool = pool = ThreadPoolExecutor(
-            node.threads, thread_name_prefix="trainkit-map", initializer=threads.follow
+            self.node.threads, thread_name_prefix="trainkit-map", initializer=threads.follow
         )
-        call = node.caller.flat
+        call = self.node.caller.flat
+        weakref.finalize(self, _dismiss, pool, forks.generation())
 
         def submit(leaves: Leaves) -> Future[Leaves]:
             return pool.submit(in_pass(call), leaves)
 
-        super().__init__(source, 2 * node.threads, submit)
-        weakref.finalize(self, pool.shutdown, wait=False, cancel_futures=True)
+        return submit
+
+    def _begin_in_child(self) -> None:
+        self.work = self._hire()
+        super()._begin_in_child()
 
     def _finished(self, element: Future[Leaves]) -> Leaves:
         return element.result()
 
     def close(self) -> None:
         self._join()
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self.generation == forks.generation():
+            self.pool.shutdown(wait=True, cancel_futures=True)
         self.source.close()
+
+
+def _dismiss(pool: ThreadPoolExecutor, generation: int) -> None:
+    """Let the threads of a pool end, in the process that has them: a child's lock may be held."""
+    if generation == forks.generation():
+        pool.shutdown(wait=False, cancel_futures=True)

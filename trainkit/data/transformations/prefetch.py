@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.data.calling import in_pass
 from trainkit.data.node import DatasetOp, Leaves, Stage
 from trainkit.data.transformations.choosing import SameElements
@@ -167,6 +168,7 @@ class AheadStage(Stage):
     ) -> None:
         self.source, self.size, self.work = source, size, work
         self.thread: threading.Thread | None = None
+        self.generation = forks.generation()
         self._rest()
 
     def _rest(self) -> None:
@@ -185,6 +187,8 @@ class AheadStage(Stage):
     def next(self) -> Leaves:
         if self.failure is not None:
             raise self.failure
+        if self.generation != forks.generation():
+            self._begin_in_child()
         if self.thread is None:
             self._start()
         element, self.here, error = self.worker.take()
@@ -195,6 +199,12 @@ class AheadStage(Stage):
         self.failure = StopIteration() if isinstance(error, StopIteration) else error
         self.close()
         raise self.failure
+
+    def _begin_in_child(self) -> None:
+        """Go on behind the last element in a process that was forked off, without its thread."""
+        self.generation = forks.generation()
+        if self.thread is not None:
+            self.load(self.state())
 
     def _finished(self, element: Any) -> Leaves:
         """The element that the thread handed over."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.core.user_frames import SOURCE_MAPS
 from trainkit.graph.autograph.builtins import BUILTINS, EXPRESSIONS
@@ -75,11 +76,13 @@ def _malt() -> Any:
                 _check_returned(did_return, self.function)
             return super().ret(value, did_return)
 
+    transpiler = Transpiler()
+    forks.free_in_child(transpiler._cache_lock)
     options = converter.ConversionOptions(
         recursive=True, user_requested=True, optional_features=None
     )
     return types.SimpleNamespace(
-        transpiler=Transpiler(),
+        transpiler=transpiler,
         options=options,
         context=converter.ProgramContext(options=options),
         builtins=py_builtins,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.devices import XP_OF, Device
+from trainkit.core.process import forks
 from trainkit.graph.gpu.cuda_graph import Away, Capture, NotCaptured
 from trainkit.graph.gpu.fused_on_gpu import CUDA
 from trainkit.graph.gpu.placement import (
@@ -186,7 +186,7 @@ class _ShapeProgram:
         self._capture: Capture | None = None
         self._calls = self._misses = self._since = self._dropped = 0
         self._why = ""
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays; assigned variables are stored."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from trainkit.core.devices import ELSEWHERE
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.user_frames import user_line
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
@@ -83,7 +83,7 @@ class Function:
         self._arguments = Arguments(python_function)
         self._concrete: dict[Any, ConcreteFunction] = {}
         self._history: list[tuple[Any, Any]] = []
-        self._lock = threading.RLock()
+        self._lock = forks.make_rlock()
         self._traces = 0
         self._instance: Callable[[], Any] | None = None
         # graphs for calls with tensors alone, or tuples of them, by their short keys

@@ -6,18 +6,19 @@ graph reads them at the same place in each launch, so what is kept is never give
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from trainkit.core.process import forks
+
 MOST_BYTES = 64 << 20
 """Of all that is kept in a process; from there on constants are sent in each call."""
 
 _KEPT: dict[Any, Any] = {}
-_LOCK = threading.Lock()
+_LOCK = forks.make_lock()
 
 
 class _Room:

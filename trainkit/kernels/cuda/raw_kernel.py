@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from trainkit.core.devices import several_gpus
+from trainkit.core.process import forks
 
 THREADS = 256
 """Threads of a block, where nothing asks for another number."""
@@ -17,7 +17,7 @@ ROUNDED = ("--fmad=false",)
 """A product and a sum are rounded each for itself, as one operation after the other."""
 
 _COMPILED: dict[tuple[Any, ...], Any] = {}
-_LOCK = threading.Lock()
+_LOCK = forks.make_lock()
 
 
 def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) -> Any:

@@ -5,10 +5,10 @@ What was chosen is remembered, in memory and beside the plans on disk.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.core.process import forks
 from trainkit.kernels.cudnn import frontend, plan_choice, plan_store
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.threads import pools
@@ -18,7 +18,7 @@ Run = Callable[[], Any]
 OWN, LIBRARY = b"own", b"cudnn"
 
 _CHOICES: dict[tuple[Any, ...], bytes] = {}
-_MEASURING = threading.Lock()
+_MEASURING = forks.make_lock()
 
 
 def clear() -> None:

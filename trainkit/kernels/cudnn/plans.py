@@ -7,13 +7,13 @@ is remembered, too, and left to the plain bodies.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainkit.core.process import forks
 from trainkit.kernels.cudnn import deferred, frontend, plan_choice, plan_store
 from trainkit.kernels.cudnn.description import Description
 from trainkit.kernels.matmul.matmul_gpu import takes_tf32
@@ -63,7 +63,7 @@ class BuiltPlan:
     def __init__(self, description: Description, graph: Any) -> None:
         self._description, self._graph = description, graph
         self._bytes = max(1, int(graph.get_workspace_size()))
-        self._lock = threading.Lock()  # the frontend keeps what it hands over in the graph
+        self._lock = forks.make_lock()  # the frontend keeps what it hands over in the graph
 
     def __call__(self, xp: Any, arrays: dict[str, Any]) -> None:
         """Write the results, for tensors and numbers by name."""
@@ -75,7 +75,7 @@ class BuiltPlan:
 
 
 _PLANS: dict[Request, BuiltPlan | str] = {}
-_BUILDING = threading.Lock()
+_BUILDING = forks.make_lock()
 _WARNED: list[str] = []
 
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
 
@@ -209,7 +210,8 @@ class Family:
             code = _kernel_code()
             kernel = code.kernel_at_hand(self.file, self.builder, key)  # another process's
             if kernel is None:
-                with slow_work(f"compiling the kernel {self.name!r}", "compiling {} kernels"):
+                work = slow_work(f"compiling the kernel {self.name!r}", "compiling {} kernels")
+                with work, forks.COMPILING:
                     kernel = code.compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
         except ModuleNotFoundError as error:
@@ -303,7 +305,7 @@ class KernelChoice(Trackable):
         _RESTORED.update(counts)
 
 
-_LAUNCH, _BEGINNING = threading.Lock(), threading.Lock()
+_LAUNCH, _BEGINNING = forks.make_lock(), forks.make_lock()
 
 
 def _guarded(kernel: Any) -> Kernel:

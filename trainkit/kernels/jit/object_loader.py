@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from trainkit.core.process import forks
 from trainkit.kernels.jit.numpy_inner_loops import built_in, forever, python_function
 from trainkit.kernels.jit.object_format import names_outside
 from trainkit.kernels.jit.python_entry import CALLED, OBJECTS
-
-_LOADING = threading.Lock()
 
 
 class Linker:
@@ -39,7 +37,7 @@ class Linker:
     def module(self, text: str) -> Callable[[str], int]:
         """Addresses of the functions and the memory of a module in LLVM's language, by name."""
         llvm = self._llvm
-        with _LOADING:
+        with forks.COMPILING:
             code = self._target.emit_object(llvm.parse_assembly(text))
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -59,7 +57,7 @@ class Linker:
             RuntimeError: the code does not define the function.
         """
         outside = names_outside(code)
-        with _LOADING:
+        with forks.COMPILING:
             missing = [other for other in outside if not self._has(other)]
             if missing:
                 raise ValueError(f"the compiled code needs {', '.join(sorted(missing))}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process import forks
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, BatchSize, of_batch
 from trainkit.ops.arrays.creation import zeros_like
@@ -44,7 +45,7 @@ class _Sequences:
     """The generators of calls with an int seed, as many as are in use; the oldest go first."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.make_lock()
         self.version = -1
         self.by_seed: OrderedDict[int, Generator] = OrderedDict()
 

@@ -1,0 +1,60 @@
+"""Processes that are forked off while threads are at work: one thread, the caller's, goes on there.
+
+A lock that another thread held would never be free in the child. So locks are made here, and are
+free in a child, whoever held them: what they protect are counts and tables, which are whole between
+two instructions. The compilers are not, so a fork waits for them. Threads and pools do not exist in
+the child; who has some compares `generation` with what it was when they were started.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any
+
+_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class _Generation:
+    number = 0
+
+
+def generation() -> int:
+    """How often this process was forked off, itself and those that it comes from."""
+    return _Generation.number
+
+
+def free_in_child(lock: Any) -> Any:
+    """`lock`, one of `threading`, which is free in a process that is forked off."""
+    _LOCKS.add(lock)
+    return lock
+
+
+def make_lock() -> Any:
+    """A `threading.Lock` that is free in a process that is forked off."""
+    return free_in_child(threading.Lock())
+
+
+def make_rlock() -> Any:
+    """A `threading.RLock` that is free in a process that is forked off."""
+    return free_in_child(threading.RLock())
+
+
+COMPILING = threading.RLock()
+"""Held while LLVM or Numba compiles. Their state can't be taken up in the middle: a fork waits."""
+
+
+def _begin_child() -> None:
+    COMPILING.release()
+    for lock in list(_LOCKS):
+        lock._at_fork_reinit()
+    _Generation.number += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=COMPILING.acquire,
+        after_in_parent=COMPILING.release,
+        after_in_child=_begin_child,
+    )
