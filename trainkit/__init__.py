@@ -86,6 +86,7 @@ _FAMILIES = {
     "keras": "trainkit.keras",
     "layers": "trainkit.layers",
     "linalg": "trainkit.tf.linalg",
+    "loggers": "trainkit.callbacks.loggers",
     "lookup": "trainkit.data.lookup",
     "losses": "trainkit.losses",
     "math": "trainkit.tf.math",

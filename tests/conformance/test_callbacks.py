@@ -38,6 +38,7 @@ WITHOUT = {
 # Public classes that users do not make themselves.
 INNER = {
     "LoopBar": "the bar of evaluate and predict",
+    "LogMetrics": "what fit(loggers=...) adds: tests/callbacks/test_loggers.py",
     "LooksAlong": "stands for TensorBoard in other processes",
 }
 

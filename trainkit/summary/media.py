@@ -53,14 +53,19 @@ def _fill_image(value: Any, data: np.ndarray, max_outputs: int, description: str
             f"summary {value.tag!r}: images have shape (images, height, width, channels) with 1 "
             f"to 4 channels, data has shape {data.shape}."
         )
-    pixels = _as_uint8(value.tag, data[:max_outputs])
+    pixels = as_uint8(value.tag, data[:max_outputs])
     size = [str(data.shape[2]).encode(), str(data.shape[1]).encode()]
     files = [png_bytes(image, filtered=False) for image in pixels]
     set_strings(value, [*size, *files], [2 + len(pixels)])
     set_metadata(value, "images", description=description)
 
 
-def _as_uint8(tag: str, data: np.ndarray) -> np.ndarray:
+def as_uint8(tag: str, data: np.ndarray) -> np.ndarray:
+    """Pixels as uint8: floats from 0 to 1 are scaled, those outside clipped, NaN is 0.
+
+    Raises:
+        ValueError: data is neither uint8 nor floats.
+    """
     if data.dtype == np.uint8:
         return data
     if data.dtype.kind not in "fV":

@@ -13,6 +13,7 @@ from trainkit.callbacks import run_journal
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
+from trainkit.callbacks.loggers import log_metrics
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
@@ -64,6 +65,7 @@ class Looped(Trained):
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
         run: Any = None,
+        loggers: Any = None,
     ) -> History:
         """Train the model.
 
@@ -92,6 +94,8 @@ class Looped(Trained):
             validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
             run: a folder, or a `RunJournal`: writes down what happens step by step, with
                 checkpoints, for `tk.runs.open`; a run that was killed goes on.
+            loggers: a list of `tk.loggers`, which get the settings, the numbers of each epoch, and
+                the end.
 
         Returns:
             A `History`.
@@ -144,7 +148,12 @@ class Looped(Trained):
                     has_class_weight=class_weight is not None,
                     validation=held,
                 )
-            called = self._callback_list(callbacks, history, ProgressBar, params, journal)
+            logging = log_metrics.callback_of(loggers)
+            if logging is not None:
+                logging.describe(epochs=epochs, batch_size=batch_size, steps=feed.steps)
+            called = self._callback_list(
+                callbacks, history, ProgressBar, params, [logging, journal]
+            )
 
             def validate(epoch: int) -> dict[str, float]:
                 if held is None or not due(epoch):
@@ -153,7 +162,11 @@ class Looped(Trained):
                 return {f"val_{name}": value for name, value in values.items()}
 
             self.__dict__["history"] = history
-            with contextlib.nullcontext() if journal is None else journal.open_until_the_end():
+            with contextlib.ExitStack() as ends:
+                if journal is not None:
+                    ends.enter_context(journal.open_until_the_end())
+                if logging is not None:
+                    ends.enter_context(logging.finished_at_the_end())
                 return training_loop.run_fit(
                     self, feed, called, history, epochs, initial_epoch, validate, interruption
                 )
@@ -242,7 +255,7 @@ class Looped(Trained):
         return said_by_others() if strategy.rank else strategy.placement()
 
     def _callback_list(
-        self, given: Any, history: Any, bar: Any, params: Any, journal: Any = None
+        self, given: Any, history: Any, bar: Any, params: Any, last: Any = ()
     ) -> CallbackList:
         if isinstance(given, CallbackList):
             given = given.callbacks
@@ -255,8 +268,8 @@ class Looped(Trained):
             callbacks.append(history)
         if params["verbose"]:
             callbacks.append(bar(params["verbose"]))
-        if journal is not None:  # the last, so that what it saves has what the others did
-            callbacks.append(journal)
+        # a journal is the last, so that what it saves has what the others did
+        callbacks += [callback for callback in last if callback is not None]
         return CallbackList(callbacks, model=self, **params)
 
     # ------------------------------------------------------------------ one batch
