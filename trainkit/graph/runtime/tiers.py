@@ -16,6 +16,7 @@ from trainkit.core.dtypes import string
 from trainkit.core.process import side_work
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
+from trainkit.graph.runtime.joined_normalization import with_joined_normalization
 from trainkit.graph.runtime.joined_pads import without_pads
 from trainkit.graph.runtime.program import Program
 from trainkit.kernels.jit import kernel_family
@@ -46,7 +47,7 @@ class TieredProgram:
 
     def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
         self.graph = optimised(graph)
-        self._on_cpu = without_pads(without_copies(self.graph))
+        self._on_cpu = _joined(without_copies(self.graph))
         self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
         self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
@@ -131,6 +132,11 @@ class TieredProgram:
         finally:
             taken = time.thread_time() - begun
             _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))
+
+
+def _joined(graph: Graph) -> Graph:
+    """`graph` with operations that one kernel of the CPU does together, with the same bits."""
+    return with_joined_normalization(without_pads(graph))
 
 
 def _goes_to_gpu(graph: Graph) -> bool:

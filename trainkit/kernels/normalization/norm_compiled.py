@@ -1,11 +1,15 @@
-"""Normalization over rows or over columns of a matrix, forward and backward, each in two passes."""
+"""Normalization over rows or over columns of a matrix, forward and backward, each in two passes.
+
+Over columns also with a rectifier behind it: limits for results, and for what comes back a choice.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float32
+from numba import float32, int64
 
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 
@@ -61,13 +65,70 @@ def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset
                 result[row, f] = (g[row, f] * scale[f] - level - normal * grad) * factor
 
 
-@by_parts(MATRIX, MATRIX, VECTOR, MATRIX, MATRIX, boolean)
-def column_sums(part, parts, a, b, centre, one, two, product):
-    """Sums of each worker's share of the rows.
+# ------------------------------------------------------------------ columns
 
-    One sums a - centre, two its square; with `product` one sums a, and two a * (b - centre).
-    """
+# Each column is summed in the order of its rows, so nothing need be reordered to be fast. These are
+# rounded as they are written, and what is rectified has the bits of a rectifier of its own.
+
+
+@by_parts(MATRIX, VECTOR, MATRIX, MATRIX, exact=True, apart=True)
+def column_sums(part, parts, a, centre, one, two):
+    """Sums of each worker's share of the rows: of a - centre, and of its square."""
     count, features = a.shape
+    workers = one.shape[0]
+    step = np.uintp(4)
+    first, last = chunk_range(part, parts, workers, 1)
+    for worker in range(first, last):
+        for f in range(features):
+            one[worker, f] = 0
+            two[worker, f] = 0
+        first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
+        whole = first_row + (last_row - first_row) // step * step
+        for row in range(first_row, whole, step):
+            second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
+            for f in range(features):
+                w, x = a[row, f] - centre[f], a[second, f] - centre[f]
+                y, z = a[third, f] - centre[f], a[fourth, f] - centre[f]
+                one[worker, f] = one[worker, f] + w + x + y + z
+                two[worker, f] = two[worker, f] + w * w + x * x + y * y + z * z
+        for row in range(whole, last_row):
+            for f in range(features):
+                w = a[row, f] - centre[f]
+                one[worker, f] += w
+                two[worker, f] += w * w
+
+
+@by_parts(MATRIX, VECTOR, VECTOR, float32, float32, MATRIX, exact=True, apart=True)
+def columns(part, parts, a, p, r, low, high, y):
+    """Y = p * a + r, a factor and a shift for each column, held between `low` and `high`."""
+    first, last = chunk_range(part, parts, a.shape[0], 1)
+    for row in range(first, last):
+        for f in range(a.shape[1]):
+            value = p[f] * a[row, f] + r[f]
+            value = value if value > low or value != value else low
+            y[row, f] = high if value > high else value
+
+
+@inlined
+def _passed(g, z):
+    """As `relu_gradient`: g times 1 where z is above 0, else times 0, which a NaN survives."""
+    return g * (np.float32(1) if z > np.float32(0) else np.float32(0))
+
+
+@inlined
+def _passed_between(g, z, high):
+    """As `keep_where`: g where z is above 0 and below `high`, else 0."""
+    return g if (z > np.float32(0)) & (z < high) else np.float32(0)
+
+
+@by_parts(*[MATRIX] * 3, VECTOR, float32, int64, MATRIX, MATRIX, exact=True, apart=True)
+def gradient_sums(part, parts, g, x, z, centre, high, kind, one, two):
+    """Sums of each worker's share of the rows: of h, and of h * (x - centre).
+
+    With kind 0 h is g; with 1 what a rectifier with the result z passes of it; with 2 what one does
+    that has a ceiling.
+    """
+    count, features = g.shape
     workers = one.shape[0]
     first, last = chunk_range(part, parts, workers, 1)
     for worker in range(first, last):
@@ -76,21 +137,35 @@ def column_sums(part, parts, a, b, centre, one, two, product):
             two[worker, f] = 0
         first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
         for row in range(first_row, last_row):
-            if product:
+            if kind == 0:
                 for f in range(features):
-                    one[worker, f] += a[row, f]
-                    two[worker, f] += a[row, f] * (b[row, f] - centre[f])
+                    one[worker, f] += g[row, f]
+                    two[worker, f] += g[row, f] * (x[row, f] - centre[f])
+            elif kind == 1:
+                for f in range(features):
+                    h = _passed(g[row, f], z[row, f])
+                    one[worker, f] += h
+                    two[worker, f] += h * (x[row, f] - centre[f])
             else:
                 for f in range(features):
-                    value = a[row, f] - centre[f]
-                    one[worker, f] += value
-                    two[worker, f] += value * value
+                    h = _passed_between(g[row, f], z[row, f], high)
+                    one[worker, f] += h
+                    two[worker, f] += h * (x[row, f] - centre[f])
 
 
-@by_parts(MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX)
-def columns(part, parts, a, b, p, q, r, y):
-    """Y = p * a + q * b + r, a factor for each column."""
-    first, last = chunk_range(part, parts, a.shape[0], 1)
+@by_parts(*[MATRIX] * 3, *[VECTOR] * 3, float32, int64, MATRIX, exact=True, apart=True)
+def gradient_columns(part, parts, g, x, z, p, q, r, high, kind, y):
+    """Y = p * h + q * x + r, factors for each column; h as for `gradient_sums`."""
+    first, last = chunk_range(part, parts, g.shape[0], 1)
     for row in range(first, last):
-        for f in range(a.shape[1]):
-            y[row, f] = p[f] * a[row, f] + q[f] * b[row, f] + r[f]
+        if kind == 0:
+            for f in range(g.shape[1]):
+                y[row, f] = p[f] * g[row, f] + q[f] * x[row, f] + r[f]
+        elif kind == 1:
+            for f in range(g.shape[1]):
+                h = _passed(g[row, f], z[row, f])
+                y[row, f] = p[f] * h + q[f] * x[row, f] + r[f]
+        else:
+            for f in range(g.shape[1]):
+                h = _passed_between(g[row, f], z[row, f], high)
+                y[row, f] = p[f] * h + q[f] * x[row, f] + r[f]

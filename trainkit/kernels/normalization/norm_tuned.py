@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,30 @@ COLUMN_SUMS = kernel_family.Family(
     "moment_sums", "normalization.norm_compiled", "column_sums", formerly="column_sums"
 )
 COLUMNS = kernel_family.Family("scaled_columns", "normalization.norm_compiled", "columns")
+GRADIENT_SUMS = kernel_family.Family(
+    "moment_gradient_sums", "normalization.norm_compiled", "gradient_sums"
+)
+GRADIENT_COLUMNS = kernel_family.Family(
+    "scaled_gradient_columns", "normalization.norm_compiled", "gradient_columns"
+)
+_FORWARD, _BACKWARD = (COLUMN_SUMS, COLUMNS), (COLUMN_SUMS, GRADIENT_SUMS, GRADIENT_COLUMNS)
+
+
+class Rectifier(NamedTuple):
+    """What comes behind a normalization, or nothing.
+
+    Attributes:
+        kind: 0 for nothing, 1 for a rectifier, 2 for one with a ceiling.
+        low: the smallest result.
+        high: the largest one.
+    """
+
+    kind: int = 0
+    low: float = -math.inf
+    high: float = math.inf
+
+
+NONE, RELU, RELU6 = Rectifier(), Rectifier(1, 0.0), Rectifier(2, 0.0, 6.0)
 
 WORKERS = 16
 """How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
@@ -83,35 +108,46 @@ def normalized_rows_gradient(
     return result, by_scale, by_offset
 
 
-def _sums(a: Array, b: Array, centre: Array, product: bool) -> tuple[Array, Array]:
-    parts = np.empty((2, WORKERS, a.shape[1]), np.float32)
-    run = COLUMN_SUMS.find((), 1.0)
-    run(*shared(_NANOSECONDS * a.size), a, b, centre, *parts, product)
-    one, two = parts.sum(axis=1)
-    return one, two
+def columns_are_compiled() -> bool:
+    """Whether all kernels over columns are at hand, so that they serve from the first call."""
+    return all(family.find((), 0.0) is not None for family in {*_FORWARD, *_BACKWARD})
 
 
-def _columns_ready(x: Array, axis: tuple[int, ...], *others: Array | None) -> bool:
-    """Whether both kernels are compiled and serve normalization over all axes but the last."""
+def _columns_ready(
+    families: Sequence[Any], x: Array, axis: tuple[int, ...], *others: Array | None
+) -> bool:
+    """Whether kernels are compiled and serve normalization over all axes but the last."""
     if axis != (x.ndim - 1,) or not _is_ready(x, *others):
         return False
-    sums, scaled = COLUMN_SUMS.find((), _seconds(x, 4)), COLUMNS.find((), _seconds(x, 4))
-    return sums is not None and scaled is not None
+    return None not in [family.find((), _seconds(x, 4)) for family in families]
+
+
+def _summed(parts: Array) -> tuple[Array, Array]:
+    one, two = parts.sum(axis=1)
+    return one, two
 
 
 def _statistics(flat: Array) -> tuple[Array, Array]:
     """Mean and variance of each column; about the first row, so that nothing cancels."""
     near = flat[0].copy()
-    one, two = _sums(flat, flat, near, False)
+    parts = np.empty((2, WORKERS, flat.shape[1]), np.float32)
+    run = COLUMN_SUMS.find((), 1.0)
+    run(*shared(_NANOSECONDS * flat.size), flat, near, *parts)
+    one, two = _summed(parts)
     shift = one / np.float32(len(flat))
     return near + shift, np.maximum(two / np.float32(len(flat)) - shift * shift, 0)
 
 
 def normalized_columns(
-    x: Array, scale: Array | None, offset: Array | None, axis: tuple[int, ...], epsilon: float
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    axis: tuple[int, ...],
+    epsilon: float,
+    rectifier: Rectifier = NONE,
 ) -> tuple[Array, Array, Array] | None:
     """(y, mean, variance) of a batch, or `None` where the plain version is to do it."""
-    if not _columns_ready(x, axis, scale, offset):
+    if not _columns_ready(_FORWARD, x, axis, scale, offset):
         return None
     features = x.shape[-1]
     flat = _matrix(x, features)
@@ -119,13 +155,10 @@ def normalized_columns(
     factor = _filled(scale, features, 1.0) / np.sqrt(variance + np.float32(epsilon))
     shift = _filled(offset, features, 0.0) - mean * factor
     y = np.empty(x.shape, np.float32)
-    _scaled(flat, flat, factor, np.zeros_like(factor), shift, y)
-    return y, mean, variance
-
-
-def _scaled(a: Array, b: Array, p: Array, q: Array, r: Array, y: Array) -> None:
+    limits = np.float32(rectifier.low), np.float32(rectifier.high)
     run = COLUMNS.find((), 1.0)
-    run(*shared(_NANOSECONDS * a.size), a, b, p, q, r, y.reshape(a.shape))
+    run(*shared(_NANOSECONDS * x.size), flat, factor, shift, *limits, y.reshape(flat.shape))
+    return y, mean, variance
 
 
 def normalized_columns_gradient(
@@ -136,17 +169,40 @@ def normalized_columns_gradient(
     by_variance: Array | None,
     axis: tuple[int, ...],
     epsilon: float,
+    moments: tuple[Array, Array] | None = None,
+    rectified: Array | None = None,
+    rectifier: Rectifier = NONE,
 ) -> tuple[Array, Array, Array] | None:
-    """Gradients by x, scale and offset of a batch, or `None`; see `norm_plain` for the formula."""
-    if not _columns_ready(x, axis, g, scale, by_mean, by_variance):
+    """Gradients by x, scale and offset of a batch, or `None`.
+
+    See `norm_reference` for the formula.
+
+    Args:
+        g: the gradient by the result, or by what a rectifier made of it.
+        x: what was normalized.
+        scale: factors of the features, or `None` for ones.
+        by_mean: the gradient by the means, or `None`.
+        by_variance: the gradient by the variances, or `None`.
+        axis: that of the features.
+        epsilon: what is added to variances.
+        moments: means and variances, where they are known.
+        rectified: the result of the rectifier.
+        rectifier: what comes behind the normalization.
+    """
+    if not _columns_ready(_BACKWARD, x, axis, g, scale, by_mean, by_variance, rectified):
         return None
     features = x.shape[-1]
     flat, grads = _matrix(x, features), _matrix(g, features)
+    chosen = grads if rectified is None else _matrix(rectified, features)
     count = np.float32(len(flat))
-    mean, variance = _statistics(flat)
+    mean, variance = moments or _statistics(flat)
     factor = 1 / np.sqrt(variance + np.float32(epsilon))
     weight = _filled(scale, features, 1.0)
-    by_offset, by_centred = _sums(grads, flat, mean, True)
+    parts = np.empty((2, WORKERS, features), np.float32)
+    choice, work = (np.float32(rectifier.high), rectifier.kind), shared(_NANOSECONDS * x.size)
+    run = GRADIENT_SUMS.find((), 1.0)
+    run(*work, grads, flat, chosen, mean, *choice, *parts)
+    by_offset, by_centred = _summed(parts)
     by_scale = by_centred * factor
     # result = p * g + q * x + r, with q from the grad along x - mean, and r the rest
     p = weight * factor
@@ -157,5 +213,6 @@ def normalized_columns_gradient(
     if by_mean is not None:
         r = r + by_mean.reshape(-1) / count
     result = np.empty(x.shape, np.float32)
-    _scaled(grads, flat, p, q, r - q * mean, result)
+    run = GRADIENT_COLUMNS.find((), 1.0)
+    run(*work, grads, flat, chosen, p, q, r - q * mean, *choice, result.reshape(flat.shape))
     return result, by_scale, by_offset

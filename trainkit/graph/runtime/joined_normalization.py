@@ -1,0 +1,272 @@
+"""Normalization of a batch with the rectifier behind it in one pass, forward and backward.
+
+A rectifier by itself reads and writes all of a tensor once more, and its gradient reads two and
+writes one. Kernels of a normalization hold results between limits as they write them, and choose
+what comes back by the results, so neither what was normalized nor what the rectifier passes is ever
+in memory. What comes back also takes the moments that were found on the way there. All of it is
+rounded as it was, one operation at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.core.dispatch.facets import Absent, Facets, Semantics
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
+from trainkit.graph.ir.passes import rebuild
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.normalization import norm_tuned
+from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6, Rectifier
+from trainkit.ops.math.elementwise import greater, keep_where, less, logical_and
+from trainkit.ops.neural.activations import relu, relu6, relu_gradient
+from trainkit.ops.neural.fused_normalization import (
+    fused_normalization,
+    fused_normalization_gradient,
+)
+
+Array = Any
+
+_JOINED = Semantics(
+    "several operations by one kernel",
+    memory="fresh",
+    batch=Absent("graphs that are batched are not joined yet"),
+    stackable=Absent("functions of datasets are not joined"),
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=Absent("graphs are saved before operations are joined"),
+)
+_RECTIFIERS = {relu.primitive: RELU, relu6.primitive: RELU6}
+
+
+class JoinedOperation:
+    """What a node calls that does the work of several.
+
+    Attributes:
+        name: for those who look at a graph.
+        kernel: function of NumPy, arrays and settings.
+        facets: its record, as operations have one.
+    """
+
+    is_ufunc = False
+    rules = None
+    joint = None
+
+    def __init__(self, name: str, kernel: Any) -> None:
+        self.name = name
+        self.kernel = self.body = kernel
+        self.facets = Facets(self, _JOINED)
+
+    def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
+        """The error itself, which comes from one of the operations."""
+        return error
+
+
+# ------------------------------------------------------------------ kernels
+
+
+def _forward(
+    xp: Any, x: Array, scale: Any, offset: Any, *, rectifier: Rectifier, **settings: Any
+) -> Any:
+    """(rectified result, mean, variance)."""
+    along = settings["axis"], settings["epsilon"]
+    done = norm_tuned.normalized_columns(x, scale, offset, *along, rectifier)
+    if done is not None:
+        return done
+    y, mean, variance = fused_normalization.primitive.kernel(xp, x, scale, offset, **settings)
+    if rectifier is not NONE:
+        y = next(p for p, kind in _RECTIFIERS.items() if kind is rectifier).kernel(xp, y)
+    return y, mean, variance
+
+
+def _backward(
+    xp: Any,
+    g: Array,
+    z: Array,
+    x: Array,
+    scale: Any,
+    by_mean: Any,
+    by_variance: Any,
+    mean: Array,
+    variance: Array,
+    *,
+    rectifier: Rectifier,
+    **settings: Any,
+) -> Any:
+    """Gradients by x, scale and offset, of the gradient by the rectified result z."""
+    given = scale, by_mean, by_variance
+    along = settings["axis"], settings["epsilon"]
+    chosen = None if rectifier is NONE else z
+    done = norm_tuned.normalized_columns_gradient(
+        g, x, *given, *along, (mean, variance), chosen, rectifier
+    )
+    if done is not None:
+        return done
+    if rectifier is RELU:
+        g = relu_gradient.primitive.kernel(xp, g, z)
+    elif rectifier is RELU6:
+        g = keep_where.primitive.kernel(xp, g, (z > 0) & (z < rectifier.high))
+    return fused_normalization_gradient.primitive.kernel(xp, g, x, *given, **settings)
+
+
+FORWARD = JoinedOperation("rectified_normalization", _forward)
+BACKWARD = JoinedOperation("rectified_normalization_gradient", _backward)
+
+# ------------------------------------------------------------------ the pass
+
+
+class _Joined(NamedTuple):
+    """A normalization that was joined: its node in the new graph, and what stands behind it."""
+
+    node: Node
+    rectifier: Rectifier
+
+
+def with_joined_normalization(graph: Graph) -> Graph:
+    """`graph` with normalizations of batches joined to what stands behind them, for a CPU alone.
+
+    The graph itself where kernels did not come compiled: until they are there the plain versions
+    serve, each by its own count of calls.
+    """
+    nodes = needed_nodes(graph)
+    chosen = [node for node in nodes if _is_normalization(node)]
+    if not chosen or kernel_family.mode() == "off" or not norm_tuned.columns_are_compiled():
+        return graph
+    return rebuild(graph, _Pass(graph, nodes, chosen).visit)
+
+
+def _is_normalization(node: Node) -> bool:
+    """Whether a node normalizes a batch of float32 over all axes but the last."""
+    if node.primitive is not fused_normalization.primitive or not node.settings["over_batch"]:
+        return False
+    if node.outputs[0].shape.rank is None:
+        return False
+    arrays = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    last = len(node.outputs[0].shape) - 1
+    return node.settings["axis"] == (last,) and all(x.dtype.name == "float32" for x in arrays)
+
+
+class _Pass:
+    """Joins what it visits.
+
+    A rectified result stands for what was normalized wherever that is read: by the rectifier, and
+    by comparisons with its limits, which have the same answers for both.
+    """
+
+    def __init__(self, graph: Graph, nodes: list[Node], chosen: list[Node]) -> None:
+        self._readers: dict[int, list[Node]] = defaultdict(list)
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, GraphTensor):
+                    self._readers[id(x)].append(node)
+        results = [*graph.outputs, *(slot.now for slot in graph.slots.values())]
+        self._results = set(map(id, results))
+        self._rectifiers = {node: self._rectifier_of(node) for node in chosen}
+        self._passing: set[Node] = set()
+        self._done: dict[Any, _Joined] = {}
+        self._single = {
+            node.outputs[0].node
+            for node in nodes
+            if node.kind == "op" and len(self._readers[id(node.outputs[0])]) == 1
+        }
+
+    def visit(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        """The outputs in the new graph of what is joined, else `None`."""
+        if node in self._rectifiers:
+            return self._normalized(new, node, inputs)
+        if node.primitive in _RECTIFIERS and self._is_rectified(inputs[0], node):
+            return (inputs[0],)
+        if node.primitive is fused_normalization_gradient.primitive:
+            return self._sent_back(new, node, inputs)
+        return None
+
+    # ------------------------------------------------------------------ forward
+
+    def _rectifier_of(self, node: Node) -> Rectifier:
+        """What stands behind a normalization, if nothing else reads its result."""
+        y = node.outputs[0]
+        readers = self._readers[id(y)]
+        behind = [_RECTIFIERS[r.primitive] for r in readers if r.primitive in _RECTIFIERS]
+        if id(y) in self._results or len(behind) != 1:
+            return NONE
+        others = [r for r in readers if r.primitive not in _RECTIFIERS]
+        is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
+        return behind[0] if is_read or not others else NONE
+
+    def _normalized(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        rectifier = self._rectifiers[node]
+        settings = {**node.settings, "rectifier": rectifier}
+        made = _added(new, node, FORWARD, inputs, settings)
+        self._done[_key(inputs[0], inputs[1], node.settings)] = _Joined(made, rectifier)
+        return made.outputs
+
+    def _is_rectified(self, x: Any, node: Node) -> bool:
+        maker = x.node
+        return (
+            maker.primitive is FORWARD
+            and x.index == 0
+            and maker.settings["rectifier"] is _RECTIFIERS[node.primitive]
+        )
+
+    # ------------------------------------------------------------------ backward
+
+    def _sent_back(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        g, x, scale, by_mean, by_variance = inputs
+        joined = self._done.get(_key(x, scale, node.settings))
+        if joined is None or g.dtype.name != "float32":
+            return None
+        z, mean, variance = joined.node.outputs
+        source = None
+        if node.inputs[0].node in self._single:  # else what is passed is in memory anyway
+            source = _before_choice(g, z, joined.rectifier)
+        rectifier = NONE if source is None else joined.rectifier
+        g = g if source is None else source
+        given = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
+        settings = {**node.settings, "rectifier": rectifier}
+        return _added(new, node, BACKWARD, given, settings).outputs
+
+
+def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
+    return id(x), id(scale), tuple(sorted(settings.items(), key=str))
+
+
+def _added(
+    new: Graph, node: Node, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
+) -> Node:
+    """A call of `primitive` that stands for `node`."""
+    specs = tuple(y._spec for y in node.outputs)
+    made = Node(new, "op", node.name, specs, primitive, inputs, settings)
+    made.many, made.where = True, node.where
+    new.nodes.append(made)
+    return made
+
+
+def _compares(node: Node, y: GraphTensor) -> bool:
+    """Whether a node compares `y` with a limit of a rectifier that has a ceiling."""
+    if not node.inputs or node.inputs[0] is not y:
+        return False
+    bounds = {greater.primitive: RELU6.low, less.primitive: RELU6.high}
+    return node.primitive in bounds and _is_number(node.inputs[1], bounds[node.primitive])
+
+
+def _is_number(x: Any, number: float) -> bool:
+    if not isinstance(x, GraphTensor):
+        return type(x) in (int, float) and bool(x == number)
+    if x.node.kind != "constant" or tuple(x.shape) != ():
+        return False
+    return bool(np.asarray(x.node.value._array) == number)
+
+
+def _before_choice(g: GraphTensor, z: GraphTensor, rectifier: Rectifier) -> GraphTensor | None:
+    """The gradient of which a rectifier with the result `z` passed `g`, else `None`."""
+    node = g.node
+    if rectifier is RELU:
+        passed = node.primitive is relu_gradient.primitive and node.inputs[1] is z
+        return node.inputs[0] if passed else None
+    if rectifier is not RELU6 or node.primitive is not keep_where.primitive:
+        return None
+    mask = node.inputs[1].node
+    both = mask.inputs if mask.primitive is logical_and.primitive else ()
+    sides = {x.node.primitive for x in both if _compares(x.node, z)}
+    return node.inputs[0] if len(sides) == 2 else None
