@@ -48,7 +48,7 @@ def start_processes(count):
     if importlib.util.find_spec("mpi4py") is None or not mpiexec.exists():
         sys.exit(
             f"--processes {count} needs mpi4py and mpich beside this Python: "
-            "pip install 'trainkit[distributed]'"
+            "pip install mpi4py mpich"
         )
     sys.stdout.flush()
     os.execv(mpiexec, [str(mpiexec), "-n", str(count), sys.executable, *sys.argv])

@@ -59,6 +59,7 @@ DOORS = 10
 
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
+    "requirements",
     "dispatch/native",
     "dispatch/ownership",
     "process/forks",

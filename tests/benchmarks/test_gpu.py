@@ -136,7 +136,7 @@ def test_the_rates_count_what_is_moved(gpu):
 @pytest.mark.usefixtures("on_cpu")
 def test_without_a_gpu_it_says_what_to_install(gpu, monkeypatch):
     monkeypatch.setattr("trainkit.core.devices.gpu_count", lambda: 0)
-    with pytest.raises(SystemExit, match=r"pip install 'trainkit\[cuda13\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'cupy-cuda13x\[ctk\]"):
         run(gpu, monkeypatch, "adam", "--limit=0")
 
 

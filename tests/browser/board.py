@@ -26,7 +26,7 @@ def missing():
         import playwright.sync_api  # noqa: F401
         import tensorboard  # noqa: F401
     except ImportError as error:
-        return f"{error.name} is not installed; pip install 'trainkit[browser]'"
+        return f"{error.name} is not installed; pip install '.[browser]' in this folder"
     return ""
 
 

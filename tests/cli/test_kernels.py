@@ -149,7 +149,7 @@ def test_without_a_compiler_it_is_named(command, missing, tmp_path):
     assert done.returncode == 1
     name = words[0]
     assert done.stderr.startswith(f"trainkit {name}: ")
-    assert "is not installed, and kernels are compiled by it; pip install 'trainkit[numba]'" in (
+    assert "is not installed, and kernels are compiled by it; pip install 'numba>=0.61'" in (
         done.stderr
     )
 

@@ -29,7 +29,7 @@ def test_what_is_no_name_says_so(name):
 def test_what_is_not_there_lists_what_is(name):
     with pytest.raises(DeviceError, match=r"not on this machine, which has /device:CPU:0") as info:
         tk.device(name)
-    assert "pip install 'trainkit[cuda13]'" in str(info.value)
+    assert "pip install 'cupy-cuda13x[ctk]>=" in str(info.value)
     assert isinstance(info.value, ValueError)
 
 

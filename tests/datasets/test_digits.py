@@ -79,5 +79,5 @@ def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch):
     assert digits.available()
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install 'trainkit\[examples\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'scikit-learn>="):
         digits.load_data()

@@ -133,7 +133,7 @@ def test_launcher_without_mpi4py_is_told(monkeypatch):
     monkeypatch.delitem(sys.modules, "trainkit.collectives.mpi_group", raising=False)
     world.world.cache_clear()
     try:
-        with pytest.raises(tk.errors.UnavailableError, match=r"pip install 'trainkit\[distribut"):
+        with pytest.raises(tk.errors.UnavailableError, match=r"pip install 'mpi4py"):
             tk.distribute.MultiWorkerMirroredStrategy()
     finally:
         world.world.cache_clear()

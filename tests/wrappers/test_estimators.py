@@ -182,5 +182,5 @@ except ImportError as error:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == (
-        "SKLearnClassifier needs scikit-learn 1.6 or later: pip install 'trainkit[sklearn]'\n"
+        "SKLearnClassifier needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'\n"
     )

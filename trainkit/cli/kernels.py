@@ -15,6 +15,7 @@ import numpy as np
 
 import trainkit as tk
 from trainkit import kernels as families
+from trainkit.core.requirements import install_command
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.library_builder import (
     Kernel,
@@ -94,7 +95,7 @@ def named_compilers() -> Iterator[None]:
             raise
         raise ValueError(
             f"{name} is not installed, and kernels are compiled by it; "
-            "pip install 'trainkit[numba]' brings it"
+            f"{install_command('numba')} brings it"
         ) from None
 
 

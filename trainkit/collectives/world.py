@@ -9,6 +9,7 @@ from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
 from trainkit.core.process.launcher import launched
+from trainkit.core.requirements import install_command
 
 
 @lru_cache(maxsize=1)
@@ -31,7 +32,7 @@ def world() -> ProcessGroup:
     except ImportError as error:
         raise UnavailableError(
             f"{launch.by} started {launch.size} processes, and mpi4py is needed for them to work "
-            f"together ({error}): pip install 'trainkit[distributed]'"
+            f"together ({error}): {install_command('distributed')}"
         ) from error
     group = MPIGroup()
     if group.size != launch.size:

@@ -20,6 +20,7 @@ import numpy as np
 
 from trainkit.core.errors import DeviceError
 from trainkit.core.process.launcher import share_gpus
+from trainkit.core.requirements import install_command
 
 Array = Any
 ArrayModule = Any
@@ -138,7 +139,7 @@ def missing_message(name: str) -> str:
     there = ", ".join(d.name for d in all_devices())
     return (
         f"device {name!r} is not on this machine, which has {there}. For a GPU install the CuPy "
-        "that fits its CUDA driver: pip install 'trainkit[cuda13]' or 'trainkit[cuda12]'."
+        f"that fits its CUDA driver: {install_command('cuda13')}, or the same with 12 for 13."
     )
 
 

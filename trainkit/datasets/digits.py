@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from trainkit.core.requirements import install_command
+
 SEED = 1797
 TEST_SHARE = 0.2
 
@@ -53,8 +55,7 @@ def _scans() -> tuple[np.ndarray, np.ndarray]:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ImportError(
-            "digits come with scikit-learn, which is not installed: "
-            "pip install 'trainkit[examples]'"
+            f"digits come with scikit-learn, which is not installed: {install_command('examples')}"
         ) from error
     bunch = load_digits()
     return bunch.images.astype(np.uint8), bunch.target.astype(np.uint8)

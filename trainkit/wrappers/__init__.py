@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name
+from trainkit.core.requirements import install_command
 
 if TYPE_CHECKING:
     from trainkit.wrappers.estimators import SKLearnClassifier as SKLearnClassifier
@@ -22,7 +23,7 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").split(".")[0] != "sklearn":
             raise
         raise ImportError(
-            f"{name} needs scikit-learn 1.6 or later: pip install 'trainkit[sklearn]'",
+            f"{name} needs scikit-learn 1.6 or later: {install_command('sklearn')}",
             name="sklearn",
         ) from error
 

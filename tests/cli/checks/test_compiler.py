@@ -44,7 +44,7 @@ def test_an_eager_path_that_is_not_compiled(monkeypatch):
     (found,) = compiler.check_native()
     assert found.level == "warning"
     assert found.text.endswith("take longer: No module named 'trainkit.core.dispatch._native'")
-    assert found.mend.startswith("pip install --force-reinstall --no-deps trainkit")
+    assert found.mend.startswith("pip install --force-reinstall --no-deps .")
     monkeypatch.setenv("TRAINKIT_NATIVE", "0")
     (found,) = compiler.check_native()
     assert found.mend == "unset TRAINKIT_NATIVE"
@@ -52,7 +52,7 @@ def test_an_eager_path_that_is_not_compiled(monkeypatch):
 
 @pytest.mark.parametrize(
     ("came_along", "level", "mend"),
-    [(True, "ok", ""), (False, "warning", "pip install 'trainkit[numba]'")],
+    [(True, "ok", ""), (False, "warning", "pip install 'numba>=0.61'")],
 )
 def test_numba_that_is_missing(numba, monkeypatch, came_along, level, mend):
     """It is an extra where kernels came compiled."""

@@ -42,9 +42,9 @@ def test_a_gpu_without_cupy(machine):
     (found,) = machine(H200, NO_CUPY)
     assert found.level == "warning"
     assert found.text == "NVIDIA H200 can't be used: CuPy is not installed"
-    assert found.mend == "pip install 'trainkit[cuda13]'"
+    assert found.mend.startswith("pip install 'cupy-cuda13x[ctk]>=")
     (found,) = machine([{"name": "old", "driver": "535.1"}], NO_CUPY)
-    assert found.mend == "pip install 'trainkit[cuda12]'"
+    assert found.mend.startswith("pip install 'cupy-cuda12x[ctk]>=")
 
 
 def test_a_gpu_that_works(machine):

@@ -60,7 +60,7 @@ def test_summaries_that_work(probe, monkeypatch):
     monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
     found = list(storage.check_events())
     assert levels(found) == ["ok", "note"]
-    assert found[1].mend == "pip install 'trainkit[tensorboard]'"
+    assert found[1].mend == "pip install 'tensorboard>=2.18'"
 
 
 def test_summaries_that_do_not(probe):

@@ -15,7 +15,7 @@ from trainkit.core import devices, rng
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
-_PACKAGES = ("trainkit", "numpy", "h5py", "ml_dtypes")
+_PACKAGES = ("numpy", "h5py", "ml_dtypes")
 _COMMIT = re.compile(r"^[0-9a-f]{40,64}$")
 
 
@@ -53,11 +53,9 @@ def _versions() -> dict[str, str]:
     if not _known_versions:
         from importlib import metadata  # slow to import
 
+        _known_versions["trainkit"] = str(sys.modules["trainkit"].__version__)
         for name in _PACKAGES:
-            try:
-                _known_versions[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:  # run from a source tree
-                _known_versions[name] = "unknown"
+            _known_versions[name] = metadata.version(name)
     found = dict(_known_versions)
     cupy = sys.modules.get("cupy")
     if cupy is not None:

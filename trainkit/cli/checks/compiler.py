@@ -16,6 +16,7 @@ import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
+from trainkit.core.requirements import REINSTALL, install_command
 from trainkit.kernels.jit import kernel_family, kernel_library, target
 from trainkit.kernels.jit.code_store import code_folder, why_not_trusted
 
@@ -42,7 +43,7 @@ def check_native() -> Iterator[Finding]:
         yield Finding("ok", "the eager path is compiled", facts={"compiled": True})
         return
     text = f"the eager path is Python alone, small eager steps take longer: {native.FAILURE}"
-    mend = "pip install --force-reinstall --no-deps trainkit  # where there is a C compiler"
+    mend = f"{REINSTALL}  # in a copy of the repository, with a C compiler"
     if os.environ.get("TRAINKIT_NATIVE") == "0":
         mend = "unset TRAINKIT_NATIVE"
     yield Finding("warning", text, mend, {"compiled": False})
@@ -75,7 +76,7 @@ def check() -> Iterator[Finding]:
 
 def _without_numba() -> Finding:
     """Numba is an extra where kernels come compiled."""
-    mend = "pip install 'trainkit[numba]'"
+    mend = install_command("numba")
     level = target.level()
     if kernel_library.came_along():
         text = f"kernels came compiled for {level}; without Numba unusual ones stay plain"

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
+from trainkit.core.requirements import install_command
 
 _CUPY = """
 import cupy
@@ -160,7 +161,7 @@ def _install(there: list[dict[str, str]]) -> str:
     """The command that installs the CuPy for this driver."""
     major = there[0]["driver"].partition(".")[0]
     fitting = [extra for least, extra in _EXTRAS if major.isdecimal() and int(major) >= least]
-    return f"pip install 'trainkit[{fitting[0] if fitting else 'cuda12'}]'"
+    return install_command(fitting[0] if fitting else "cuda12")
 
 
 def _version(number: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import trainkit
 from trainkit.cli.checks.finding import Finding
+from trainkit.core.requirements import DISTRIBUTION
 
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?P<marker>;.*)?$")
 _BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")
@@ -21,13 +22,13 @@ def check() -> Iterator[Finding]:
     facts = {"trainkit": trainkit.__version__, "python": python, "folder": trainkit.__path__[0]}
     yield Finding("ok", text, facts=facts)
     try:
-        needed = importlib.metadata.requires("trainkit") or []
+        needed = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         yield Finding(
             "note",
-            f"trainkit is used from {trainkit.__path__[0]} without being installed, so the "
-            "versions of what it needs can't be compared",
-            "pip install .",
+            f"trainkit is used from {trainkit.__path__[0]} without being installed (as "
+            f"{DISTRIBUTION}), so the versions of what it needs can't be compared",
+            "pip install .  # in a copy of the repository",
         )
         return
     found = [f for line in needed if (f := _package(line)) is not None]

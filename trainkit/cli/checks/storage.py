@@ -13,6 +13,7 @@ from typing import Any
 from trainkit.cli.checks.compiler import why_not_writable
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
+from trainkit.core.requirements import install_command
 from trainkit.kernels.jit.code_store import cache_root
 
 _HDF5 = """
@@ -101,7 +102,7 @@ def check_events() -> Iterator[Finding]:
         yield Finding("ok", text, facts=facts)
     if importlib.util.find_spec("tensorboard") is None:
         text = "TensorBoard, which shows summaries, is not installed here"
-        yield Finding("note", text, "pip install 'trainkit[tensorboard]'")
+        yield Finding("note", text, install_command("tensorboard"))
 
 
 def _native_protobuf() -> str:

@@ -13,6 +13,8 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
+from trainkit.core.requirements import REINSTALL
+
 VERSION = 5
 """That of `_native` which this trainkit was written for."""
 
@@ -22,8 +24,7 @@ FAILURE: str | None = None
 
 _LEFT_OUT = (
     "trainkit goes on without its compiled half, so small eager steps take longer: {}. To compile "
-    "it anew: pip install --force-reinstall --no-deps trainkit; `python -m trainkit doctor` tells "
-    "more"
+    f"it anew: {REINSTALL} in a copy of the repository; `python -m trainkit doctor` tells more"
 )
 
 G, Y, A, B = range(4)

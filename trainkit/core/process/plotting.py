@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from trainkit.core.requirements import install_command
+
 
 def matplotlib(part: str, op: str) -> Any:
     """A module of matplotlib, such as `"pyplot"`.
@@ -21,6 +23,5 @@ def matplotlib(part: str, op: str) -> Any:
         return importlib.import_module(f"matplotlib.{part}")
     except ImportError as error:
         raise ImportError(
-            f"{op} draws with matplotlib, which is not installed; run: "
-            "pip install 'trainkit[plots]'"
+            f"{op} draws with matplotlib, which is not installed; run: {install_command('plots')}"
         ) from error

@@ -29,6 +29,7 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
+from trainkit.core.requirements import install_command
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
 
@@ -241,7 +242,7 @@ def _say_missing(error: ModuleNotFoundError, kernel: str) -> None:
 
 
 _MENDS = {
-    "numba": "pip install 'trainkit[numba]' brings it",
+    "numba": f"{install_command('numba')} brings it",
     "llvmlite": "pip install llvmlite brings it",
 }
 

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.requirements import install_command
 
 MOST_PIXELS = 1 << 28
 MOST_FRAMES = 1 << 12
@@ -29,7 +30,7 @@ def pillow() -> Any:
     except ImportError:
         raise ImportError(
             "images other than PNG are read and written by Pillow, which is not installed; "
-            "run: pip install 'trainkit[images]'"
+            f"run: {install_command('images')}"
         ) from None
 
 
