@@ -271,7 +271,7 @@ def test_a_function_that_was_not_traced_or_traced_often_needs_arguments(tmp_path
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (lambda x: tk.print(x), r"\(print\), made at .* does something besides its result"),
+        (lambda x: tk.print(x, output_stream="file:///tmp/out"), "a print goes to 'file:"),
         (lambda x: tk.numpy_function(np.sin, [x], FLOAT), r"\(host_call\)"),
     ],
 )
@@ -293,6 +293,47 @@ def test_a_loop_over_a_dataset_is_not_saved(tmp_path):
 
     with pytest.raises(tk.errors.UnimplementedError, match="for_each"):
         tk.saved_graph.save(f, tmp_path / "f.h5", tk.constant(1.0))
+
+
+def test_prints_are_saved(tmp_path, capsys):
+    def f(x):
+        tk.print("x is", x, {"both": [x, "a"]}, sep="|", end="!", output_stream=sys.stdout)
+        tk.print("to stderr", x)
+        return x * 2.0
+
+    path = tmp_path / "f.h5"
+    tk.saved_graph.save(tk.function(f), path, tk.TensorSpec([2], FLOAT))
+    for load in (tk.saved_graph.load, standalone.load):
+        loaded = load(path)
+        assert capsys.readouterr() == ("", "")
+        loaded(np.ones(2, "float32"))
+        out, err = capsys.readouterr()
+        assert out.startswith("x is|[1")
+        assert out.endswith("!")
+        assert err.startswith("to stderr [1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: ["tuple", [*t["tuple"][:3], "file:///tmp/out", 3]],
+        lambda t: ["tuple", [{"tuple": []}, *t["tuple"][1:]]],
+        lambda t: ["list", t["tuple"]],
+    ],
+)
+def test_a_print_of_a_hostile_file_is_refused(change, tmp_path, monkeypatch):
+    from trainkit.saved_graph import saving
+
+    def changed(self, template, known=saving.GraphWriter._template):
+        kind, content = change(known(self, template))
+        return {kind: content}
+
+    monkeypatch.setattr(saving.GraphWriter, "_template", changed)
+    tk.saved_graph.save(
+        tk.function(lambda x: tk.print("x", x)), tmp_path / "f.h5", tk.constant(1.0)
+    )
+    with pytest.raises(tk.errors.CheckpointError, match="refused"):
+        tk.saved_graph.load(tmp_path / "f.h5")
 
 
 # ---------------------------------------------------------------------- hostile files

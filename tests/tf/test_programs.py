@@ -112,3 +112,75 @@ def test_a_batch_size_beside_a_data_set_changes_nothing():
     assert sizes == [0, 1, 2, 3]
     assert model.evaluate(batches, batch_size=8, verbose=0) > 0
     assert model.predict(batches, batch_size=8, verbose=0).shape == (8, 1)
+
+
+def test_gather_of_sizes_that_are_not_known():
+    table, rows = np.arange(12.0).reshape(2, 3, 2), np.array([[0, 2], [2, 1]])
+    for shape, index in ((None, None), ([None] * 3, [None] * 2), ([2, None, None], [None, 2])):
+        specs = [tk.TensorSpec(shape, tk.float64), tk.TensorSpec(index, tk.int64)]
+        for axis in (1, -1, None):
+            if axis == -1 and shape == [2, None, None]:
+                continue
+            f = tk.function(
+                lambda x, i, axis=axis: tk.gather(x, i % 2, axis=axis, batch_dims=1),
+                input_signature=specs,
+            )
+            wanted = tk.gather(table, rows % 2, axis=axis, batch_dims=1)
+            np.testing.assert_array_equal(f(tk.constant(table), tk.constant(rows)), wanted)
+
+
+def test_texts_are_formatted_when_a_function_runs():
+    @tk.function
+    def text(x):
+        return tk.strings.format("{} and {}", (x, [1, 2]), summarize=2)
+
+    assert text(tk.range(10)).numpy() == b"[0 1 ... 8 9] and [1 2]"
+    assert text(tk.range(2)).numpy() == b"[0 1] and [1 2]"
+    words = tk.function(lambda x: tk.strings.format("x=@@", x, placeholder="@@"))
+    assert words(tk.constant(["a", "b"])).numpy() == b'x=["a" "b"]'
+
+
+NAN = float("nan")
+
+
+def test_numbers_come_before_nan():
+    for x, best in (([1.0, NAN, 3.0], 2), ([NAN, 1.0, 3.0], 2), ([3.0, NAN, 1.0], 0)):
+        for top_k in (tk.math.top_k, tk.function(tk.math.top_k)):
+            values, places = top_k(tk.constant(x), 3)
+            assert int(places[0]) == best == int(tk.argmax(x))
+            np.testing.assert_array_equal(values, [3.0, 1.0, NAN])
+            np.testing.assert_array_equal(np.array(x)[places], [3.0, 1.0, NAN])
+    with tk.GradientTape() as tape:
+        x = tk.Variable([1.0, NAN, 3.0])
+        y = tk.reduce_sum(tk.math.top_k(x, 2).values)
+    np.testing.assert_array_equal(tk.convert_to_tensor(tape.gradient(y, x)), [1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: tk.optimizers.Adafactor(0.1),
+        lambda: tk.optimizers.LossScaleOptimizer(tk.optimizers.Adam(0.1)),
+        lambda: tk.optimizers.LossScaleOptimizer(tk.optimizers.Adafactor(0.1)),
+    ],
+)
+def test_h5_files_hold_the_state_of_every_optimizer(optimizer, tmp_path):
+    model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(4), tk.layers.Dense(1)])
+    model.compile(optimizer(), "mse")
+    x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+    model.fit(x, y, epochs=2, verbose=0)
+    model.save(tmp_path / "x.h5")
+    again = tk.models.load_model(tmp_path / "x.h5")
+    assert type(again.optimizer) is type(model.optimizer)
+    for one in (model, again):
+        one.fit(x, y, verbose=0)
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_trace_without_a_profile_needs_no_folder_for_one(tmp_path):
+    with tk.summary.create_file_writer(tmp_path).as_default():
+        tk.summary.trace_on()
+        tk.function(lambda x: x + 1.0)(tk.constant(1.0))
+        tk.summary.trace_export("step", step=0, profiler_outdir=tmp_path / "profile")
+    assert [p.is_file() for p in tmp_path.iterdir()] == [True]

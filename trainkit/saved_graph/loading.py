@@ -244,7 +244,10 @@ class GraphReader:
         tensor = {"tensor": lambda place: _tensor_at(graph, place)}
         inputs = tuple(decoded(x, tensor) for x in item["inputs"])
         settings = {
-            str(key): decoded(value, {"graph": lambda i: self._part_of(graph, i)})
+            str(key): decoded(
+                value,
+                {"graph": lambda i: self._part_of(graph, i), "template": self._template},
+            )
             for key, value in item["settings"].items()
         }
         if primitive.is_ufunc and len(inputs) != primitive.kernel.nin:
@@ -271,6 +274,12 @@ class GraphReader:
             raise self.refuse(f"the operation {primitive.name!r} does more than compute")
         self._check_parts(node)
         return node
+
+    def _template(self, content: Any) -> effects.Template:
+        try:
+            return effects.template_of(decoded(content, {"hole": lambda _: effects.HOLE}))
+        except ValueError as error:
+            raise self.refuse(str(error)) from None
 
     def _part_of(self, graph: Graph, number: Any) -> Graph:
         part = self._graphs[_number(number)]

@@ -21,6 +21,7 @@ from trainkit.core.dispatch.primitive import Primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES
+from trainkit.graph.control_flow.effects import HOLE, Template
 from trainkit.graph.ir.graph import (
     Graph,
     GraphTensor,
@@ -235,7 +236,7 @@ class GraphWriter:
             entry["many"] = node.many
             entry["inputs"] = [encoded(x, lambda x: _tensor(x, places), label) for x in node.inputs]
             entry["settings"] = {
-                name: encoded(value, self._subgraph, f"{label}: {name}")
+                name: encoded(value, self._special, f"{label}: {name}")
                 for name, value in node.settings.items()
             }
         return entry
@@ -251,8 +252,23 @@ class GraphWriter:
                 "result, which can't be stored as data; leave it out of the function that is saved"
             )
 
-    def _subgraph(self, x: Any) -> Any:
-        return {"graph": self._graph(x)} if isinstance(x, Graph) else None
+    def _special(self, x: Any) -> Any:
+        if isinstance(x, Graph):
+            return {"graph": self._graph(x)}
+        if x is HOLE:
+            return {"hole": None}
+        if isinstance(x, Template):
+            return {"template": self._template(x)}
+        return None
+
+    def _template(self, template: Template) -> Any:
+        data = template.data()
+        if data is None:
+            raise UnimplementedError(
+                f"saved_graph.save: a print goes to {template.stream!r}, which is no data; one to "
+                "sys.stderr or sys.stdout can be saved"
+            )
+        return encoded(data, self._special, "a print")
 
     def _array(self, array: Any) -> int:
         self.arrays.append(array)

@@ -228,6 +228,19 @@ def _decoded(value, special, depth=0):
     raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
 
 
+_HOLE = object()
+
+
+def _template(content):
+    """What a print shows: a nest with holes for values, text between and behind, and where to."""
+    found = _decoded(content, {"hole": lambda _: _HOLE})
+    if not isinstance(found, tuple) or [type(x) for x in found] != [tuple, str, str, str, int]:
+        raise GraphError("no template of print")
+    if found[3] not in ("stderr", "stdout"):
+        raise GraphError(f"print writes to stderr or stdout, not to {found[3][:40]!r}")
+    return found
+
+
 # ---------------------------------------------------------------------- checking the document
 
 _TABLES = {"graphs": list, "variables": list}
@@ -461,7 +474,7 @@ def _check_node(node, nodes, here, number, document):
                 isinstance(found, tuple) and "tensor" not in value
             ):
                 raise GraphError(f"{node['name']!r} takes {str(value)[:40]!r}, which is no value")
-        part = {"graph": lambda i: _check_part(i, number, document)}
+        part = {"graph": lambda i: _check_part(i, number, document), "template": _template}
         for value in node["settings"].values():
             _decoded(value, part)
     elif len(node["specs"]) != 1:
@@ -625,8 +638,8 @@ def _operation(node, earlier):
         )
     special = {"tensor": lambda place: _Ref(place)}
     inputs = [_decoded(x, special) for x in node["inputs"]]
-    graphs = {"graph": lambda i: earlier[i]}
-    settings = {k: _decoded(v, graphs) for k, v in node["settings"].items()}
+    parts = {"graph": lambda i: earlier[i], "template": _template}
+    settings = {k: _decoded(v, parts) for k, v in node["settings"].items()}
     _check_call(name, body, inputs, settings)
     specs, many = node["specs"], node["many"]
 
@@ -742,6 +755,26 @@ def _assert_true(condition, *shown, message):
     if not np.all(condition):
         raise GraphError(str(message) + "".join(f"\n  {x!r}" for x in shown))
     return ()
+
+
+def _print(*values, template):
+    if not isinstance(template, tuple):
+        raise GraphError("no template of print")
+    parts, sep, end, stream, _ = template
+    left = iter(values)
+    print(sep.join(_shown(part, left) for part in parts), end=end, file=getattr(sys, stream))
+    return ()
+
+
+def _shown(part, values):
+    """A part of a print, values as NumPy shows them."""
+    if part is _HOLE:
+        return str(next(values))
+    if isinstance(part, dict):
+        return "{" + ", ".join(f"{k!r}: {_shown(v, values)}" for k, v in part.items()) + "}"
+    if isinstance(part, (list, tuple)):
+        return "[" + ", ".join(_shown(item, values) for item in part) + "]"
+    return str(part)
 
 
 # ---------------------------------------------------------------------- shapes
@@ -1073,6 +1106,7 @@ OPERATIONS.update(
         "scan": _scan,
         "cut_to_sizes": lambda x, sizes, dims: x[tuple(slice(int(n)) for n in sizes)],
         "assert_true": _assert_true,
+        "print": _print,
         "identity": lambda x: x,
         "ensure_shape": _ensure_shape,
         "stop_gradient": lambda x: x,

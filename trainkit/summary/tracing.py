@@ -101,7 +101,8 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
     Args:
         name: what the trace is called.
         step: the step; None for the default step.
-        profiler_outdir: folder for the profile, unless `trace_on` was given it.
+        profiler_outdir: folder for the profile, unless `trace_on` was given it; without
+            `trace_on(profiler=True)` there is no profile, and nothing goes there.
 
     Raises:
         ValueError: `trace_on` was not called, or no function was traced since, or there is no
@@ -116,11 +117,8 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
     graphs, folder = _TRACING.graphs, _path(profiler_outdir)
     if graphs is None and not _TRACING.profiles:
         raise ValueError(f"summary.trace_export of {name!r}: call summary.trace_on before")
-    if folder is not None and not _TRACING.profiles:
-        raise ValueError(
-            f"summary.trace_export of {name!r}: profiler_outdir is {folder!r}, and no profile was "
-            "taken; that takes trace_on(profiler=True)"
-        )
+    if not _TRACING.profiles:
+        folder = None
     if folder is not None and _TRACING.folder not in (None, folder):
         raise ValueError(
             f"summary.trace_export of {name!r}: profiler_outdir is {folder!r}, trace_on "

@@ -20,7 +20,11 @@ from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_add as tensor_
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_max as tensor_scatter_nd_max
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_min as tensor_scatter_nd_min
 from trainkit.ops.indexing.nd_scattering import tensor_scatter_nd_sub as tensor_scatter_nd_sub
-from trainkit.ops.math.nan_reductions import argmax_of_numbers, argmin_of_numbers
+from trainkit.ops.math.nan_reductions import (
+    argmax_of_numbers,
+    argmin_of_numbers,
+    top_k_of_numbers,
+)
 
 
 def searchsorted(
@@ -138,6 +142,8 @@ def top_k(
 ) -> Any:
     """The `k` greatest values of the last axis and their places: a pair `(values, indices)`.
 
+    NaN comes behind all numbers, so that the first is that of `argmax`.
+
     Args:
         input: (..., n).
         k: how many, at most n.
@@ -150,9 +156,5 @@ def top_k(
         >>> values.numpy(), positions.numpy()
         (array([9., 5.], dtype=float32), array([1, 2], dtype=int32))
     """
-    found = ops.top_k(input, plain(k), sorted)
-    return (
-        type(found)(found[0], ops.cast(found[1], index_type))
-        if hasattr(found, "_fields")
-        else found
-    )
+    values, indices = top_k_of_numbers(input, plain(k), sorted)
+    return TopK(values, ops.cast(indices, index_type))

@@ -78,7 +78,8 @@ def optimizer_entries(optimizer: Trackable) -> list[Entry]:
 def _subset(path: str, items: Iterable[Any]) -> list[Entry]:
     items = list(items)
     names = _distinct([_name_of(item) for item in items])
-    values = (Values(f"{path}/{name}", item.numpy) for name, item in zip(names, items, strict=True))
+    views = [item._host_view if isinstance(item, Filler) else item.numpy for item in items]
+    values = (Values(f"{path}/{name}", view) for name, view in zip(names, views, strict=True))
     return [Group(path, {_NAMES: names}), *values]
 
 

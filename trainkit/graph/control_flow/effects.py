@@ -58,8 +58,46 @@ class Template:
         out.write(self.sep.join(texts) + self.end)
         out.flush()
 
+    def holes(self) -> int:
+        """How many values it takes."""
+        return sum(x is HOLE for x in nest.flatten(self.parts))
+
+    def data(self) -> tuple[Any, ...] | None:
+        """All of it as data, the stream by name; `None` where it prints to a file or object.
+
+        Holes are in it as they are, `HOLE`.
+        """
+        name = "stderr" if self.stream is _stderr else _name_of_stream(self.stream)
+        return None if name is None else (self.parts, self.sep, self.end, name, self.summarize)
+
     def __repr__(self) -> str:
         return repr(self.sep.join(str(part) for part in self.parts))
+
+
+def template_of(data: Any) -> Template:
+    """The template whose `data` that is.
+
+    Raises:
+        ValueError: it is none of a template.
+    """
+    if not isinstance(data, tuple) or [type(x) for x in data] != [tuple, str, str, str, int]:
+        raise ValueError("no template of print")
+    parts, sep, end, name, summarize = data
+    if name not in _STREAMS:
+        raise ValueError(f"{name[:40]!r} is no stream; print writes to {sorted(_STREAMS)}")
+    return Template(parts, sep, end, _STREAMS[name], summarize)
+
+
+def _stderr() -> Any:
+    return sys.stderr
+
+
+_STREAMS = {"stderr": _stderr, "stdout": lambda: sys.stdout}
+"""By name, and asked for at each print: a program may have put another in its place."""
+
+
+def _name_of_stream(stream: Any) -> str | None:
+    return next((name for name, s in _STREAMS.items() if stream in (s, s())), None)
 
 
 class _Hole:
@@ -70,13 +108,20 @@ class _Hole:
 HOLE = _Hole()
 
 
+def _print_rule(*inputs: Any, template: Any) -> tuple[Spec, ...]:
+    if not isinstance(template, Template) or template.holes() != len(inputs):
+        raise InvalidArgumentError(f"print: {template!r} does not show {len(inputs)} values")
+    return ()
+
+
 @primitive(
-    _nothing,
+    _print_rule,
     name="print",
-    effect=Effect("it prints"),
+    effect=Effect("it prints", saved=True),
     semantics=MESSAGE,
     graph_name="PrintV2",
     text="beside numbers",
+    export=True,
 )
 def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
     """Print a text with the values of tensors in it."""
@@ -108,7 +153,7 @@ def print_(
         >>> tk.print("loss", tk.constant([1.0, 2.0]), output_stream=sys.stdout)
         loss [1 2]
     """
-    stream = (lambda: sys.stderr) if output_stream is None else output_stream
+    stream = _stderr if output_stream is None else output_stream
     tensors: list[Any] = []
 
     def hole(x: Any) -> Any:

@@ -219,6 +219,12 @@ class ConcreteFunction:
         lines.append(f"    {returned if isinstance(returned, str) else str(returned)}")
         return "\n".join(lines)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"the graph of {self.name!r} can't be copied or pickled; do that with the tk.function "
+            "it belongs to, which traces anew"
+        )
+
     def __repr__(self) -> str:
         return f"<ConcreteFunction {self.pretty_printed_signature().splitlines()[0]}>"
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import copyreg
 import functools
 import inspect
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from trainkit.collectives import replica as replicas
@@ -95,6 +99,31 @@ class Function:
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name: str = name or str(getattr(python_function, "__name__", "function"))
         functools.update_wrapper(self, python_function)
+
+    # ------------------------------------------------------------------ copies
+
+    def __reduce__(self) -> Any:
+        """A copy traces anew; what a module calls by its name, as after a decorator, stays that."""
+        name = str(getattr(self, "__qualname__", ""))
+        module = sys.modules.get(str(self.__module__))
+        try:
+            if attrgetter(name)(module) is self:
+                return name
+        except AttributeError:  # defined in a function, or of a callable object
+            pass
+        settings = (
+            self.python_function,
+            self.input_signature,
+            self._autograph,
+            self._jit_compile,
+            self._reduce_retracing,
+            self._verify,
+            self._name,
+        )
+        return copyreg.__newobj__, (type(self),), settings  # type: ignore[attr-defined]
+
+    def __setstate__(self, settings: tuple[Any, ...]) -> None:
+        type(self).__init__(self, *settings)
 
     # ------------------------------------------------------------------ methods
 
@@ -255,6 +284,11 @@ class Function:
         traced_key = key
         if self.input_signature is not None:
             traced_key = with_signature(key, self.input_signature)
+            # a call whose sizes are not known, as in another function, fits the same graph
+            known = self._concrete.get(traced_key)
+            if known is not None and (not known.closed or known.reachable()):
+                self._concrete[key] = known
+                return known
         elif self._reduce_retracing:
             traced_key = self._relaxed(key)
         if key in self._tracing:
@@ -434,6 +468,15 @@ class BoundFunction:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)
+
+    def __copy__(self) -> BoundFunction:
+        return BoundFunction(self.__wrapped__, self._instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return getattr(copy.deepcopy(self._instance, memo), self.__wrapped__.__name__)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._instance, self.__wrapped__.__name__)
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)

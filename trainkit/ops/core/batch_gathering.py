@@ -6,6 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,11 @@ def gather(
         return gather_(params, indices, axis=axis)
     axis = axis if axis >= 0 else len(params.shape) + axis
     # Rows of all batch entries stand one after the other; an offset picks out the right ones.
-    lead = tuple(params.shape[:batch])
     moved = moveaxis(params, axis, batch)
-    n = moved.shape[batch]
-    count = int(np.prod(lead))
-    flat = reshape(moved, (count * n, *moved.shape[batch + 1 :]))
+    sizes = _sizes(moved)
+    lead, n = sizes[:batch], sizes[batch]
+    count = math.prod(lead)
+    flat = reshape(moved, (count * n, *sizes[batch + 1 :]))
     if not isinstance(indices, SymbolicTensor):
         _check_range(indices, n)
     offsets = reshape(arange(count) * n, lead + (1,) * (len(indices.shape) - batch))
@@ -83,6 +84,12 @@ def gather(
         tuple(builtins.range(len(indices.shape), len(indices.shape) + axis - batch)),
         tuple(builtins.range(batch, axis)),
     )
+
+
+def _sizes(x: Tensor) -> tuple[Any, ...]:
+    """Sizes of all axes, scalar tensors for those that are known when the graph runs."""
+    later_sizes = shape_of(x) if None in x.shape else None
+    return tuple([later_sizes[i] if n is None else n for i, n in enumerate(x.shape)])
 
 
 def _batch_axes(batch_dims: int, indices: Tensor) -> int:

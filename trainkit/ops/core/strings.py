@@ -375,6 +375,7 @@ def as_string(
     return each(text, "string", np.asarray(x.numpy()))
 
 
+@needs_values("inputs", gives=lambda a: Spec((), "string"))
 def format(
     template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: Any = None
 ) -> Tensor:

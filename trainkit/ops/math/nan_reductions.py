@@ -13,7 +13,9 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.sorting import TopK, top_k
 from trainkit.ops.core.one_node import sizes_later
+from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math import max_and_argmax, predicates, reductions
 from trainkit.ops.math.cumulative import cumprod, cumsum, prod
 from trainkit.ops.math.elementwise import (
@@ -294,6 +296,14 @@ def argmax_of_numbers(x: Any, axis: int | None = None, keepdims: bool = False) -
 def argmin_of_numbers(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """`argmin` that takes no NaN where there is a number, as TensorFlow's does; 0 where all are."""
     return max_and_argmax.argmin(_without_nan(x, np.inf), axis, keepdims)
+
+
+def top_k_of_numbers(x: Any, k: Any, sorted: bool = True) -> TopK:
+    """`top_k` in which NaN stands behind all numbers, or among those that are -inf."""
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    numbers = _without_nan(x, -np.inf)
+    found = top_k(numbers, k, sorted)
+    return found if numbers is x else TopK(take_along_axis(x, found.indices, -1), found.indices)
 
 
 def _without_nan(x: Any, value: float) -> Tensor:
