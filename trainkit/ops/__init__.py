@@ -57,9 +57,6 @@ from trainkit.ops.indexing.segments import segment_prod as segment_prod
 from trainkit.ops.indexing.segments import segment_sum as segment_sum
 from trainkit.ops.linalg import *
 from trainkit.ops.linear_algebra.norms import cdist as cdist
-from trainkit.ops.math.bessel import i0e as i0e
-from trainkit.ops.math.bessel import i1 as i1
-from trainkit.ops.math.bessel import i1e as i1e
 from trainkit.ops.math.complex_parts import complex_from as complex_from
 from trainkit.ops.math.complex_parts import view_as_complex as view_as_complex
 from trainkit.ops.math.complex_parts import view_as_real as view_as_real
@@ -101,6 +98,9 @@ from trainkit.ops.signal.stft import extract_sequences as extract_sequences
 from trainkit.ops.signal.stft import istft as istft
 from trainkit.ops.signal.stft import overlap_add as overlap_add
 from trainkit.ops.signal.stft import stft as stft
+from trainkit.ops.special.modified_bessel import i0e as i0e
+from trainkit.ops.special.modified_bessel import i1 as i1
+from trainkit.ops.special.modified_bessel import i1e as i1e
 
 if _TYPE_CHECKING:
     from trainkit.ops import image as image

@@ -75,7 +75,6 @@ from trainkit.ops.linear_algebra.axis_products import vdot as vdot
 from trainkit.ops.linear_algebra.einsum import einsum as einsum
 from trainkit.ops.linear_algebra.linear_solve import slogdet as slogdet
 from trainkit.ops.linear_algebra.matmul import matmul as matmul
-from trainkit.ops.math.bessel import i0 as i0
 from trainkit.ops.math.bitwise import bitwise_and as bitwise_and
 from trainkit.ops.math.bitwise import bitwise_not as bitwise_invert  # noqa: F401  (another name)
 from trainkit.ops.math.bitwise import bitwise_not as bitwise_not
@@ -221,3 +220,4 @@ from trainkit.ops.signal.window_functions import kaiser as kaiser
 from trainkit.ops.signal.window_functions import logspace as logspace
 from trainkit.ops.signal.window_functions import meshgrid as meshgrid
 from trainkit.ops.signal.window_functions import vander as vander
+from trainkit.ops.special.modified_bessel import i0 as i0

@@ -115,6 +115,9 @@ from trainkit.ops.math.segment_reductions import unsorted_segment_prod as unsort
 from trainkit.ops.math.segment_reductions import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from trainkit.ops.math.segment_reductions import unsorted_segment_sum as unsorted_segment_sum
 from trainkit.ops.neural.softmax import powers_share as _powers_share
+from trainkit.ops.special import bessel as _bessel
+from trainkit.ops.special import integrals as _integrals
+from trainkit.ops.special import modified_bessel as _modified_bessel
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.positions import argmax as argmax
 from trainkit.tf.positions import argmin as argmin
@@ -578,11 +581,27 @@ def softsign(features: Any, name: Any = None) -> Tensor:
 
 
 special = SimpleNamespace(
-    bessel_i0=bessel_i0, bessel_i0e=bessel_i0e, bessel_i1=bessel_i1, bessel_i1e=bessel_i1e
+    bessel_i0=bessel_i0,
+    bessel_i0e=bessel_i0e,
+    bessel_i1=bessel_i1,
+    bessel_i1e=bessel_i1e,
+    bessel_j0=_bessel.bessel_j0,
+    bessel_j1=_bessel.bessel_j1,
+    bessel_k0=_modified_bessel.bessel_k0,
+    bessel_k0e=_modified_bessel.bessel_k0e,
+    bessel_k1=_modified_bessel.bessel_k1,
+    bessel_k1e=_modified_bessel.bessel_k1e,
+    bessel_y0=_bessel.bessel_y0,
+    bessel_y1=_bessel.bessel_y1,
+    dawsn=_integrals.dawsn,
+    expint=_integrals.expint,
+    fresnel_cos=_integrals.fresnel_cos,
+    fresnel_sin=_integrals.fresnel_sin,
+    spence=_integrals.spence,
 )
-"""Integrals without a closed form.
+"""Integrals without a closed form: Bessel functions, Dawson's, Fresnel's and others.
 
-Source of the formulas: NIST Digital Library of Mathematical Functions, chapter 10.
+Source of the formulas: NIST Digital Library of Mathematical Functions, chapters 6, 7, 10 and 25.
 """
 
 

@@ -23,7 +23,6 @@ from trainkit.ops.arrays.ranges import arange, linspace
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.math.bessel import i0
 from trainkit.ops.math.elementwise import (
     absolute,
     cast,
@@ -38,6 +37,7 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.special.modified_bessel import i0
 
 # ------------------------------------------------------------------ windows
 

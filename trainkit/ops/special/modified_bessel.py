@@ -1,14 +1,15 @@
-"""Modified Bessel functions of the first kind, orders 0 and 1.
+"""Modified Bessel functions of the first and second kind, orders 0 and 1.
 
 The scaled functions exp(-|x|) I0(x) and exp(-|x|) I1(x) / x are Chebyshev series in x / 4 - 1 up to
 x = 8; times sqrt(x) the scaled functions are series in 16 / x - 1 beyond. The coefficients come
 from interpolation at 200 Chebyshev nodes; values are good to 3e-14 of their size.
+
+K0 and K1 up to x = 2 are series in x**2, without their poles and -log(x / 2) I0(x) or
+log(x / 2) I1(x); times sqrt(x) exp(x) they are series in 2 / x beyond.
 Source of the functions: Abramowitz and Stegun 1964, chapter 9.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -20,10 +21,12 @@ from trainkit.ops.math.elementwise import (
     divide,
     equal,
     multiply,
+    negative,
     sign,
     subtract,
     where,
 )
+from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between, widened
 
 _I0_SMALL = (
     0.338397637204738, -0.30468267234319835, 0.17162090152220863, -0.09490109704804749,
@@ -63,32 +66,71 @@ _I1_LARGE = (
 )  # fmt: skip
 
 
-def _series(coefficients: Sequence[float], t: Array) -> Array:
-    """The Chebyshev series at `t` in [-1, 1] by Clenshaw's recurrence."""
-    twice = 2 * t
-    one = two = 0 * t
-    for c in reversed(coefficients[1:]):
-        one, two = twice * one - two + c, one
-    return t * one - two + coefficients[0]
+_K0_SMALL = (
+    -0.2676636966169514, 0.3442898999246285, 0.0359799365153615, 0.001264615411446926,
+    2.286212103119452e-05, 2.5347910790261494e-07, 1.904516377220209e-09, 1.0349695257633625e-11,
+    4.2598161427910826e-14, 1.3744654358807508e-16,
+)  # fmt: skip
+_K1_SMALL = (
+    -0.06409034516866254, -0.10916919599320105, -0.006636878452817714, -0.00016822792382067343,
+    -2.389559180803608e-06, -2.1853569024549695e-08, -1.3982271326113327e-10,
+    -6.618562752976041e-13, -2.4134516242987822e-15, -6.990873731242567e-18,
+)  # fmt: skip
+_K0_LARGE = (
+    1.2201515410329777, -0.0314481013119645, 0.0015698838857300533, -0.00012849549581627802,
+    1.39498137188765e-05, -1.8317555227191195e-06, 2.766813639445015e-07, -4.660489897687948e-08,
+    8.574034017414225e-09, -1.6975345093890614e-09, 3.5773972814003283e-10, -7.957489244477396e-11,
+    1.8559491149549264e-11, -4.514597883374519e-12, 1.1403405882073441e-12,
+    -2.9800969231481784e-13, 8.032890775068375e-14, -2.2275133267462965e-14, 6.340076476276646e-15,
+    -1.848593377920907e-15, 5.5120559994043335e-16, -1.6782311257549006e-16,
+    5.2103917776435543e-17,
+)  # fmt: skip
+_K1_LARGE = (
+    1.3603130952422213, 0.10392373657681724, -0.002857816859622779, 0.00019521551847135162,
+    -1.936197974166083e-05, 2.406484947837217e-06, -3.5019606030878126e-07, 5.7410841254500495e-08,
+    -1.0345762465678097e-08, 2.0150497551970347e-09, -4.1903547593419254e-10,
+    9.218315187605315e-11, -2.129967838427791e-11, 5.139639673482343e-12, -1.2891739609498229e-12,
+    3.348419666052243e-13, -8.976705182010146e-14, 2.4771544242195988e-14, -7.0198370892147685e-15,
+    2.038703166239861e-15, -6.057047270643018e-16, 1.8380935752430455e-16, -5.689462849193648e-17,
+)  # fmt: skip
 
 
 def _scaled_i0(xp: ArrayModule, size: Array) -> Array:
     beyond = xp.maximum(size, 8)
-    low = _series(_I0_SMALL, xp.minimum(size, 8) / 4 - 1)
-    return xp.where(size <= 8, low, _series(_I0_LARGE, 16 / beyond - 1) / xp.sqrt(beyond))
+    low = series_at(_I0_SMALL, xp.minimum(size, 8) / 4 - 1)
+    return xp.where(size <= 8, low, series_at(_I0_LARGE, 16 / beyond - 1) / xp.sqrt(beyond))
 
 
 def _scaled_i1(xp: ArrayModule, x: Array) -> Array:
     size = xp.abs(x)
     beyond = xp.maximum(size, 8)
-    low = x * _series(_I1_SMALL, xp.minimum(size, 8) / 4 - 1)
-    high = _series(_I1_LARGE, 16 / beyond - 1) / xp.sqrt(beyond)
+    low = x * series_at(_I1_SMALL, xp.minimum(size, 8) / 4 - 1)
+    high = series_at(_I1_LARGE, 16 / beyond - 1) / xp.sqrt(beyond)
     return xp.where(size <= 8, low, xp.sign(x) * high)
 
 
-def _wide(xp: ArrayModule, x: Array) -> Array:
-    """Halves as float32."""
-    return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
+def _small_k(xp: ArrayModule, x: Array) -> tuple[Array, Array]:
+    """K0 and K1 up to 2."""
+    x = xp.minimum(x, 2)
+    square, log = x * x, log_above_zero(xp, x / 2)
+    scale = xp.exp(x)
+    zero = xp.where(x == 0, xp.inf, series_between(_K0_SMALL, 0, 4, square))
+    first = x * series_between(_K1_SMALL, 0, 4, square) + 1 / x
+    return zero - log * _scaled_i0(xp, x) * scale, first + log * _scaled_i1(xp, x) * scale
+
+
+def _k(xp: ArrayModule, order: int, x: Array, scaled: bool) -> Array:
+    """K of an order, times exp(x) if `scaled`; NaN below 0."""
+    wide = widened(xp, x)
+    size = xp.maximum(wide, 0)
+    low = _small_k(xp, size)[order]
+    beyond = xp.maximum(size, 2)
+    high = series_between((_K0_LARGE, _K1_LARGE)[order], 0, 1, 2 / beyond) / xp.sqrt(beyond)
+    if scaled:
+        low = low * xp.exp(xp.minimum(size, 2))
+    else:
+        high = high * xp.exp(-beyond)
+    return xp.where(wide < 0, xp.nan, xp.where(size <= 2, low, high)).astype(x.dtype)
 
 
 @primitive(
@@ -104,7 +146,7 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0e([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    return _scaled_i0(xp, xp.abs(_wide(xp, x))).astype(x.dtype)
+    return _scaled_i0(xp, xp.abs(widened(xp, x))).astype(x.dtype)
 
 
 @primitive(
@@ -120,7 +162,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1e([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    return _scaled_i1(xp, _wide(xp, x)).astype(x.dtype)
+    return _scaled_i1(xp, widened(xp, x)).astype(x.dtype)
 
 
 @primitive(
@@ -136,7 +178,7 @@ def i0(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i0([0.0]).numpy()
         array([1.], dtype=float32)
     """
-    size = xp.abs(_wide(xp, x))
+    size = xp.abs(widened(xp, x))
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
 
@@ -153,8 +195,72 @@ def i1(xp: ArrayModule, x: Array) -> Array:
         >>> tk.math.bessel_i1([0.0]).numpy()
         array([0.], dtype=float32)
     """
-    wide = _wide(xp, x)
+    wide = widened(xp, x)
     return (_scaled_i1(xp, wide) * xp.exp(xp.abs(wide))).astype(x.dtype)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def bessel_k0(xp: ArrayModule, x: Array) -> Array:
+    """Modified Bessel function of the second kind, order 0; inf at 0, NaN below.
+
+    Example:
+        >>> tk.math.special.bessel_k0([1.0]).numpy()
+        array([0.42102444], dtype=float32)
+    """
+    return _k(xp, 0, x, scaled=False)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def bessel_k1(xp: ArrayModule, x: Array) -> Array:
+    """Modified Bessel function of the second kind, order 1; inf at 0, NaN below.
+
+    Example:
+        >>> tk.math.special.bessel_k1([1.0]).numpy()
+        array([0.60190725], dtype=float32)
+    """
+    return _k(xp, 1, x, scaled=False)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def bessel_k0e(xp: ArrayModule, x: Array) -> Array:
+    """exp(x) K0(x); inf at 0, NaN below.
+
+    Example:
+        >>> tk.math.special.bessel_k0e([1.0]).numpy()
+        array([1.1444631], dtype=float32)
+    """
+    return _k(xp, 0, x, scaled=True)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def bessel_k1e(xp: ArrayModule, x: Array) -> Array:
+    """exp(x) K1(x); inf at 0, NaN below.
+
+    Example:
+        >>> tk.math.special.bessel_k1e([1.0]).numpy()
+        array([1.6361536], dtype=float32)
+    """
+    return _k(xp, 1, x, scaled=True)
 
 
 def _over_argument(y: Tensor, x: Tensor) -> Tensor:
@@ -168,4 +274,10 @@ i1.gradients(lambda g, y, x: multiply(g, subtract(i0(x), _over_argument(y, x))))
 i0e.gradients(lambda g, y, x: multiply(g, subtract(i1e(x), multiply(sign(x), y))))
 i1e.gradients(
     lambda g, y, x: multiply(g, subtract(i0e(x), add(_over_argument(y, x), multiply(sign(x), y))))
+)
+bessel_k0.gradients(lambda g, y, x: multiply(g, negative(bessel_k1(x))))
+bessel_k1.gradients(lambda g, y, x: multiply(g, negative(add(bessel_k0(x), divide(y, x)))))
+bessel_k0e.gradients(lambda g, y, x: multiply(g, subtract(y, bessel_k1e(x))))
+bessel_k1e.gradients(
+    lambda g, y, x: multiply(g, subtract(subtract(y, bessel_k0e(x)), divide(y, x)))
 )

@@ -1,0 +1,1 @@
+"""Functions that are integrals or solutions of equations, by Chebyshev series."""

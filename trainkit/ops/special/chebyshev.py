@@ -1,0 +1,31 @@
+"""Chebyshev series at the elements of an array, and the parts of functions made of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainkit.core.devices import Array, ArrayModule
+
+
+def series_at(coefficients: Sequence[float], t: Array) -> Array:
+    """The Chebyshev series at `t` in [-1, 1] by Clenshaw's recurrence."""
+    twice = 2 * t
+    one = two = 0 * t
+    for c in reversed(coefficients[1:]):
+        one, two = twice * one - two + c, one
+    return t * one - two + coefficients[0]
+
+
+def series_between(coefficients: Sequence[float], low: float, high: float, x: Array) -> Array:
+    """The series of a function on [low, high] at `x`, which is in there."""
+    return series_at(coefficients, (2 * x - (low + high)) / (high - low))
+
+
+def widened(xp: ArrayModule, x: Array) -> Array:
+    """Halves as float32."""
+    return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
+
+
+def log_above_zero(xp: ArrayModule, x: Array) -> Array:
+    """log(x), that of the least number for 0, so that a product with 0 is 0."""
+    return xp.log(xp.maximum(x, xp.finfo(x.dtype).tiny))
