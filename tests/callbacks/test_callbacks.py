@@ -443,9 +443,9 @@ def test_an_error_in_training_puts_the_signals_back():
 def test_lines_show_the_history(capsys):
     history = fit(line(), epochs=2, verbose=2).history
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[1].startswith("Epoch 2/2")
-    assert f"loss: {history['loss'][1]:.4f}" in lines[1]
+    assert lines[::2] == ["Epoch 1/2", "Epoch 2/2"]
+    assert lines[3].startswith("2/2 - ")
+    assert f"loss: {history['loss'][1]:.4f}" in lines[3]
 
 
 def test_a_bar_is_drawn_on_a_terminal(capsys, monkeypatch):

@@ -1,5 +1,7 @@
 """Calls that programs written for TensorFlow make; values are TensorFlow 2.21's."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -184,3 +186,47 @@ def test_a_trace_without_a_profile_needs_no_folder_for_one(tmp_path):
         tk.function(lambda x: x + 1.0)(tk.constant(1.0))
         tk.summary.trace_export("step", step=0, profiler_outdir=tmp_path / "profile")
     assert [p.is_file() for p in tmp_path.iterdir()] == [True]
+
+
+class Answering:
+    """Has a method for each operator that has it on the right."""
+
+
+OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor".split()
+for _name in OPERATORS:
+    setattr(Answering, f"__r{_name}__", lambda self, other, name=_name: (name, type(other)))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_leave_to_foreign_objects_what_these_do(name):
+    apply = getattr(operator, {"and": "and_", "or": "or_"}.get(name, name))
+    dtype = tk.bool if name in ("and", "or", "xor") else tk.float32
+    x = tk.constant([1, 0], dtype)
+    for value in (x, tk.Variable(x), tk.Input((2,), dtype=dtype)):
+        assert apply(value, Answering()) == (name, type(value))
+        with pytest.raises((TypeError, ValueError), match="object"):
+            apply(value, object())
+    seen = []
+    tk.function(lambda x: seen.append(apply(x, Answering())[0]))(x)
+    assert seen == [name]
+    with pytest.raises((TypeError, ValueError)):
+        tk.add(x, Answering())
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "coo_matrix", "csc_array"])
+def test_models_take_sparse_matrices_of_scipy(kind):
+    sparse = pytest.importorskip("scipy.sparse")
+    dense = np.eye(6, 4) * np.arange(1.0, 5.0)
+    x, y = getattr(sparse, kind)(dense), sparse.csr_matrix(np.ones((6, 1)))
+    model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    twin = tk.models.clone_model(model)
+    twin.set_weights(model.get_weights())
+    twin.compile("sgd", "mse")
+    options = {"batch_size": 2, "verbose": 0, "shuffle": False, "validation_split": 0.34}
+    history = model.fit(x, y, **options).history
+    assert history == twin.fit(dense, np.ones((6, 1)), **options).history
+    np.testing.assert_array_equal(model.predict(x, verbose=0), twin.predict(dense, verbose=0))
+    assert model.evaluate(x, y, verbose=0) == twin.evaluate(dense, np.ones((6, 1)), verbose=0)
+    assert model.train_on_batch(x, y) == twin.train_on_batch(dense, np.ones((6, 1)))
+    np.testing.assert_array_equal(tk.constant(x), dense)

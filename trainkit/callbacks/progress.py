@@ -25,6 +25,7 @@ class _Bar(Callback):
         super().__init__()
         self.line = StatusLine()
         self.draws = verbose == 1 and self.line.kind != "file"
+        self.says_begin = verbose == 2
         self.pace = Pace()
         self.drawn_at = 0.0
         self.steps_done = 0
@@ -74,7 +75,8 @@ class ProgressBar(_Bar):
     in a file, each epoch ends with one plain line.
 
     Args:
-        verbose: 1 for the bar where there is a screen, 2 for the lines.
+        verbose: 1 for the bar where there is a screen, 2 for two plain lines an epoch, when it
+            begins and when it ends, as Keras writes them.
 
     Example:
         >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
@@ -82,7 +84,8 @@ class ProgressBar(_Bar):
         >>> x = tk.ones((4, 1))
         >>> bar = tk.callbacks.ProgressBar(verbose=2)  # what `verbose=2` of `fit` makes
         >>> history = model.fit(x, x, callbacks=[bar], verbose=0)
-        Epoch 1/1 - ... - loss: ...
+        Epoch 1/1
+        1/1 - ... - loss: ...
     """
 
     def __init__(self, verbose: int = 1) -> None:
@@ -102,6 +105,8 @@ class ProgressBar(_Bar):
         self._begin()
         if self.draws:
             self.line.draw(self._head(self.title, self.params.get("steps")))
+        elif self.says_begin:
+            say(self.title)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.steps_done = batch + 1
@@ -137,7 +142,9 @@ class ProgressBar(_Bar):
             self._show(self.title, self.params.get("steps") or self.steps_done, logs, over=True)
         else:
             rate = self.pace.pieces(self.steps_done, None, "step", over=True)[0]
-            say(f"{self.title} - {rate} - {logs_text(numbers(logs))}")
+            steps = f"{self.steps_done}/{self.params.get('steps') or self.steps_done}"
+            head = steps if self.says_begin else self.title
+            say(f"{head} - {rate} - {logs_text(numbers(logs))}")
         run = getattr(self.model, "training_run", None)
         if run is not None and run.data_wait:
             say(f"    {run.data_wait}")

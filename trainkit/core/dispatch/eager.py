@@ -350,7 +350,42 @@ def _compiled(
     if op is None:
         return _named(reference, kind.startswith("binary"))
     op.__wrapped__ = reference  # type: ignore[attr-defined]
+    op.compiled_as = (kind, prim, *facts)  # type: ignore[attr-defined]
     return op
+
+
+def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
+    """An operation of two inputs as a method of Python's operator.
+
+    Where the right one becomes no tensor and has the method named `reflected`, such as `__radd__`,
+    that is left to answer. Calls of tensors alone go the way of `op`.
+    """
+    reference = native.python_function(op)
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return reference(self, other)
+        except (TypeError, ValueError):
+            if answers_itself(other, reflected):
+                return NotImplemented
+            raise
+
+    method.__name__ = method.__qualname__ = getattr(op, "__name__", "method")
+    method.__doc__ = op.__doc__
+    known = getattr(op, "compiled_as", None)
+    compiled = None if known is None else native.attempt(known[0], known[1], method, *known[2:])
+    if compiled is None:
+        return method
+    compiled.__wrapped__, compiled.__doc__ = method, op.__doc__
+    return compiled
+
+
+def answers_itself(other: Any, reflected: str) -> bool:
+    """Whether an operator's right operand is of a foreign kind that has the method `reflected`."""
+    return not isinstance(other, _OPERANDS) and hasattr(type(other), reflected)
+
+
+_OPERANDS = (Tensor, Variable, np.ndarray, np.generic, int, float, complex, list, tuple, str, bytes)
 
 
 def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Callable[..., Any]:

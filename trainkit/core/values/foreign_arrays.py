@@ -46,3 +46,10 @@ def require_room(value: Any) -> None:
             f"the array interface of a {type(value).__name__} says {item} of shape {shape}, its "
             f"buffer has {held} bytes"
         )
+
+
+def as_dense(value: Any) -> Any:
+    """A matrix of `scipy.sparse` as an array of all its numbers; anything else as it is."""
+    if type(value).__module__.startswith("scipy.sparse") and hasattr(value, "toarray"):
+        return value.toarray()
+    return value

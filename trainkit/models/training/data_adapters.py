@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
-from trainkit.core.values.foreign_arrays import require_room
+from trainkit.core.values.foreign_arrays import as_dense, require_room
 from trainkit.core.values.text_arrays import may_be_text, text_array
 from trainkit.data import Dataset, DatasetIterator
 
@@ -97,7 +97,7 @@ def as_arrays(x: Any) -> Any:
         array = x.numpy()
     else:
         require_room(x)
-        array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
+        array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else as_dense(x))
         if _is_column(x):
             array = array[:, None]
     array = dtypes.native(array)

@@ -79,7 +79,7 @@ class Looped(Trained):
             batch_size: samples in a batch of arrays, 32 by default; of all replicas together, where
                 a strategy has several.
             epochs: number of the epoch to end with.
-            verbose: 0 for silence, 1 for a bar, 2 for a line per epoch, `"auto"` for 1.
+            verbose: 0 for silence, 1 for a bar, 2 for two lines per epoch, `"auto"` for 1.
             callbacks: list of `Callback`s.
             validation_split: share of the arrays, at their end, that is kept out of training.
             validation_data: (x, y), (x, y, sample_weight), or a data set.
