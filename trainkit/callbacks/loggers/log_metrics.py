@@ -34,7 +34,8 @@ class LogMetrics(Callback):
         >>> logger = tk.loggers.CSVFolderLogger("logs/c")
         >>> x = tk.ones((8, 1))
         >>> history = model.fit(x, x, 2, epochs=2, verbose=0, loggers=[logger])
-        >>> open("logs/c/metrics.csv").readlines()[1][:7]
+        >>> import pathlib
+        >>> pathlib.Path("logs/c/metrics.csv").read_text().splitlines()[1][:7]
         '4,loss,'
     """
 

@@ -37,8 +37,8 @@ def why(run: JournaledRun, seconds: float = _SECONDS) -> RunDiagnosis:
         >>> model.compile(tk.optimizers.SGD(10.0), "mse")
         >>> x = tk.reshape(tk.range(64.0) / 64.0, (64, 1))
         >>> history = model.fit(x, x, 8, epochs=2, verbose=0, run="runs/wild")
-        >>> print(tk.runs.why(tk.runs.open("runs/wild")).findings[0].kind)
-        high rate
+        >>> "high rate" in [f.kind for f in tk.runs.why(tk.runs.open("runs/wild")).findings]
+        True
     """
     if not seconds >= 0:
         raise ValueError(f"why: seconds must be 0 or more, got {seconds!r}")
