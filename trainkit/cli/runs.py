@@ -25,7 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rewind.add_argument("--to", type=int, required=True, help="number of the step, from 1")
     rewind.add_argument("--output", help="write the model as it was, to this .keras file")
     add_program(rewind)
-    action(actions, "diff", "where two runs part, and why; status 1 if they do", "first", "second")
+    diff = action(actions, "diff", "where two runs part, and why; status 1 if they do", "first")
+    diff.add_argument("second", nargs="?", help="left out with --shadow and --mode")
+    diff.add_argument(
+        "--shadow", choices=["float64"], help="which operation of one step loses most digits"
+    )
+    diff.add_argument(
+        "--mode", choices=runs.MODES, help="one step, compiled or on a GPU, beside eagerly here"
+    )
+    diff.add_argument("--step", type=int, default=1, help="for these two: its number, from 1")
+    add_program(diff)
     run_views.add_arguments(actions, action)
     run_proofs.add_arguments(actions, action, add_program)
     add_program(run_views.add_question(actions, action))
@@ -144,7 +153,16 @@ def _length(gradient: Any) -> float:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    difference = runs.diff(runs.open(args.first), runs.open(args.second))
+    alone = args.shadow or args.mode
+    if bool(alone) == bool(args.second) or (args.shadow and args.mode):
+        raise FailedPreconditionError("diff takes two runs, or one with either --shadow or --mode")
+    first = opened(args.first, args)
+    if args.shadow:
+        difference = runs.shadow(first, args.step, args.shadow)
+    elif args.mode:
+        difference = runs.diff_modes(first, args.step, args.mode)
+    else:
+        difference = runs.diff(first, opened(args.second, args))
     _show(args, difference.as_dict(), str(difference).splitlines())
     return 0 if difference.step is None else 1
 

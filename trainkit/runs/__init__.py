@@ -19,3 +19,6 @@ from trainkit.runs.proofs import weights_sha256 as weights_sha256
 from trainkit.runs.run_diff import RunDifference as RunDifference
 from trainkit.runs.run_diff import diff as diff
 from trainkit.runs.run_programs import ReplayError as ReplayError
+from trainkit.runs.step_modes import MODES as MODES
+from trainkit.runs.step_modes import diff_modes as diff_modes
+from trainkit.runs.step_modes import shadow as shadow

@@ -270,6 +270,33 @@ class JournaledRun:
         """
         return stored_program(self, epochs) if self.program is None else self.program
 
+    def batch_digests(self, step: int, most: int) -> dict[int, str]:
+        """The digests of the batches in the epoch of a step: of the journal, or done again.
+
+        Args:
+            step: its number.
+            most: how many steps to do again at most, for those of which the journal has none.
+
+        Returns:
+            Digests by step, as far as they are known.
+        """
+        line = self.journal.at(step)
+        epoch = [s for s in self.steps if line is not None and s.epoch == line.epoch]
+        known = {s.step: s.batch for s in epoch if s.batch is not None}
+        if len(known) == len(epoch) or len(epoch) > most:
+            return known
+        start_step, start = self._nearest(epoch[0].step - 1)
+
+        def note(again: Step) -> None:
+            if again.batch is not None and again.step >= epoch[0].step:
+                known[again.step] = again.batch
+
+        replay = self.replay(start, start_step, lines=note)
+        _stop_after(replay, epoch[-1].step)
+        with process_unchanged():
+            replayed(self.steps_program(), replay)
+        return dict(sorted(known.items()))
+
     def _require_step(self, step: int) -> None:
         if type(step) is not int or not 1 <= step <= self.last_step + 1:
             raise InvalidArgumentError(

@@ -53,33 +53,77 @@ class _UnderWay(threading.local):
         self.paused = False
 
 
+Call = Callable[..., Any]
+Observe = Callable[[str, str, Call, Any, Any], Any]
+"""Takes an operation's name, the layers around it, its function and its arguments; gives its result
+after calling the function."""
+
+
 def operations_of(step: Callable[[], Any]) -> list[TracedOperation]:
     """All operations that `step` calls in this thread; functions run operation by operation."""
     calls: list[TracedOperation] = []
-    here, asked_at = _UnderWay(), user_line()
+    asked_at = user_line()
+
+    def observe(name: str, layer: str, call: Call, args: Any, kwargs: Any) -> Any:
+        inputs, settings = _inputs(args, kwargs)
+        result = call(*args, **kwargs)
+        if len(calls) < _MOST_OPERATIONS:
+            outputs = _digests(result)
+            line = line_below(asked_at)
+            calls.append(TracedOperation(name, layer, line, inputs, settings, outputs))
+        return result
+
+    observe_operations(step, observe)
+    return calls
+
+
+def line_below(asked_at: Line | None) -> Line | None:
+    """The user's line; `None` where it is the one that asks, and not one of the model."""
+    line = user_line()
+    if line is not None and asked_at is not None and line[:2] == asked_at[:2]:
+        return None
+    return line
+
+
+def observe_operations(step: Callable[[], Any], observe: Observe) -> None:
+    """Run `step`, with each operation that it calls in this thread handed to `observe`.
+
+    What `observe` does itself is not observed.
+
+    Args:
+        step: functions in it run operation by operation.
+        observe: is to call the operation; what the first call calls inside is observed, too.
+    """
+    here = _UnderWay()
     thread = threading.get_ident()
 
-    def note(name: str) -> Callable[[Callable[..., Any]], Any]:
-        def make(call: Callable[..., Any]) -> Any:
+    def note(name: str) -> Callable[[Call], Any]:
+        def make(call: Call) -> Any:
             def run(*args: Any, **kwargs: Any) -> Any:
                 if here.paused or trace_state.THREAD.traces or threading.get_ident() != thread:
                     return call(*args, **kwargs)
-                inputs, settings = _inputs(here, args, kwargs)
-                result = call(*args, **kwargs)
-                if len(calls) < _MOST_OPERATIONS:
-                    outputs = _digests(here, result)
-                    layer = "/".join(here.layers)
-                    line = user_line()
-                    if line is not None and asked_at is not None and line[:2] == asked_at[:2]:
-                        line = None  # the question, and not the model
-                    calls.append(TracedOperation(name, layer, line, inputs, settings, outputs))
-                return result
+                calls = 0
+
+                def first_observed(*args: Any, **kwargs: Any) -> Any:
+                    nonlocal calls
+                    calls += 1
+                    here.paused = calls > 1
+                    try:
+                        return call(*args, **kwargs)
+                    finally:
+                        here.paused = True
+
+                here.paused = True
+                try:
+                    return observe(name, "/".join(here.layers), first_observed, args, kwargs)
+                finally:
+                    here.paused = False
 
             return run
 
         return make
 
-    def in_layer(call: Callable[..., Any]) -> Any:
+    def in_layer(call: Call) -> Any:
         def run(layer: Any, *args: Any, **kwargs: Any) -> Any:
             here.layers.append(layer.name)
             try:
@@ -99,21 +143,16 @@ def operations_of(step: Callable[[], Any]) -> list[TracedOperation]:
     finally:
         run_functions_eagerly(eagerly)
         put_back(changes)
-    return calls
 
 
-def _inputs(here: _UnderWay, args: Any, kwargs: Any) -> tuple[tuple[str, ...], str]:
+def _inputs(args: Any, kwargs: Any) -> tuple[tuple[str, ...], str]:
     """The digests of tensors among the arguments, and the other arguments as text."""
     flat = nest.flatten([list(args), {key: kwargs[key] for key in sorted(kwargs)}])
     others = [x for x in flat if not is_tensor(x) and not hasattr(x, "dtype")]
     plain = [x for x in others if x is None or isinstance(x, str | bool | int | float)]
-    return _digests(here, args), ", ".join(map(repr, plain))[:500]
+    return _digests(args), ", ".join(map(repr, plain))[:500]
 
 
-def _digests(here: _UnderWay, values: Any) -> tuple[str, ...]:
-    here.paused = True  # reading a value may call operations, too
-    try:
-        tensors = [x for x in nest.flatten(values) if is_tensor(x) or hasattr(x, "assign")]
-        return tuple(leaf_digest(x) for x in tensors)
-    finally:
-        here.paused = False
+def _digests(values: Any) -> tuple[str, ...]:
+    tensors = [x for x in nest.flatten(values) if is_tensor(x) or hasattr(x, "assign")]
+    return tuple(leaf_digest(x) for x in tensors)

@@ -25,6 +25,7 @@ _ENVIRONMENT = (
     "platform",
 )  # fmt: skip
 _MOST_SHOWN = 8
+_MOST_MOVED = 256
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -36,7 +37,8 @@ class RunDifference:
         step: the first step that differs; `None` where none does.
         kind: `"none"`, `"model"`, `"seed"`, `"state"`, `"batch"`, `"learning rate"`, `"random"`,
             `"operation"`, `"optimizer"`, `"callbacks"`, `"environment"`, or `"journal"` where
-            nothing can be done again and the journals alone have been compared.
+            nothing can be done again and the journals alone have been compared; `"precision"` of
+            `shadow`, `"compiled"` and `"device"` of `diff_modes`.
         cause: in a sentence.
         details: further lines: settings, rows, versions that differ.
         operation: the first operation whose result differs, in the first run, if any.
@@ -90,7 +92,7 @@ def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
         return RunDifference(step, "journal", cause, [*details, *settings, *surroundings])
     found = (
         _of_the_state(first, second, one, other, settings)
-        or _of_the_batch(_same_data(first, second), one, other, settings)
+        or _of_the_batch(first, second, one, other, settings)
         or _of_the_step(step, one, other, settings)
         or _of_the_environment(first, second, step, one, other, surroundings)
     )
@@ -232,7 +234,11 @@ def _same_data(first: JournaledRun, second: JournaledRun) -> bool:
 
 
 def _of_the_batch(
-    same_data: bool, one: PastState, other: PastState, settings: list[str]
+    first: JournaledRun,
+    second: JournaledRun,
+    one: PastState,
+    other: PastState,
+    settings: list[str],
 ) -> RunDifference | None:
     a, b = nest.flatten(one.batches), nest.flatten(other.batches)
     if len(a) != len(b):
@@ -250,13 +256,32 @@ def _of_the_batch(
         return None
     details = [*(text for _, text, _ in found[1:]), *settings]
     rows = found[0][2]
-    if same_data and len(rows) > 1:
+    moved = _moved_batches(first, second, one, other)
+    if moved:
+        return RunDifference(one.step, "batch", f"another batch: {moved}", [found[0][1], *details])
+    if _same_data(first, second) and len(rows) > 1:
         cause = "another batch: other rows of the same data, or in another order"
         why = f"; {settings[0]}" if settings else ""
         return RunDifference(one.step, "batch", cause + why, [found[0][1], *details])
     if rows:
         details.append(f"rows of the batch that differ: {rows[:20]}")
     return RunDifference(one.step, "batch", f"another batch: {found[0][1]}", details)
+
+
+def _moved_batches(
+    first: JournaledRun, second: JournaledRun, one: PastState, other: PastState
+) -> str | None:
+    """Which other step of the same epoch has the batch that one of the runs has here."""
+    for run, state, names in (
+        (first, other, ("other", "first")),
+        (second, one, ("first", "other")),
+    ):
+        digest = state.digests().get("batch")
+        digests = run.batch_digests(one.step, _MOST_MOVED)
+        for step, recorded in digests.items():
+            if recorded == digest and step != one.step:
+                return f"the {names[0]} run has the batch of step {step} of the {names[1]} here"
+    return None
 
 
 def _part_names(state: PastState, count: int) -> list[str]:
@@ -302,7 +327,7 @@ def _of_the_step(
     calls = operations_of(one.train_step), operations_of(other.train_step)
     for a, b in zip(*calls, strict=False):
         if (a.name, a.inputs, a.settings, a.outputs) != (b.name, b.inputs, b.settings, b.outputs):
-            return _of_an_operation(step, a, b, settings)
+            return operation_difference(step, a, b, settings)
     if one.digests() != other.digests():
         what = settings[0] if settings else "the optimizer's update differs"
         cause = f"equal operations, and another update of the weights: {what}"
@@ -310,9 +335,10 @@ def _of_the_step(
     return None
 
 
-def _of_an_operation(
+def operation_difference(
     step: int, a: TracedOperation, b: TracedOperation, settings: list[str]
 ) -> RunDifference:
+    """Say how a call of an operation differs in two runs, and what may be why."""
     where = f" in layer {a.layer!r}" if a.layer else ""
     if a.name != b.name:
         what = f"{a.name}{where} in the first run, {b.name} in the other"
