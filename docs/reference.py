@@ -34,6 +34,7 @@ DOORS = {
     "tk.optimizers": "Optimizers and schedules",
     "tk.callbacks": "Callbacks",
     "tk.runs": "Runs",
+    "tk.loggers": "Loggers",
     "tk.activations": "Activations",
     "tk.initializers": "Initializers",
     "tk.regularizers": "Regularizers",

@@ -1,6 +1,8 @@
-"""Draws docs/images/terminal.svg: a run of examples/mnist.py on a terminal of 120 columns.
+"""Draws terminals of 120 columns for docs/images.
 
-python docs/terminal.py
+terminal.svg is a run of examples/mnist.py, runs.svg three runs that are asked.
+
+python docs/terminal.py [terminal] [runs]
 """
 
 from __future__ import annotations
@@ -17,13 +19,32 @@ import termios
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "images" / "terminal.svg"
+PICTURES = ROOT / "docs" / "images"
 COLUMNS, ROWS = 120, 30
 PROMPT = "$ make train ARGS='--epochs 4'"
+BRAILLE = re.compile("[\u2800-\u28ff\u25cf]")
+DOTS = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)]
+"""Column and row of each bit of a Braille character."""
+RUNS = """
+import sys
+import trainkit as tk
+(x, y), held = tk.datasets.digits.load_data()
+x, held = x.reshape(-1, 64).astype("f") / 16, (held[0].reshape(-1, 64).astype("f") / 16, held[1])
+for name, rate in (("adam", 3e-3), ("slow", 1e-4), ("broken", 3e-3)):
+    if name == "broken":
+        x[[17, 903]] *= 250
+        y[[17, 903]] = (y[[17, 903]] + 3) % 10
+    tk.keras.utils.set_random_seed(1)
+    layers = [tk.layers.Dense(32, activation="relu"), tk.layers.Dense(10)]
+    model = tk.Sequential([tk.Input((64,)), *layers])
+    loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(tk.optimizers.Adam(rate), loss)
+    model.fit(x, y, 32, 8, verbose=0, validation_data=held, run=f"{sys.argv[1]}/runs/{name}")
+"""
 CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r|\n|[^\x1b\r\n]+")
 
 
-def output(command: list[str]) -> str:
+def output(command: list[str], folder: str | Path = ROOT, statuses: tuple[int, ...] = (0,)) -> str:
     """What a program writes to a terminal of its own.
 
     Raises:
@@ -31,7 +52,8 @@ def output(command: list[str]) -> str:
     """
     process, terminal = pty.fork()
     if process == 0:
-        os.chdir(ROOT)
+        os.chdir(folder)
+        os.environ["PYTHONPATH"] = str(ROOT)
         os.execvp(command[0], command)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     written = b""
@@ -42,7 +64,7 @@ def output(command: list[str]) -> str:
             break
         written += part
     _, status = os.waitpid(process, 0)
-    if status:
+    if os.waitstatus_to_exitcode(status) not in statuses:
         raise RuntimeError(f"{' '.join(command)} failed:\n{written.decode()}")
     return written.decode()
 
@@ -79,7 +101,8 @@ def drawn(lines: list[str]) -> str:
     """The lines as an SVG picture of a terminal."""
     width, height, size = 8.0, 18, 13
     rows = "\n".join(
-        f'<text x="16" y="{44 + height * i}" xml:space="preserve">{html.escape(line)}</text>'
+        f'<text x="16" y="{44 + height * i}" xml:space="preserve">'
+        f"{html.escape(BRAILLE.sub(' ', line).rstrip())}</text>{dots(line, 44 + height * i)}"
         for i, line in enumerate(lines)
     )
     box = (int(32 + COLUMNS * width), 60 + height * len(lines))
@@ -95,14 +118,56 @@ def drawn(lines: list[str]) -> str:
 """
 
 
+def dots(line: str, y: int) -> str:
+    """Charts as dots of their own, since not every font has Braille as wide as letters."""
+    curve, marks = "", ""
+    for i, letter in enumerate(line):
+        x, code = 16 + 7.826 * i, ord(letter) - 0x2800
+        if letter == "\u25cf":
+            marks += f"M{x + 4:.1f} {y - 4}h0"
+        elif 0 < code < 256:
+            points = [DOTS[bit] for bit in range(8) if code >> bit & 1]
+            curve += "".join(f"M{x + 2 + 4 * a:.1f} {y - 11 + 4.5 * b}h0" for a, b in points)
+    return "".join(
+        f'<path d="{path}" stroke="{color}" stroke-width="{size}" stroke-linecap="round"/>'
+        for path, color, size in ((curve, "#64b1f5", 2.6), (marks, "#f5a04c", 6))
+        if path
+    )
+
+
+def draw_runs() -> None:
+    """Make three runs, ask them, and draw what they say."""
+    with tempfile.TemporaryDirectory() as folder:
+        output([sys.executable, "-c", RUNS, folder])
+        lines: list[str] = []
+        for words, statuses in (
+            ("board runs/adam runs/slow runs/broken --metric loss --once", (0,)),
+            ("why runs/broken", (0, 1)),
+        ):
+            os.environ["NO_COLOR"] = "1"
+            command = [sys.executable, "-m", "trainkit", "runs", *words.split()]
+            lines += [f"$ python -m trainkit runs {words}"]
+            lines += [*screen(output(command, folder, statuses).rstrip()), ""]
+    (PICTURES / "runs.svg").write_text(drawn(lines[:-1]), encoding="utf-8")
+
+
 def main() -> None:
+    """Draw what is asked for, or both."""
+    names = sys.argv[1:] or ["terminal", "runs"]
+    PICTURES.mkdir(exist_ok=True)
+    if "terminal" in names:
+        draw_example()
+    if "runs" in names:
+        draw_runs()
+
+
+def draw_example() -> None:
     """Run the example and draw its last screen."""
     with tempfile.TemporaryDirectory() as folder:
         places = ["--logdir", f"{folder}/logs", "--checkpoint-dir", f"{folder}/checkpoints"]
         command = [sys.executable, "examples/mnist.py", "--epochs", "4", *places]
         lines = screen(output(command).replace(folder + "/", "").rstrip())
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(drawn([PROMPT, *lines]), encoding="utf-8")
+    (PICTURES / "terminal.svg").write_text(drawn([PROMPT, *lines]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ COMMANDS = {
     ),
     "runs": (
         "trainkit.cli.runs",
-        "go back into training runs that fit(run=...) has written down, compare them",
+        "ask training runs that fit(run=...) has written down: what ran, what went wrong, where",
     ),
     "warm": (
         "trainkit.cli.warm",
