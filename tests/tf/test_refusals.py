@@ -42,3 +42,43 @@ def test_values_of_one_hot_that_fit(values, dtype, on):
     found = tk.one_hot([0, 1], 2, **values).numpy()
     assert found.dtype == np.dtype(dtype)
     assert found[0, 0] == on
+
+
+def doubled(x, **options):
+    """`x` joined with itself three times, in a loop of a graph."""
+
+    def body(i, y):
+        return i + 1, tk.concat([y, y], 0)
+
+    begin = tk.constant(0), x
+    return tk.while_loop(lambda i, _: i < 3, body, begin, **options)[1]
+
+
+@pytest.mark.parametrize(
+    ("invariants", "kind", "text"),
+    [
+        (None, ValueError, r"1 has shape \(2, 3\) before the loop and \(None, 3\) after some"),
+        ([(), (2, None)], ValueError, r"its invariant is \(2, None\)\. Give shape_invariants"),
+        ([(), (None, 4)], ValueError, r"\(2, 3\) before the loop, its invariant is \(None, 4\)"),
+        ([()], ValueError, "1 shapes for 2 loop variables"),
+    ],
+)
+def test_shapes_that_change_in_a_loop_are_refused(invariants, kind, text):
+    if invariants is not None:
+        invariants = [tk.TensorShape(shape) for shape in invariants]
+    traced = tk.function(lambda x: doubled(x, shape_invariants=invariants))
+    with pytest.raises(kind, match=text):
+        traced(tk.ones([2, 3]))
+
+
+@pytest.mark.parametrize(
+    "invariant", [tk.TensorShape([None, 3]), tk.TensorShape(None), tk.TensorSpec([None, None])]
+)
+def test_shapes_change_in_a_loop_as_the_invariants_say(invariant):
+    traced = tk.function(lambda x: doubled(x, shape_invariants=[tk.TensorShape([]), invariant]))
+    assert traced(tk.ones([2, 3])).shape == doubled(tk.ones([2, 3])).shape == (16, 3)
+
+
+def test_shapes_that_are_unknown_before_a_loop_may_change():
+    traced = tk.function(doubled, input_signature=[tk.TensorSpec([None, 3])])
+    assert traced(tk.ones([2, 3])).shape == (16, 3)

@@ -17,6 +17,7 @@ from trainkit.ops.core.folds import foldl as foldl
 from trainkit.ops.core.folds import foldr as foldr
 from trainkit.ops.core.folds import scan as scan
 from trainkit.ops.core.folds import switch_case as switch_case
+from trainkit.ops.core.loop_shapes import check_invariants
 
 
 def map_fn(
@@ -101,18 +102,22 @@ def while_loop(
     maximum_iterations: Any = None,
     name: Any = None,
 ) -> Any:
-    """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves.
+    """Run `body` while `cond` holds.
 
     Args:
         cond: of the loop variables to a bool scalar.
         body: of the loop variables to their next values.
         loop_vars: list or nest of tensors.
-        shape_invariants: a hint that changes no result.
+        shape_invariants: shapes in the structure of `loop_vars`, with `None` for sizes that change
+            in the loop; by default all stay as they are. Asked for in graphs alone.
         parallel_iterations: a hint that changes no result.
         back_prop: a hint that changes no result.
         swap_memory: a hint that changes no result.
         maximum_iterations: how often at most; no limit by default.
         name: not kept.
+
+    Raises:
+        ShapeError: in a graph, a shape changes otherwise than `shape_invariants` says.
 
     Example:
         >>> begin = (tk.constant(0), tk.constant(0))
@@ -120,7 +125,9 @@ def while_loop(
         >>> int(total)
         6
     """
-    return ops.while_loop(cond, body, loop_vars, maximum_iterations)
+    results = ops.while_loop(cond, body, loop_vars, maximum_iterations)
+    check_invariants(loop_vars, results, shape_invariants)
+    return results
 
 
 def group(*inputs: Any, **kwargs: Any) -> None:
