@@ -61,7 +61,58 @@ def _update(traced: bool) -> Step:
     return _traced(step, X, traced=traced)
 
 
+def seven_operations(x: Any) -> Any:
+    """Seven element-wise operations that NumPy would do one by one."""
+    return tk.nn.relu(x * 2.0 + 1.0) / 3.0 - tk.sqrt(tk.abs(x)) + x
+
+
+def _sized(n: int, size: int | None) -> Step:
+    """A function whose size is written down, or not known."""
+    x = tk.constant(np.linspace(-1, 1, n, dtype="float32"))
+    signature = [tk.TensorSpec([size], tk.float32)]
+    run = tk.function(seven_operations, input_signature=signature, jit_compile=True)
+    return _warm(lambda: run(x))
+
+
+def _batches(many: bool) -> Step:
+    """`train_on_batch` of batches of 64, or of 60 to 68, on a small network."""
+    model = tk.Sequential([tk.layers.Dense(64, activation="relu"), tk.layers.Dense(10)])
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    rng = np.random.default_rng(0)
+    sizes = (60, 62, 64, 66, 68) if many else (64,) * 5
+    batches = [
+        (rng.standard_normal((n, 32), dtype=np.float32), rng.integers(0, 10, n)) for n in sizes
+    ]
+
+    def steps() -> None:
+        for x, y in batches:
+            model.train_on_batch(x, y)
+
+    return _warm(_warm(steps))
+
+
 BENCHMARKS = [
+    *(
+        Benchmark(
+            f"function: seven operations on {n:,} floats, size None or written down",
+            "us",
+            1e6,
+            {
+                "trainkit None": lambda n=n: _sized(n, None),
+                "trainkit written": lambda n=n: _sized(n, n),
+            },
+        )
+        for n in (1024, 100_000, 1_000_000)
+    ),
+    Benchmark(
+        "train_on_batch: five batches of many sizes or of one",
+        "us",
+        1e6,
+        {
+            "trainkit many": lambda: _batches(True),
+            "trainkit one": lambda: _batches(False),
+        },
+    ),
     Benchmark(
         "function: a call that does nothing",
         "us",

@@ -101,7 +101,7 @@ OF_NO_MACHINE = {
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
         compiler/llvm/entry.py EMBEDDED_BYTES
-        compiler/schedule/memory.py ALIGNMENT
+        compiler/sizes.py ALIGNMENT
         compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
         core/dispatch/known_sizes.py _LARGEST
@@ -112,6 +112,9 @@ OF_NO_MACHINE = {
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
+        compiler/generalized.py _LARGEST
+        graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
+        graph/runtime/programs_by_size.py _MOST_PROGRAMS
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES

@@ -26,6 +26,10 @@ LATE: dict[str, dict[str, str]] = {
         "trainkit.graph.autograph.lambda_source": START_UP,
         "trainkit.graph.autograph.prepare": START_UP,
     },
+    "trainkit.graph.runtime.programs_by_size": {
+        "trainkit.graph.runtime.fusion": START_UP,
+        "trainkit.graph.runtime.general_fusion": START_UP,
+    },
     "trainkit.graph.runtime.tiers": {
         "trainkit.graph.gpu.gpu_program": START_UP,
         "trainkit.graph.runtime.fusion": START_UP,

@@ -87,6 +87,18 @@ class View:
         return self.contiguous and self.size * self.dtype.itemsize == self.buffer.size
 
 
+def layout_of(view: View) -> tuple[tuple[int, ...], list[int] | None]:
+    """The shape of a row-major array of the elements, and the order of its axes in the view.
+
+    The order is `None` where the view is row-major itself.
+    """
+    shape = view.shape
+    if view.contiguous:
+        return shape, None
+    order = sorted(range(len(shape)), key=lambda i: -view.strides[i])
+    return tuple(shape[i] for i in order), [order.index(i) for i in range(len(shape))]
+
+
 @dataclass(frozen=True)
 class Number:
     """A number that stands in the code."""

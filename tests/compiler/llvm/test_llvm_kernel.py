@@ -15,7 +15,7 @@ from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 def code_of(function, *arrays):
     trace = LlvmTracer()
     results = function(*(trace.input(np.shape(a), a.dtype) for a in arrays))
-    return LlvmCode(trace, results if isinstance(results, tuple) else (results,))
+    return LlvmCode.of(trace, results if isinstance(results, tuple) else (results,))
 
 
 def run(code, *arrays):

@@ -26,7 +26,7 @@ def _small_loops_count(monkeypatch):
 def assert_same_bits(function, *arrays):
     trace = LlvmTracer()
     results = function(*(trace.input(np.shape(a), a.dtype) for a in arrays))
-    code = LlvmCode(trace, results if isinstance(results, tuple) else (results,))
+    code = LlvmCode.of(trace, results if isinstance(results, tuple) else (results,))
     outs = [make() for make in code.makers]
     given = (*arrays, *code.constants, *outs, np.empty(code.scratch, np.uint8))
     assert code.compiled()(*given)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.llvm.llvm_functions import type_of
+from trainkit.compiler.sizes import UnknownSize
 
 
 def memory_type(dtype: np.dtype[Any]) -> str:
@@ -22,14 +23,18 @@ class FunctionBuilder:
         lines: the instructions so far.
         metadata: nodes that they refer to as `!{0}`, `!{1}`, ..., each as its text.
         cells: how many pointers have room on the stack, from `%cells` on.
+        words: how many numbers have room on the stack, from `%words` on.
         rows: bytes of the pieces of memory on the stack that are called `%row0`, `%row1`, ...
+        sizes: the numbers that depend on unknown sizes, with the names that they have.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.metadata: list[str] = []
         self.cells = 0
+        self.words = 0
         self.rows: list[int] = []
+        self.sizes: dict[UnknownSize, str] = {}
         self._count = 0
         self._block = "entry"
         self._inner: str | None = None  # what marks the accesses in the loop that is written
@@ -59,13 +64,41 @@ class FunctionBuilder:
         """The label of the block that is being written."""
         return self._block
 
+    # ------------------------------------------------------------------ numbers
+
+    def number(self, x: int | str) -> str:
+        """`x` as an operand; what depends on unknown sizes is worked out at the function's head."""
+        if not isinstance(x, UnknownSize):
+            return str(x)
+        return self.sizes.setdefault(x, f"%size{len(self.sizes)}")
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names of the unknown sizes that the function has to be given."""
+        return sorted({name for size in self.sizes for names in size.terms for name in names})
+
+    def head(self) -> list[str]:
+        """The lines that work out the numbers that depend on unknown sizes."""
+        lines: list[str] = []
+        for size, name in self.sizes.items():
+            total, last = "0", len(size.terms) - 1
+            for i, (factors, number) in enumerate(size.terms.items()):
+                product = str(number)
+                for k, factor in enumerate(factors):
+                    lines.append(f"  {name}.{i}.{k} = mul nsw i64 {product}, %{factor}")
+                    product = f"{name}.{i}.{k}"
+                sum_name = name if i == last else f"{name}.{i}"
+                lines.append(f"  {sum_name} = add nsw i64 {total}, {product}")
+                total = sum_name
+        return lines
+
     # ------------------------------------------------------------------ memory
 
     def at(self, pointer: str, offset: int) -> str:
         """The address `offset` bytes after `pointer`."""
         if offset == 0:
             return pointer
-        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {self.number(offset)}")
 
     def moved(self, pointer: str, i: str, stride: int, dtype: np.dtype[Any]) -> str:
         """The address `i` times `stride` bytes after `pointer`."""
@@ -73,7 +106,7 @@ class FunctionBuilder:
             return pointer
         if stride == dtype.itemsize:
             return self.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {i}")
-        far = self.line(f"mul nsw i64 {i}, {stride}")
+        far = self.line(f"mul nsw i64 {i}, {self.number(stride)}")
         return self.line(f"getelementptr i8, ptr {pointer}, i64 {far}")
 
     def load(self, kind: str, pointer: str) -> str:
@@ -119,7 +152,7 @@ class FunctionBuilder:
         With `first`, a value as `count` may be one then, it is `range(first, count)`, which may be
         empty.
         """
-        label = self.name()[1:]
+        label, count = self.name()[1:], self.number(count)
         before = self._block
         if first is None:
             self.do(f"br label %{label}")

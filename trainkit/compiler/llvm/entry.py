@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from trainkit.compiler.generalized import SizeRange
 from trainkit.compiler.ir import (
     Buffer,
     LabelCheck,
     Product,
     Step,
+    Unsupported,
     View,
     sources_of,
 )
@@ -19,6 +22,7 @@ from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
+from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize
 from trainkit.core.process.side_work import give_way
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.threads.thread_pool import thread_pool
@@ -48,6 +52,7 @@ class EntryWriter:
         outputs: the buffers of the arrays that are given after them.
         places: the offsets of temporaries in the memory that is given last.
         reusable: pairs of an output and an input in whose memory it may lie.
+        unknown: the sizes that arrays have at a call, and within which ends the code serves them.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class EntryWriter:
         outputs: Sequence[Buffer],
         places: dict[Buffer, int],
         reusable: Sequence[tuple[Buffer, Buffer]] = (),
+        unknown: SizeRange | None = None,
     ) -> None:
         self._module = ModuleText()
         self._steps = steps
@@ -64,8 +70,12 @@ class EntryWriter:
         self._outputs = outputs
         self._places = places
         self._reusable = reusable
+        self._unknown = dict(zip(unknown.names, unknown.ends, strict=True)) if unknown else {}
         self._text = FunctionBuilder()
         self._pointers: dict[Buffer, str] = {}
+        # sizes of arrays that depend on unknown ones: where they are read, and what they have to be
+        self._axes: list[tuple[str, UnknownSize]] = []
+        self._after_sizes = 0
 
     @property
     def symbols(self) -> dict[str, int]:
@@ -92,6 +102,8 @@ class EntryWriter:
         self._leave(True)
         text.start("fail")
         self._leave(False)
+        text.lines[self._after_sizes : self._after_sizes] = text.head()
+        text.sizes.clear()
         self._module.entry(text)
         return self._module.text()
 
@@ -101,8 +113,10 @@ class EntryWriter:
 
     def _call(self, step: Step) -> None:
         body, views = write_step(self._module, step, self._is_held)
-        pointers = ", ".join(f"ptr {self._pointer(v)}" for v in views)
-        self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
+        name = self._module.function(body, len(views))
+        arguments = [f"ptr {self._pointer(v)}" for v in views]
+        arguments += [f"i64 %{unknown}" for unknown in body.unknown]
+        self._text.do(f"call void {name}({', '.join(arguments)})")
 
     def _in_parallel(self) -> Sequence[Step | ParallelLoops]:
         if thread_pool() is None:
@@ -113,17 +127,17 @@ class EntryWriter:
         """Share out the loops: each part of the work is a part of all of them."""
         body = FunctionBuilder()
         operands: list[str] = []
-        weights = [size // _WEIGHT + 1 for size in together.sizes]
-        if not together.apart:
-            weights = [1]
-        ends, start = self._part_ends(body, sum(weights)), 0
+        weights = [_weight(body, size) for size in together.sizes] if together.apart else [1]
+        total = functools.reduce(functools.partial(_sum, body), weights)
+        ends = self._part_ends(body, total)
+        start: int | str = 0
         for number, loop in enumerate(together.loops):
             give_way()
             part, views, turns = write_part(self._module, loop, self._is_held)
             name = self._module.function(part, len(views), ("i64 %first", "i64 %after"))
             weight = weights[number if together.apart else 0]
             first, after = (self._share(body, end, start, weight, turns) for end in ends)
-            start += weight if together.apart else 0
+            start = _sum(body, start, weight) if together.apart else 0
             some, none = (body.name()[1:] for _ in range(2))
             some_turns = body.line(f"icmp ult i64 {first}, {after}")
             body.do(f"br i1 {some_turns}, label %{some}, label %{none}")
@@ -132,30 +146,61 @@ class EntryWriter:
                 f"ptr {body.load('ptr', body.at('%p0', 8 * (len(operands) + i)))}"
                 for i in range(len(views))
             ]
-            given += [f"i64 {first}", f"i64 {after}"]
+            given += [f"i64 {first}", f"i64 {after}", *(f"i64 %{x}" for x in part.unknown)]
             body.do(f"call void {name}({', '.join(given)})")
             body.do(f"br label %{none}")
             body.start(none)
             operands += [self._pointer(v) for v in views]
-        work = self._module.function(body, 1, ("i64 %part", "i64 %parts"))
         text = self._text
-        text.cells = max(text.cells, len(operands))
-        for i, pointer in enumerate(operands):
-            text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
-        parts = max(1, min(_MOST_PARTS, together.bytes // PART_BYTES))
+        work = self._work(body, len(operands))
+        text.cells = max(text.cells, len(operands) + len(self._unknown))
+        values = [
+            *(f"ptr {pointer}" for pointer in operands),
+            *(f"i64 %{x}" for x in self._unknown),
+        ]
+        for i, value in enumerate(values):
+            text.do(f"store {value}, ptr {text.at('%cells', 8 * i)}")
+        parts = self._parts(together.bytes)
         text.do(f"call void {self._module.shared_out()}(ptr {work}, ptr %cells, i64 {parts})")
 
+    def _work(self, body: FunctionBuilder, count: int) -> str:
+        """The function that the pool calls, which finds unknown sizes after `count` addresses."""
+        part = ("i64 %part", "i64 %parts")
+        if not self._unknown:
+            return self._module.function(body, 1, part)
+        for name in self._unknown:  # all of them, in the order of their places
+            body.number(UnknownSize({(name,): 1}, dict.fromkeys(self._unknown, 1)))
+        outer, inner = FunctionBuilder(), self._module.function(body, 1, part)
+        sizes = [
+            outer.load("i64", outer.at("%p0", 8 * (count + i))) for i in range(len(self._unknown))
+        ]
+        order = dict(zip(self._unknown, sizes, strict=True))
+        given = ", ".join(["ptr %p0", *part, *(f"i64 {order[name]}" for name in body.unknown)])
+        outer.do(f"call void {inner}({given})")
+        return self._module.function(outer, 1, part)
+
+    def _parts(self, size: int) -> int | str:
+        """In how many parts so many bytes are shared out."""
+        if not isinstance(size, UnknownSize):
+            return max(1, min(_MOST_PARTS, size // PART_BYTES))
+        text = self._text
+        parts = text.line(f"udiv i64 {text.number(size)}, {PART_BYTES}")
+        few = text.line(f"icmp ult i64 {parts}, {_MOST_PARTS}")
+        return text.line(f"select i1 {few}, i64 {parts}, i64 {_MOST_PARTS}")
+
     @staticmethod
-    def _part_ends(text: FunctionBuilder, whole: int) -> tuple[str, str]:
+    def _part_ends(text: FunctionBuilder, whole: int | str) -> tuple[str, str]:
         """Where a part begins and ends, when all parts together are `whole` long."""
-        ends = []
+        ends, fine = [], _in_fine_units(text, whole)
         for part in ("%part", text.line("add i64 %part, 1")):
-            end = text.line(f"mul i64 {part}, {whole << _FINE}")
+            end = text.line(f"mul i64 {part}, {fine}")
             ends.append(text.line(f"udiv i64 {end}, %parts"))
         return ends[0], ends[1]
 
     @staticmethod
-    def _share(text: FunctionBuilder, end: str, start: int, weight: int, turns: int) -> str:
+    def _share(
+        text: FunctionBuilder, end: str, start: int | str, weight: int | str, turns: int
+    ) -> str:
         """The turn of a loop at the end of a part; whole vectors lie before it.
 
         Args:
@@ -166,17 +211,18 @@ class EntryWriter:
             turns: how many there are.
         """
         unit = _UNIT if turns >= _UNIT * 16 else 1
-        units, long = -(-turns // unit), weight << _FINE
-        past = text.line(f"icmp ugt i64 {end}, {start << _FINE}")
-        share = text.line(f"sub i64 {end}, {start << _FINE}")
+        units, long = _units(text, turns, unit), _in_fine_units(text, weight)
+        fine_start = _in_fine_units(text, start)
+        past = text.line(f"icmp ugt i64 {end}, {fine_start}")
+        share = text.line(f"sub i64 {end}, {fine_start}")
         share = text.line(f"select i1 {past}, i64 {share}, i64 0")
         inside = text.line(f"icmp ult i64 {share}, {long}")
         share = text.line(f"select i1 {inside}, i64 {share}, i64 {long}")
         share = text.line(f"mul i64 {share}, {units}")
         share = text.line(f"udiv i64 {share}, {long}")
         share = text.line(f"mul i64 {share}, {unit}")
-        below = text.line(f"icmp ult i64 {share}, {turns}")
-        return text.line(f"select i1 {below}, i64 {share}, i64 {turns}")
+        below = text.line(f"icmp ult i64 {share}, {text.number(turns)}")
+        return text.line(f"select i1 {below}, i64 {share}, i64 {text.number(turns)}")
 
     def _is_held(self, view: View) -> bool:
         return view.buffer in self._pointers
@@ -195,6 +241,7 @@ class EntryWriter:
         """Take the addresses of data out of the objects that are given; leave if one won't do."""
         for i, (buffer, shape, dtype) in enumerate(self._given):
             self._pointers[buffer] = self._array(self._argument(i), shape, dtype)
+        self._settle_sizes()
         first = len(self._given)
         for i, buffer in enumerate(self._outputs):
             self._pointers[buffer] = self._data(self._argument(first + i))
@@ -252,11 +299,66 @@ class EntryWriter:
         if shape:
             sizes = self._field("ptr", array, numpy_inner_loops.SIZES)
             for axis, n in enumerate(shape):
-                self._same("i64", self._field("i64", sizes, 8 * axis), n)
+                size = self._field("i64", sizes, 8 * axis)
+                if isinstance(n, UnknownSize):
+                    self._axes.append((size, n))
+                else:
+                    self._same("i64", size, n)
         return self._data(array)
+
+    def _settle_sizes(self) -> None:
+        """Find the unknown sizes, and compare all that depends on them; leave if one won't do."""
+        text = self._text
+        for name, (low, high) in self._unknown.items():
+            value, size = self._axis_of(name)
+            rest, factor = size.terms.get((), 0), size.terms[(name,)]
+            value = text.line(f"sub i64 {value}, {rest}")
+            text.do(f"%{name} = sdiv i64 {value}, {factor}")
+            least = text.line(f"icmp sge i64 %{name}, {low}")
+            most = text.line(f"icmp sle i64 %{name}, {high}")
+            self._require(text.line(f"and i1 {least}, {most}"))
+            more = text.line(f"add i64 %{name}, {ALIGNMENT - 1}")
+            text.do(f"%{name}{ROUNDED} = and i64 {more}, -{ALIGNMENT}")
+        self._after_sizes = len(text.lines)
+        for value, size in self._axes:
+            self._same("i64", value, text.number(size))
+
+    def _axis_of(self, name: str) -> tuple[str, UnknownSize]:
+        """The size of an axis of some array, of which an unknown size can be worked out."""
+        for value, size in self._axes:
+            if size.terms == {(name,): 1}:
+                return value, size
+        for value, size in self._axes:
+            if set(size.terms) <= {(), (name,)}:
+                return value, size
+        raise Unsupported("an unknown size that no array shows")
 
     def _same(self, kind: str, x: str, wanted: Any) -> None:
         self._require(self._text.line(f"icmp eq {kind} {x}, {wanted}"))
+
+
+def _weight(text: FunctionBuilder, size: int) -> int | str:
+    """How much a loop that touches so many bytes weighs beside others."""
+    if not isinstance(size, UnknownSize):
+        return size // _WEIGHT + 1
+    return text.line(f"add i64 {text.line(f'udiv i64 {text.number(size)}, {_WEIGHT}')}, 1")
+
+
+def _sum(text: FunctionBuilder, a: int | str, b: int | str) -> int | str:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return text.line(f"add i64 {a}, {b}")
+
+
+def _in_fine_units(text: FunctionBuilder, x: int | str) -> int | str:
+    return x << _FINE if isinstance(x, int) else text.line(f"shl i64 {x}, {_FINE}")
+
+
+def _units(text: FunctionBuilder, turns: int, unit: int) -> int | str:
+    """How many times `unit` turns there are, the last of them perhaps not complete."""
+    if unit == 1 or not isinstance(turns, UnknownSize):
+        return text.number(-(-turns // unit))
+    return text.line(f"udiv i64 {text.line(f'add i64 {text.number(turns)}, {unit - 1}')}, {unit}")
 
 
 def _work(steps: Sequence[Step]) -> int:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from trainkit.compiler.generalized import SizeRange
 from trainkit.compiler.ir import (
     Buffer,
     LabelCheck,
     Operand,
     Step,
     View,
+    layout_of,
     sources_of,
 )
-from trainkit.compiler.llvm.entry import EMBEDDED_BYTES, EntryWriter
+from trainkit.compiler.llvm.entry import EMBEDDED_BYTES, EntryWriter, Given
 from trainkit.compiler.llvm.jit import machine
 from trainkit.compiler.llvm.llvm_functions import is_exact
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
 from trainkit.compiler.schedule.memory import places, reusable_inputs
 from trainkit.compiler.schedule.rows import with_rows_reduced
+from trainkit.compiler.sizes import UnknownSize, value_at
 from trainkit.compiler.tracer import KernelTracer, TracedArray
 
 
@@ -36,36 +39,95 @@ class LlvmCode:
     """The text of a segment's function, and what a call of it needs.
 
     Attributes:
-        text: in LLVM's language.
         steps: what it does, in order.
+        arguments: the buffer, shape and dtype of each array that a call gives.
+        views: the results in their buffers.
+        unknown: the sizes that a call's arrays tell, `None` where all are known.
         scratch: bytes of memory for results that stay inside.
         constants: arrays that are given after the inputs.
         outputs: a (shape, dtype) of each array that is given after them, to be written.
-        makers: functions that make these arrays, in the layout that the code writes.
-        reusable: pairs (output, input): the output may be written into the input's memory.
         may_fail: whether what is in the arrays decides if there is a result.
     """
 
-    def __init__(self, trace: KernelTracer, results: Sequence[TracedArray]) -> None:
+    def __init__(
+        self,
+        steps: list[Step],
+        arguments: Sequence[Given],
+        views: Sequence[View],
+        unknown: SizeRange | None = None,
+    ) -> None:
+        self.steps = steps
+        self.arguments = arguments
+        self.views = views
+        self.unknown = unknown
+        outputs = {view.buffer: view for view in views}
+        self._offsets, self.scratch = places(steps, held_in_memory(steps, set(outputs)))
+        self._large = [b for b in _constants(steps) if b.size > EMBEDDED_BYTES]
+        self.constants = [b.value[0] for b in self._large]
+        self._pairs = reusable_inputs(steps, outputs)
+        self.outputs = [(v.shape, v.dtype) for v in views]
+        self.may_fail = any(isinstance(step, LabelCheck) for step in steps)
+
+    @classmethod
+    def of(cls, trace: KernelTracer, results: Sequence[TracedArray]) -> LlvmCode:
+        """The code of what a trace has noted, as far as these results need it."""
         outputs: dict[Buffer, View] = {}
         for i, result in enumerate(results):
             result.buffer.kind, result.buffer.index = "output", i
             outputs[result.buffer] = result.view
-        self.steps = with_rows_reduced(needed(joined(trace.steps), set(outputs)))
-        held = held_in_memory(self.steps, set(outputs))
-        offsets, self.scratch = places(self.steps, held)
-        constants = [b for b in _constants(self.steps) if b.size > EMBEDDED_BYTES]
-        self.constants = [b.value[0] for b in constants]
+        steps = with_rows_reduced(needed(joined(trace.steps), set(outputs)))
         given = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
-        given += [(b, b.value[0].shape, b.value[0].dtype) for b in constants]
-        pairs = reusable_inputs(self.steps, outputs)
-        writer = EntryWriter(self.steps, given, list(outputs), offsets, pairs)
-        self.text = writer.written()
-        self.symbols = writer.symbols
-        self.outputs = [(v.shape, v.dtype) for v in outputs.values()]
-        self.makers = [_maker(v) for v in outputs.values()]
-        self.may_fail = any(isinstance(step, LabelCheck) for step in self.steps)
-        self.reusable = {(made.index, source.index) for made, source in pairs}
+        return cls(steps, given, list(outputs.values()))
+
+    @functools.cached_property
+    def _written(self) -> tuple[str, dict[str, int]]:
+        given = [*self.arguments, *((b, b.value[0].shape, b.value[0].dtype) for b in self._large)]
+        buffers = [view.buffer for view in self.views]
+        writer = EntryWriter(self.steps, given, buffers, self._offsets, self._pairs, self.unknown)
+        return writer.written(), writer.symbols
+
+    @property
+    def text(self) -> str:
+        """In LLVM's language."""
+        return self._written[0]
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """Addresses of the functions and objects that the text refers to, by name."""
+        return self._written[1]
+
+    @property
+    def reusable(self) -> set[tuple[int, int]]:
+        """Pairs (output, input): the output may be written into the input's memory."""
+        return {(made.index, source.index) for made, source in self._pairs}
+
+    @property
+    def makers(self) -> list[Callable[[], Any]]:
+        """Functions that make the outputs' arrays, in the layout that the code writes."""
+        return [_maker(view) for view in self.views]
+
+    def makers_at(self, sizes: Mapping[str, int]) -> list[Callable[[], Any]]:
+        """As `makers`, for a choice of the unknown sizes."""
+        return [_maker(known_view(view, sizes)) for view in self.views]
+
+    def scratch_at(self, sizes: Mapping[str, int]) -> int:
+        """As `scratch`, for a choice of the unknown sizes."""
+        return value_at(self.scratch, sizes)
+
+    def unknown_sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
+        """The unknown sizes by name, as the arrays of a call tell them."""
+        sizes: dict[str, int] = {}
+        for (_, shape, _), array in zip(self.arguments, arrays, strict=True):
+            for size, n in zip(shape, np.shape(array), strict=True):
+                if (
+                    isinstance(size, UnknownSize)
+                    and len(names := [x for x in size.terms if x]) == 1
+                ):
+                    (name,) = names
+                    if len(name) == 1:
+                        rest, factor = size.terms.get((), 0), size.terms[name]
+                        sizes.setdefault(name[0], (n - rest) // factor)
+        return sizes
 
     def compiled(self) -> Callable[..., bool]:
         """The function of inputs, constants, outputs and scratch memory.
@@ -83,10 +145,15 @@ def _constants(steps: Sequence[Step]) -> list[Buffer]:
 
 def _maker(view: View) -> Callable[[], Any]:
     """A function that makes an array with the dtype, shape and layout of `view`."""
-    shape, dtype = view.shape, view.dtype
-    if view.contiguous:
-        return functools.partial(np.empty, shape, dtype)
-    order = sorted(range(len(shape)), key=lambda i: -view.strides[i])
-    inside = tuple(shape[i] for i in order)
-    back = [order.index(i) for i in range(len(shape))]
-    return lambda: np.empty(inside, dtype).transpose(back)
+    inside, back = layout_of(view)
+    if back is None:
+        return functools.partial(np.empty, inside, view.dtype)
+    return lambda: np.empty(inside, view.dtype).transpose(back)
+
+
+def known_view(view: View, sizes: Mapping[str, int]) -> View:
+    """A view at a choice of the unknown sizes."""
+    shape, strides = (
+        tuple(value_at(x, sizes) for x in numbers) for numbers in (view.shape, view.strides)
+    )
+    return View(view.buffer, value_at(view.offset, sizes), shape, strides, view.dtype)

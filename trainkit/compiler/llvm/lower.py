@@ -26,6 +26,7 @@ from trainkit.compiler.llvm.llvm_functions import literal, type_of
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.loops import Dims, coalesced, spread_strides
 from trainkit.compiler.schedule.rows import first_inside
+from trainkit.compiler.sizes import UnknownSize
 
 _WIDEST_ROW = 64
 """Elements of a row of integers that a product keeps in registers."""
@@ -87,7 +88,21 @@ class _StepWriter:
         """The address of an operand."""
         if isinstance(x, View):
             return self.pointer(x)
-        return self.module.constant(np.array(x.value, x.dtype).tobytes())
+        if not isinstance(x.value, UnknownSize):
+            return self.module.constant(np.array(x.value, x.dtype).tobytes())
+        place, self.text.words = self.text.words, self.text.words + 1
+        address = self.text.at("%words", 8 * place)
+        self.text.put(x.dtype, self.literal(x), address)
+        return address
+
+    def literal(self, x: Number) -> str:
+        """A number as an operand."""
+        if not isinstance(x.value, UnknownSize):
+            return literal(x.value, x.dtype)
+        kind, size = type_of(x.dtype), self.text.number(x.value)
+        if x.dtype.kind == "f":
+            return self.text.line(f"sitofp i64 {size} to {kind}")
+        return size if kind == "i64" else self.text.line(f"trunc i64 {size} to {kind}")
 
     def call(
         self,
@@ -103,8 +118,18 @@ class _StepWriter:
         for i, pointer in enumerate(pointers):
             text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
         function, data = self.module.numpy_loop(ufunc, types)
-        words = [self.module.constant(np.array(x, np.int64).tobytes()) for x in (dims, steps)]
+        words = [self._words(x) for x in (dims, steps)]
         text.do(f"call void {function}(ptr %cells, ptr {words[0]}, ptr {words[1]}, ptr {data})")
+
+    def _words(self, numbers: Sequence[int]) -> str:
+        """The address of numbers: of a constant, or of the stack where they depend on sizes."""
+        if not any(isinstance(x, UnknownSize) for x in numbers):
+            return self.module.constant(np.array(numbers, np.int64).tobytes())
+        text, first = self.text, self.text.words
+        text.words += len(numbers)
+        for i, x in enumerate(numbers, first):
+            text.do(f"store i64 {text.number(x)}, ptr {text.at('%words', 8 * i)}")
+        return text.at("%words", 8 * first)
 
     def reduce(self, step: Reduction, count: int, far: int, source: str, out: str) -> None:
         """Reduce a run of elements into one place, which holds a zero already for sums."""
@@ -176,10 +201,7 @@ class _LoopWriter(_StepWriter):
             if v not in values:
                 values[v] = text.element(v.dtype, pointers[v])
         for member in self.step.members:
-            given = [
-                literal(x.value, x.dtype) if isinstance(x, Number) else values[x]
-                for x in member.inputs
-            ]
+            given = [self.literal(x) if isinstance(x, Number) else values[x] for x in member.inputs]
             values[member.out] = llvm_functions.emitted(
                 text.line, member.name, member.inputs[-1].dtype, given, member.out.dtype
             )
@@ -220,6 +242,7 @@ class _RowsWriter(_LoopWriter):
         for v in self._brief:
             pointers[v] = f"%row{len(self.text.rows)}"
             self.text.rows.append(math.prod(shape[first:]) * v.dtype.itemsize)
+            self.text.number(self.text.rows[-1])
         self._each_row(dims, pointers, part)
         return dims[0][0]
 
@@ -361,7 +384,8 @@ class _ProductWriter(_StepWriter):
         text, step = self.text, self.step
         (m, k), p = step.a.shape[-2:], step.b.shape[-1]
         dtype, size = step.out.dtype, step.out.dtype.itemsize
-        wide = p if p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
+        known = not isinstance(p, UnknownSize)
+        wide = p if known and p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
         kind = type_of(dtype)
         row = f"<{wide} x {kind}>"
         (am, ak), (bk, bp) = step.a.strides[-2:], step.b.strides[-2:]
@@ -404,7 +428,7 @@ def write_check(text: FunctionBuilder, check: LabelCheck, start: str) -> None:
         if view.dtype.itemsize < 8:
             word = "sext" if view.dtype.kind == "i" else "zext"
             value = text.line(f"{word} {kind} {value} to i64")
-        inside = text.line(f"icmp ult i64 {value}, {check.limit}")
+        inside = text.line(f"icmp ult i64 {value}, {text.number(check.limit)}")
         further = text.name()[1:]
         text.do(f"br i1 {inside}, label %{further}, label %fail")
         text.start(further)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit.compiler.llvm import llvm_functions
 from trainkit.compiler.llvm.builder import FunctionBuilder
+from trainkit.compiler.sizes import UnknownSize
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.threads.thread_pool import thread_pool
 
@@ -72,10 +73,12 @@ class ModuleText:
 
         Args:
             body: what it does.
-            count: the addresses, which come first.
+            count: the addresses, which come first; unknown sizes come last, by their names.
             more: further parameters, each with its type.
         """
-        key = "\n".join([str(count), str(body.rows), *more, *body.lines, *body.metadata])
+        more += tuple(f"i64 %{name}" for name in body.unknown)
+        rows = [str(n) for n in body.rows]
+        key = "\n".join([str(count), *rows, *more, *body.head(), *body.lines, *body.metadata])
         found = self._functions.get(key)
         if found is None:
             found = self._functions[key] = f"@step{len(self._functions)}"
@@ -114,9 +117,15 @@ class ModuleText:
         for name, text in zip(names, body.metadata, strict=True):
             self._metadata.append(f"!{name} = {text.format(*names)}")
         cells = [f"  %cells = alloca [{body.cells} x ptr], align 8"] if body.cells else []
-        cells += [f"  %row{i} = alloca [{n} x i8], align 64" for i, n in enumerate(body.rows)]
+        cells += [f"  %words = alloca [{body.words} x i64], align 8"] if body.words else []
+        rows = [
+            f"  %row{i} = alloca i8, i64 {body.number(n)}, align 64"
+            if isinstance(n, UnknownSize)
+            else f"  %row{i} = alloca [{n} x i8], align 64"
+            for i, n in enumerate(body.rows)
+        ]
         lines = [line.format(*names) if "!{" in line else line for line in body.lines]
-        self._bodies += [head, "entry:", *cells, *lines, *end, "}"]
+        self._bodies += [head, "entry:", *cells, *body.head(), *rows, *lines, *end, "}"]
 
     def text(self) -> str:
         """All of it."""

@@ -12,8 +12,7 @@ from trainkit.compiler.ir import (
     results_of,
     sources_of,
 )
-
-ALIGNMENT = 64
+from trainkit.compiler.sizes import ALIGNMENT, UnknownSize
 
 
 def places(order: list[Step], held: set[Buffer]) -> tuple[dict[Buffer, int], int]:
@@ -29,17 +28,47 @@ def places(order: list[Step], held: set[Buffer]) -> tuple[dict[Buffer, int], int
             if view.buffer.kind == "temporary" and view.buffer in held:
                 first.setdefault(view.buffer, i)
                 last[view.buffer] = i
+    if any(isinstance(buffer.size, UnknownSize) for buffer in first):
+        return _places_of_unknown_sizes(first, last)
     offsets: dict[Buffer, int] = {}
     taken: list[tuple[int, int, int]] = []  # start, end, last step
     total = 0
     for buffer, i in first.items():
-        size = -(-max(buffer.size, 1) // ALIGNMENT) * ALIGNMENT
+        size = _aligned(buffer.size)
         taken = sorted(t for t in taken if t[2] >= i)
         start = _gap(taken, size)
         offsets[buffer] = start
         taken.append((start, start + size, last[buffer]))
         total = max(total, start + size)
     return offsets, total
+
+
+def _places_of_unknown_sizes(
+    first: dict[Buffer, int], last: dict[Buffer, int]
+) -> tuple[dict[Buffer, int], int]:
+    """As `places` where sizes are not known: a place is given again to what has the same size."""
+    offsets: dict[Buffer, int] = {}
+    busy: list[tuple[int, int, int]] = []  # last step, offset, size
+    free: list[tuple[int, int]] = []
+    total = 0
+    for buffer, i in first.items():
+        size = _aligned(buffer.size)
+        free += [(offset, mine) for end, offset, mine in busy if end < i]
+        busy = [entry for entry in busy if entry[0] >= i]
+        start = next((entry for entry in free if entry[1] == size), None)
+        if start is None:
+            start, total = (total, size), total + size
+        else:
+            free.remove(start)
+        offsets[buffer] = start[0]
+        busy.append((last[buffer], *start))
+    return offsets, total
+
+
+def _aligned(size: int) -> int:
+    if isinstance(size, UnknownSize):
+        return size.rounded_up(ALIGNMENT)
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
 
 
 def _gap(taken: list[tuple[int, int, int]], size: int) -> int:

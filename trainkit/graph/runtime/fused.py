@@ -91,15 +91,17 @@ class FusedKernel(FusedRun):
     def kernel(self, xp: Any, *arrays: Any) -> tuple[Any, ...]:
         """Run on arrays; results are new ones."""
         function = self._function or self.compile()
-        outs = [make() for make in self.code.makers]
-        scratch = self.scratch.pop() if self.scratch else self.new_scratch()
+        sizes = self.code.unknown_sizes(arrays)
+        outs = [make() for make in self.code.makers_at(sizes)]
+        scratch = self.taken_scratch(self.code.scratch_at(sizes))
         fits = function(*arrays, *self.code.constants, *outs, scratch)
         self.scratch.append(scratch)
         return tuple(outs) if fits else self.interpreted(*arrays)
 
-    def new_scratch(self) -> Any:
+    def taken_scratch(self, size: int) -> Any:
         """Memory for the results that stay inside; one piece for each call at a time."""
-        return np.empty(self.code.scratch, np.uint8)
+        memory = self.scratch.pop() if self.scratch else None
+        return memory if memory is not None and memory.size >= size else np.empty(size, np.uint8)
 
     def run(self, arrays: Any, settings: Any) -> Any:
         """The results on arrays."""

@@ -313,7 +313,7 @@ def _fills(x: TracedArray) -> bool:
 
 def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
     """LlvmCode for the CPU, where a call of it saves something."""
-    code = LlvmCode(trace, results)
+    code = LlvmCode.of(trace, results)
     steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
     return code if steps >= _FEWEST_STEPS else None
 

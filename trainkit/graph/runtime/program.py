@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from trainkit.compiler.ir import layout_of
+from trainkit.compiler.sizes import ALIGNMENT, ROUNDED, UnknownSize, python_text
 from trainkit.core import devices
 from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
@@ -43,14 +45,29 @@ class Program:
     For a graph that is no branch, the values of its variables are read when it is called, and
     the assigned ones are stored when it has run.
 
+    With conditions, `run` gives `None` for arrays whose sizes are others than it says.
+
+    Args:
+        graph: what is run.
+        on_gpu: whether arrays may lie on a GPU.
+        watched: function of a node and its kernel to the kernel that is called, for the profiler.
+        conditions: of axes whose sizes the graph does not know: which input, which axis, the name
+            that the size has in fused code (or which number it is), the least and the largest.
+
     Attributes:
         source: the generated Python text, a line per node.
         run: the function made of it: arrays by position, a list of arrays back.
     """
 
-    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        on_gpu: bool = False,
+        watched: Any = None,
+        conditions: Sequence[tuple[int, int, str | int, tuple[int, int]]] = (),
+    ) -> None:
         self.graph = graph
-        writer = _ProgramWriter(graph, on_gpu, watched)
+        writer = _ProgramWriter(graph, on_gpu, watched, conditions)
         self.source = writer.source()
         self._nodes = writer.line_nodes
         namespace = writer.namespace
@@ -99,8 +116,11 @@ def _local(x: GraphTensor) -> str:
 class _ProgramWriter:
     """Writes the text of a program and collects what it refers to."""
 
-    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
+    def __init__(
+        self, graph: Graph, on_gpu: bool = False, watched: Any = None, conditions: Any = ()
+    ) -> None:
         self.graph = graph
+        self._conditions = conditions
         self._on_gpu = on_gpu
         self._watched = watched
         self.namespace: dict[str, Any] = {
@@ -111,6 +131,8 @@ class _ProgramWriter:
             "Tensor": Tensor,
             "own": devices_asarray,
             "ndarray": np.ndarray,
+            "empty": np.empty,
+            "uint8": np.uint8,
             **ownership.NAMES,
         }
         self.variables: list[Any] = []
@@ -127,6 +149,7 @@ class _ProgramWriter:
         self._result_counts = Counter(map(id, results))  # by identity: `==` compares elements
         last = self._last_uses(nodes, results)
         self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
+        self._compare_sizes()
         self._read_variables(nodes)
         operations = [node for node in nodes if node.kind == "op"]
         self._say("try:" if operations else "if True:")
@@ -157,6 +180,23 @@ class _ProgramWriter:
 
     def _say(self, text: str, depth: int = 1) -> None:
         self._lines.append("    " * depth + text)
+
+    def _compare_sizes(self) -> None:
+        """Give names to the sizes that the graph does not know, and leave where they do not fit."""
+        conditions, named = [], set()
+        for place, axis, size, (low, high) in self._conditions:
+            here = f"{_local(self.graph.inputs[place])}.shape[{axis}]"
+            if isinstance(size, str) and size not in named:
+                named.add(size)
+                self._say(f"{size} = {here}")
+                conditions.append(f"{low} <= {size} <= {high}")
+            else:
+                conditions.append(f"{here} == {size}")
+        if conditions:
+            self._say(f"if not ({' and '.join(conditions)}):")
+            self._say("return None", 2)
+        for name in sorted(named):
+            self._say(f"{name}{ROUNDED} = {name} + {ALIGNMENT - 1} & -{ALIGNMENT}")
 
     # ------------------------------------------------------------------ variables
 
@@ -225,8 +265,7 @@ class _ProgramWriter:
         self.namespace[f"p{number}"] = kernel.interpreted
         reused = reused | self._dying_inputs(node, reused, dropped)
         for i, y in enumerate(node.outputs):
-            self.namespace[f"e{number}_{i}"] = kernel.code.makers[i]
-            made = f"e{number}_{i}()"
+            made = self._allocation(kernel.code, i, f"e{number}_{i}")
             if y in reused:
                 made = f"{_local(reused[y])} if {self._free(reused[y])} else {made}"
             self._say(f"{_local(y)} = {made}", 2)
@@ -236,14 +275,27 @@ class _ProgramWriter:
         if kernel.code.scratch:
             arguments.append(f"m{number}")
             self.namespace[f"q{number}"] = kernel.scratch
-            self.namespace[f"n{number}"] = kernel.new_scratch
-            self._say(f"m{number} = q{number}.pop() if q{number} else n{number}()", 2)
+            size = python_text(kernel.code.scratch)
+            self._say(f"m{number} = q{number}.pop() if q{number} else empty({size}, uint8)", 2)
+            if kernel.code.unknown:
+                self._say(f"if m{number}.size < {size}:", 2)
+                self._say(f"m{number} = empty({size}, uint8)", 3)
         self._say(f"if not f{number}({', '.join(arguments)}):", 2)
         self.line_nodes[len(self._lines)] = node
         self._say(f"{targets} = p{number}({', '.join(given)})", 3)
         self.line_nodes[len(self._lines)] = node
         if kernel.code.scratch:
             self._say(f"q{number}.append(m{number})", 2)
+
+    def _allocation(self, code: Any, i: int, name: str) -> str:
+        """An expression that makes the array of an output."""
+        if not any(isinstance(n, UnknownSize) for n in code.views[i].shape):
+            self.namespace[name] = code.makers[i]
+            return f"{name}()"
+        inside, back = layout_of(code.views[i])
+        self.namespace[name] = code.views[i].dtype
+        dims = "".join(f"{python_text(n)}, " for n in inside)
+        return f"empty(({dims}), {name})" + (f".transpose({back})" if back else "")
 
     def _constants(self, kernel: FusedKernel, number: int) -> list[str]:
         names = [f"c{number}_{i}" for i in range(len(kernel.code.constants))]

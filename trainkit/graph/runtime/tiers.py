@@ -19,6 +19,8 @@ from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
 from trainkit.graph.runtime.joined_pads import without_pads
 from trainkit.graph.runtime.program import Program
+from trainkit.graph.runtime.programs_by_size import ProgramsBySize
+from trainkit.graph.runtime.sized_graphs import unknown_axes
 from trainkit.kernels.jit import kernel_family
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class TieredProgram:
         self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
         self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
+        self.general = ProgramsBySize(self._on_cpu) if unknown_axes(self._on_cpu) else None
         self.gpu: GpuProgram | None = None
         self._spent = 0.0
         self._start = START_SECONDS
@@ -61,13 +64,16 @@ class TieredProgram:
         self._goes_to_gpu = _goes_to_gpu(self.graph)
         self._reads_text = any(x.dtype is string for n in self.graph.nodes for x in n.outputs)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
-        if jit_compile or (jit_compile is None and kernel_family.mode() == "eager"):
+        at_once = jit_compile or (jit_compile is None and kernel_family.mode() == "eager")
+        self._compiles_at_once = bool(at_once and self.general is not None)
+        if at_once and self.general is None:
             self._fuse()
 
     @property
     def source(self) -> str:
         """The generated Python text that runs at present."""
-        return (self.fused or self.plain).source
+        general = self.general.source if self.general is not None else None
+        return general or (self.fused or self.plain).source
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays; assigned variables are stored."""
@@ -77,16 +83,29 @@ class TieredProgram:
             return self.gpu(arrays)
         if self.fused is not None:
             return self.fused(arrays)
+        if self.general is not None:
+            results = self.general(arrays)
+            if results is not None:
+                return results
+            if self._compiles_at_once:
+                return self._compiled_at_once(arrays)
         if not self._waiting:
             return self.plain(arrays)
         start = time.perf_counter()
         results = self.plain(arrays)
         self._spent += time.perf_counter() - start
         if self._spent > self._start:
-            self._fuse_behind()
+            self._fuse_behind(arrays)
         return results
 
-    def _fuse_behind(self) -> None:
+    def _compiled_at_once(self, arrays: list[Any]) -> list[Any]:
+        """Run on arrays of sizes that were not seen yet, for which code is made first."""
+        assert self.general is not None
+        self._fuse(self.general.sizes_of(arrays))
+        results = self.general(arrays)
+        return self.plain(arrays) if results is None else results
+
+    def _fuse_behind(self, arrays: list[Any]) -> None:
         """Compile in the background, once that will take no longer than what was spent here."""
         seconds = _NODE_SECONDS.get(self.graph.name, 0.0)
         if seconds == math.inf:
@@ -96,7 +115,8 @@ class TieredProgram:
         if self._spent > self._start:
             self._waiting = False
             _NODE_SECONDS[self.graph.name] = math.inf
-            side_work.start(self._fuse, "trainkit-compile")
+            sizes = () if self.general is None else self.general.sizes_of(arrays)
+            side_work.start(lambda: self._fuse(sizes), "trainkit-compile")
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         if self._goes_to_gpu:
@@ -117,8 +137,8 @@ class TieredProgram:
 
         return GpuProgram(self.graph, self._fuses_on_gpu, self._captures_on_gpu)
 
-    def _fuse(self) -> None:
-        """Make the program with fused loops, compiled."""
+    def _fuse(self, sizes: tuple[int, ...] = ()) -> None:
+        """Make the program with fused loops, compiled; where sizes are unknown, for such."""
         from trainkit.graph.runtime.fusion import fuse, warm
 
         self._waiting, begun = False, time.thread_time()
@@ -126,9 +146,14 @@ class TieredProgram:
             with slow_work(
                 f"compiling the loops of {self.graph.name!r}", "compiling the loops of {} functions"
             ):
-                graph = fuse(self._on_cpu)
-                if graph is not self._on_cpu and warm(graph):
-                    self.fused = Program(graph)
+                if self.general is None:
+                    graph = fuse(self._on_cpu)
+                    if graph is not self._on_cpu and warm(graph):
+                        self.fused = Program(graph)
+                elif self.general.compile(sizes):
+                    self._spent, self._waiting = 0.0, self.general.rest is None
+                else:
+                    self._compiles_at_once = False
         finally:
             taken = time.thread_time() - begun
             _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))

@@ -83,6 +83,7 @@ class Function:
         self._autograph = autograph
         self._jit_compile = jit_compile
         self._reduce_retracing = reduce_retracing
+        self._needs_sizes = False  # a trace with an unknown size has failed
         self._verify = verify
         self._arguments = Arguments(python_function)
         self._concrete: dict[Any, ConcreteFunction] = {}
@@ -289,7 +290,7 @@ class Function:
             if known is not None and (not known.closed or known.reachable()):
                 self._concrete[key] = known
                 return known
-        elif self._reduce_retracing:
+        elif self._reduce_retracing and not self._needs_sizes:
             traced_key = self._relaxed(key)
         if key in self._tracing:
             raise InvalidArgumentError(
@@ -301,9 +302,26 @@ class Function:
         self._tracing.append(key)
         try:
             with slow_work(f"tracing {self._name!r}"):
+                if traced_key != key and self.input_signature is None:
+                    relaxed = self._traced_or_none(key, traced_key, args, kwargs)
+                    if relaxed is not None:
+                        return relaxed
+                    traced_key = key
                 return self._traced(key, traced_key, args, kwargs)
         finally:
             self._tracing.remove(key)
+
+    def _traced_or_none(
+        self, key: Any, traced_key: Any, args: Any, kwargs: Any
+    ) -> ConcreteFunction | None:
+        """The graph of unknown sizes, `None` where the function needs to know them."""
+        try:
+            return self._traced(key, traced_key, args, kwargs)
+        except CallsReplicas:
+            raise
+        except Exception:  # the trace for the sizes at hand raises what is wrong besides
+            self._needs_sizes = True
+            return None
 
     def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         called_at = user_line()
@@ -425,7 +443,7 @@ class Function:
         keys = [key for key, _ in self._history]
         places = [concrete.called_at for _, concrete in self._history]
         on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]
-        return table(self._name, self._arguments, keys, places, on_gpu)
+        return table(self._name, self._arguments, keys, places, on_gpu, self._reduce_retracing)
 
     def _warn_of_many(self, key: Any) -> None:
         keys, key = replicas.own_keys([k for k, _ in self._history], key)
@@ -433,7 +451,7 @@ class Function:
         if len(keys) == 4:
             from trainkit.graph.tracing.retracing import difference
 
-            reason = difference(self._arguments, keys, key)
+            reason = difference(self._arguments, keys, key, self._reduce_retracing)
             file, line, _ = user_line() or ("<unknown>", 0, "")
             warnings.warn_explicit(
                 f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "

@@ -68,7 +68,7 @@ def _text(item: Any) -> str:
     return item.name if isinstance(item, Device) else repr(item)
 
 
-def _advice(old: Any, new: Any) -> str:
+def _advice(old: Any, new: Any, relaxed: bool = False) -> str:
     if isinstance(old, Device) or isinstance(new, Device):
         return "each device has a trace of its own, as it should be"
     if isinstance(old, Place) and isinstance(new, Place):
@@ -76,6 +76,8 @@ def _advice(old: Any, new: Any) -> str:
             return "cast it to one dtype"
         if len(old.shape) != len(new.shape):
             return "reshape it to one rank"
+        if relaxed:
+            return "the function needs to know the size: pass batches of one size"
         return "pass reduce_retracing=True, or an input_signature with None for the size"
     if _kind(old) is not None or _kind(new) is not None:
         return "pass the same structure each time"
@@ -97,7 +99,7 @@ def _advice_on_value(old: Any, new: Any) -> str:
     return "pass a tensor instead of a Python value: tk.constant(...)"
 
 
-def _compared(name: str, old: Any, new: Any) -> list[Row]:
+def _compared(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
     """What differs, as deep inside of nests as it can be found."""
     if old == new:
         return []
@@ -106,13 +108,16 @@ def _compared(name: str, old: Any, new: Any) -> list[Row]:
         before, now = _named(old), _named(new)
         if before is None or now is None:
             pairs = zip(range(len(new)), old[2:], new[2:], strict=False)
-            return [row for i, a, b in pairs for row in _compared(f"{name}[{i}]", a, b)]
+            return [row for i, a, b in pairs for row in _compared(f"{name}[{i}]", a, b, relaxed)]
         if list(before) == list(now):
-            return [row for k in now for row in _compared(f"{name}[{k!r}]", before[k], now[k])]
-    return [(name, _text(old), _text(new), _advice(old, new))]
+            names = {k: f"{name}[{k!r}]" for k in now}
+            return [row for k in now for row in _compared(names[k], before[k], now[k], relaxed)]
+    return [(name, _text(old), _text(new), _advice(old, new, relaxed))]
 
 
-def _changes(arguments: Arguments, earlier: list[Any], key: Any) -> list[Row]:
+def _changes(
+    arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool = False
+) -> list[Row]:
     """What is new against the earlier call that is most like this one."""
     now = _parts(key, arguments)
     best: list[Row] | None = None
@@ -122,7 +127,7 @@ def _changes(arguments: Arguments, earlier: list[Any], key: Any) -> list[Row]:
             row
             for name in now
             if name in before
-            for row in _compared(name, before[name], now[name])
+            for row in _compared(name, before[name], now[name], relaxed)
         ]
         rows += [_one_sided(name, None, now[name]) for name in now if name not in before]
         rows += [_one_sided(name, before[name], None) for name in before if name not in now]
@@ -142,9 +147,16 @@ def _one_sided(name: str, old: Any, new: Any) -> Row:
     return name, before, now, _advice(old, new) if is_device else more
 
 
-def difference(arguments: Arguments, earlier: list[Any], key: Any) -> str:
-    """One sentence on what is new about a call."""
-    rows = _changes(arguments, earlier, key)
+def difference(arguments: Arguments, earlier: list[Any], key: Any, relaxed: bool = False) -> str:
+    """One sentence on what is new about a call.
+
+    Args:
+        arguments: the function's parameters.
+        earlier: keys of the calls before.
+        key: that of the call.
+        relaxed: whether the function has been asked to make a differing size unknown.
+    """
+    rows = _changes(arguments, earlier, key, relaxed)
     if not rows:
         return "its structure is new."
     return " ".join(
@@ -158,6 +170,7 @@ def table(
     keys: list[Any],
     places: Sequence[Line | None] = (),
     on_gpu: Sequence[str | None] = (),
+    relaxed: bool = False,
 ) -> str:
     """Some lines for each trace: the call, then what was new about it and how to avoid that.
 
@@ -167,6 +180,7 @@ def table(
         keys: of the calls that were traced, in order.
         places: the user's lines that made these calls.
         on_gpu: how each trace runs on a GPU, `None` where it has not.
+        relaxed: whether the function has been asked to make a differing size unknown.
     """
     lines = [f"{name}: {len(keys)} trace{'s' * (len(keys) != 1)}"]
     for i, key in enumerate(keys):
@@ -179,7 +193,7 @@ def table(
         if not earlier:
             given = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(own, arguments).items())
             lines.append(f"     first call: {given or 'no arguments'}")
-        for argument, before, now, advice in _changes(arguments, earlier, own):
+        for argument, before, now, advice in _changes(arguments, earlier, own, relaxed):
             lines += [f"     {argument}: {before} -> {now}", f"       {advice}"]
         if i < len(on_gpu) and on_gpu[i]:
             lines.append(f"     on the GPU: {on_gpu[i]}")

@@ -1,0 +1,221 @@
+"""Steps of the same work at a few sizes, as steps that serve all sizes in a range."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Elementwise,
+    LabelCheck,
+    Loop,
+    Number,
+    NumpyLoop,
+    Operand,
+    Product,
+    Reduction,
+    Step,
+    Unsupported,
+    View,
+)
+from trainkit.compiler.sizes import Terms, UnknownSize, evaluate, interpolated, polynomial
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """From which to which number unknown sizes may go together.
+
+    Attributes:
+        names: of the sizes.
+        ends: the least and the largest of each.
+    """
+
+    names: tuple[str, ...]
+    ends: tuple[tuple[int, int], ...]
+
+    def corners(self) -> list[dict[str, int]]:
+        """All choices of an end for each size, the first size varying slowest."""
+        return [dict(zip(self.names, ends, strict=True)) for ends in itertools.product(*self.ends)]
+
+
+class Generalizer:
+    """Finds what work at several choices of sizes has in common.
+
+    Args:
+        sizes: which sizes are not known.
+        points: the choices, first the corners of `sizes`.
+        at: the choice by which the result decides where it has to.
+    """
+
+    def __init__(
+        self, sizes: SizeRange, points: Sequence[Mapping[str, int]], at: Mapping[str, int]
+    ) -> None:
+        self._sizes = sizes
+        self._points = points
+        self._at = at
+        self._buffers: dict[tuple[int, ...], Buffer] = {}
+
+    def number(self, values: Sequence[int]) -> int:
+        """One number for a number at each point.
+
+        Raises:
+            Unsupported: they are not a·n + b.
+        """
+        if all(value == values[0] for value in values):
+            return int(values[0])
+        return polynomial(self._terms(values), self._at)
+
+    def _terms(self, values: Sequence[int]) -> Terms:
+        corners = 1 << len(self._sizes.names)
+        terms = interpolated(self._sizes.names, self._sizes.ends, list(values[:corners]))
+        for point, value in zip(self._points, values, strict=True):
+            if evaluate(terms, point) != value:
+                raise Unsupported("a number that does not grow evenly with a size")
+        return terms
+
+    def numbers(self, rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        """As many numbers as each row has; all that are sizes of arrays stay above 0."""
+        if len({len(row) for row in rows}) != 1:
+            raise Unsupported("shapes of different ranks")
+        return tuple(self.number(column) for column in zip(*rows, strict=True))
+
+    def shape(self, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        """One shape for a shape at each point.
+
+        Raises:
+            Unsupported: a size that is not known may be 0, or is 1 at an end alone.
+        """
+        sizes = self.numbers(shapes)
+        for column, size in zip(zip(*shapes, strict=True), sizes, strict=True):
+            if isinstance(size, UnknownSize) and min(column) < 2:
+                raise Unsupported("an axis that may have no or one element")
+        return sizes
+
+    def buffer(self, buffers: Sequence[Buffer]) -> Buffer:
+        """One piece of memory for that at each point."""
+        key = tuple(map(id, buffers))
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = self._merged(buffers)
+        return buffer
+
+    def _merged(self, buffers: Sequence[Buffer]) -> Buffer:
+        first = buffers[0]
+        if len({(b.kind, b.index) for b in buffers}) != 1:
+            raise Unsupported("different pieces of memory")
+        if first.kind == "constant" and not _same_constants(buffers):
+            raise Unsupported("a constant that depends on a size")
+        size = self.number([b.size for b in buffers])
+        merged = Buffer(first.kind, size, self.shape([b.shape for b in buffers]), first.value)
+        merged.index = first.index
+        return merged
+
+    def view(self, views: Sequence[View]) -> View:
+        """One view for that at each point."""
+        if len({v.dtype for v in views}) != 1:
+            raise Unsupported("different dtypes")
+        return View(
+            self.buffer([v.buffer for v in views]),
+            self.number([v.offset for v in views]),
+            self.shape([v.shape for v in views]),
+            self.numbers([v.strides for v in views]),
+            views[0].dtype,
+        )
+
+    def operand(self, operands: Sequence[Operand]) -> Operand:
+        """One operand for that at each point; a number may be a size."""
+        values = [_value_of(x) for x in operands]
+        if all(isinstance(x, View) for x in operands) and None in values:
+            return self.view([x for x in operands if isinstance(x, View)])
+        if None in values or len({value.dtype for value in values}) != 1:
+            raise Unsupported("different operands")
+        if len({value.tobytes() for value in values}) == 1:
+            if all(isinstance(x, View) for x in operands):
+                return self.view([x for x in operands if isinstance(x, View)])
+            return operands[0]
+        return Number(self._size_as_number(values), values[0].dtype)
+
+    def _size_as_number(self, values: Sequence[Any]) -> int:
+        """The whole numbers that elements of an array hold, as one that depends on sizes."""
+        if values[0].dtype.kind == "b" or any(value != int(value) for value in values):
+            raise Unsupported("a number that does not grow evenly with a size")
+        terms = self._terms([int(value) for value in values])
+        if any(abs(int(value)) > _LARGEST for value in values):
+            raise Unsupported("a size that floats do not hold")
+        return polynomial(terms, self._at)
+
+    # ------------------------------------------------------------------ steps
+
+    def steps(self, lists: Sequence[Sequence[Step]]) -> list[Step]:
+        """One list of steps for that at each point.
+
+        Raises:
+            Unsupported: the steps are others.
+        """
+        if len(set(map(len, lists))) != 1:
+            raise Unsupported("other steps at other sizes")
+        return [self._step(steps) for steps in zip(*lists, strict=True)]
+
+    def _step(self, steps: Sequence[Any]) -> Any:
+        first = steps[0]
+        if len({_kind_of_step(step) for step in steps}) != 1:
+            raise Unsupported("other steps at other sizes")
+        if isinstance(first, Loop):
+            members, ends = (
+                [getattr(step, part) for step in steps] for part in ("members", "ends")
+            )
+            return Loop(self.steps(members), self.steps(ends))  # type: ignore[arg-type]
+        if isinstance(first, LabelCheck):
+            limit = self.number([step.limit for step in steps])
+            return LabelCheck(self.view([step.labels for step in steps]), limit)
+        out = self.view([step.out for step in steps])
+        if isinstance(first, Reduction):
+            return Reduction(first.ufunc, self.view([s.source for s in steps]), first.axes, out)
+        if isinstance(first, Product):
+            a, b = (self.view([getattr(s, x) for s in steps]) for x in "ab")
+            return Product(a, b, out)
+        columns = zip(*(step.inputs for step in steps), strict=True)
+        operands = tuple(self.operand(column) for column in columns)
+        name = first.name if isinstance(first, Elementwise) else first.ufunc
+        return type(first)(name, operands, out)
+
+
+_LARGEST = 1 << 24
+"""Numbers up to which each whole one is a float32, too."""
+
+
+def _kind_of_step(step: Any) -> tuple[Any, ...]:
+    """What has to be the same at all points."""
+    if isinstance(step, Elementwise):
+        return Elementwise, step.name, len(step.inputs)
+    if isinstance(step, NumpyLoop):
+        return NumpyLoop, step.ufunc, len(step.inputs)
+    if isinstance(step, Reduction):
+        return Reduction, step.ufunc, step.axes
+    return (type(step),)
+
+
+def _value_of(x: Operand) -> Any:
+    """The one element that an operand is in all calls, else `None`."""
+    if isinstance(x, Number):
+        return np.asarray(x.value, x.dtype)
+    held = x.buffer.value[0] if x.buffer.kind == "constant" else None
+    return held if held is not None and held.ndim == 0 and x.shape == () else None
+
+
+def _same_constants(buffers: Sequence[Buffer]) -> bool:
+    first = buffers[0].value[0]
+    return all(
+        b.value[0] is first
+        or (
+            b.value[0].dtype == first.dtype
+            and b.value[0].shape == first.shape
+            and b.value[0].tobytes() == first.tobytes()
+        )
+        for b in buffers
+    )

@@ -1,0 +1,352 @@
+"""Fusion of graphs whose sizes are not known: one program for all sizes in a range.
+
+The graph is fused at a few known sizes, each time as any other graph. Where the results differ in
+numbers alone, and each number is a·n + b, the code is written with these; what was decided by sizes
+(which loops are joined, which are shared out to threads, which arrays are left to a kernel that is
+better for large ones) is the same within the range, as it is at its ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.generalized import Generalizer, SizeRange
+from trainkit.compiler.ir import Unsupported
+from trainkit.compiler.llvm.llvm_kernel import LlvmCode
+from trainkit.compiler.sizes import UnknownSize
+from trainkit.core.process.side_work import give_way
+from trainkit.graph.ir.graph import Graph, GraphTensor, Node
+from trainkit.graph.ir.passes import copied, finished, rebuilt_frame, source_copied
+from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.graph.runtime.fusion import fuse
+from trainkit.graph.runtime.program import Program
+from trainkit.graph.runtime.sized_graphs import Axis, at_sizes, unknown_axes
+
+_MOST_UNKNOWN = 2
+"""Sizes that differ and stay unknown; each doubles the sizes at which a graph is fused."""
+_BISECTIONS = 5
+"""Sizes that are tried between one that serves and one, half or twice of it, that does not."""
+_NUMBERS = re.compile(r"\d+|\\[0-9A-F]{2}")
+"""In LLVM's language; also the bytes of numbers that are constants."""
+_MOST_BYTES = 1 << 31
+"""Of an input at the largest size of a range, whose stand-in is address space without memory."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that a program is for.
+
+    Attributes:
+        axes: for each unknown axis of a graph the name of its size, or the size itself.
+        range: from which to which number the named ones may go.
+    """
+
+    axes: tuple[str | int, ...]
+    range: SizeRange
+
+    @classmethod
+    def like(cls, sizes: Sequence[int], axes: Sequence[Axis]) -> Sizes:
+        """Those of one call: equal sizes are one; 0 and 1, which arrays treat otherwise, are fixed.
+
+        Two axes of one array are two sizes: a square has n·n elements, which is no line in n.
+        """
+        names: dict[tuple[int, int], str] = {}
+        keys: list[tuple[int, int]] = []
+        for n, (place, _) in zip(sizes, axes, strict=True):
+            earlier = zip(keys, axes[: len(keys)], strict=True)
+            key = (n, sum(mine == n and other == place for (mine, _), (other, _) in earlier))
+            keys.append(key)
+            if n > 1 and key not in names and len(names) < _MOST_UNKNOWN:
+                names[key] = f"n{len(names)}"
+        ends = tuple((n, n) for n, _ in names)
+        chosen = tuple(names.get(key, key[0]) for key in keys)
+        return cls(chosen, SizeRange(tuple(names.values()), ends))
+
+    def at(self, point: dict[str, int]) -> tuple[int, ...]:
+        """The size of each axis at a choice of the named ones."""
+        return tuple(point[x] if isinstance(x, str) else x for x in self.axes)
+
+    def include(self, sizes: Sequence[int]) -> bool:
+        """Whether these, one for each axis, are sizes of it."""
+        point: dict[str, int] = {}
+        for axis, n in zip(self.axes, sizes, strict=True):
+            if isinstance(axis, str) and point.setdefault(axis, n) == n:
+                continue
+            if axis != n:
+                return False
+        ends = dict(zip(self.range.names, self.range.ends, strict=True))
+        return all(ends[name][0] <= n <= ends[name][1] for name, n in point.items())
+
+    def conditions(self, axes: Sequence[Axis]) -> list[tuple[int, int, str | int, tuple[int, int]]]:
+        """What a program asks of the arrays of a call, as it takes it."""
+        ends = dict(zip(self.range.names, self.range.ends, strict=True))
+        return [
+            (*axis, size, ends[size] if isinstance(size, str) else (size, size))
+            for axis, size in zip(axes, self.axes, strict=True)
+        ]
+
+    def between(self, low: Sequence[int], high: Sequence[int]) -> Sizes:
+        """The same for a wider range."""
+        return Sizes(self.axes, SizeRange(self.range.names, tuple(zip(low, high, strict=True))))
+
+
+class GeneralFusion:
+    """Makes one fused graph for sizes like those of a call.
+
+    Args:
+        graph: of unknown sizes; stays as it is.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._axes = unknown_axes(graph)
+        self._fused: dict[tuple[int, ...], Graph] = {}
+        self._skeletons: dict[tuple[int, ...], tuple[Any, ...]] = {}
+
+    def widest(self, sizes: Sequence[int]) -> tuple[Graph, Sizes]:
+        """The fused graph of the widest range of sizes that is found, and that range.
+
+        Args:
+            sizes: of the unknown axes at a call; they lie in the range.
+        """
+        exact = Sizes.like(sizes, self._axes)
+        here = [low for low, _ in exact.range.ends]
+        if here:
+            high, low = self._upper_end(exact, here), self._lower_end(exact, here)
+            for strict in (True, False):
+                for one, other in ((low, high), (here, high), (low, here)):
+                    general = self._merged_or_none(exact.between(one, other), strict)
+                    if general is not None:
+                        return general, exact.between(one, other)
+        return self._at(tuple(sizes)), exact
+
+    def _upper_end(self, exact: Sizes, here: list[int]) -> list[int]:
+        """About the largest sizes up to which all is the same as here but for numbers."""
+        good, bad = here, [n << 1 for n in here]
+        while self._agrees(exact, here, bad):
+            good, bad = bad, [n << 1 for n in bad]
+        return self._bisected(exact, good, bad)
+
+    def _lower_end(self, exact: Sizes, here: list[int]) -> list[int]:
+        """About the smallest sizes from which on all is the same as here but for numbers."""
+        good, bad = here, [2] * len(here)
+        if self._agrees(exact, here, bad):
+            return bad
+        while max(half := [max(2, n >> 1) for n in good]) > 2 and self._agrees(exact, here, half):
+            good = half
+        return self._bisected(exact, good, [max(2, n >> 1) for n in good])
+
+    def _bisected(self, exact: Sizes, good: list[int], bad: list[int]) -> list[int]:
+        """An end between one that serves and one that does not, which serves."""
+        for _ in range(_BISECTIONS):
+            middle = [(a + b) // 2 for a, b in zip(good, bad, strict=True)]
+            if middle in (good, bad):
+                break
+            if self._agrees(exact, good, middle):
+                good = middle
+            else:
+                bad = middle
+        return good
+
+    def _agrees(self, exact: Sizes, here: list[int], end: list[int]) -> bool:
+        """Whether all is the same at two choices of sizes but for numbers; nearly always right."""
+        if not self._fits_memory(exact, end):
+            return False
+        names = exact.range.names
+        one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (here, end))
+        try:
+            return self._skeleton(one) == self._skeleton(other)
+        except (Unsupported, MemoryError):
+            return False
+
+    def _skeleton(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+        """The outline of a fused graph, and the texts of its kernels without their numbers."""
+        skeleton = self._skeletons.get(sizes)
+        if skeleton is None:
+            graph = self._at(sizes)
+            kernels = [n.primitive for n in graph.nodes if isinstance(n.primitive, FusedKernel)]
+            texts = [_NUMBERS.sub("", kernel.code.text) for kernel in kernels]
+            skeleton = self._skeletons[sizes] = (_outline(graph), texts)
+        return skeleton
+
+    def _fits_memory(self, exact: Sizes, end: list[int]) -> bool:
+        sizes = exact.at(dict(zip(exact.range.names, end, strict=True)))
+        known = dict(zip(self._axes, sizes, strict=True))
+        return all(
+            _bytes(x, [known.get((place, axis), n) for axis, n in enumerate(x.shape)])
+            <= _MOST_BYTES
+            for place, x in enumerate(self._graph.inputs)
+        )
+
+    def _merged_or_none(self, sizes: Sizes, strict: bool) -> Graph | None:
+        if any(low >= high for low, high in sizes.range.ends):
+            return None
+        try:
+            return self._merged(sizes, strict)
+        except (Unsupported, MemoryError):
+            return None
+
+    def _at(self, sizes: tuple[int, ...]) -> Graph:
+        graph = self._fused.get(sizes)
+        if graph is None:
+            give_way()
+            graph = self._fused[sizes] = fuse(at_sizes(self._graph, sizes))
+        return graph
+
+    def _merged(self, sizes: Sizes, strict: bool) -> Graph:
+        """One graph for all sizes in a range.
+
+        Raises:
+            Unsupported: at its ends, or between them, more than numbers differs.
+        """
+        points = sizes.range.corners()
+        for step in (1, 2):  # sizes between the ends: whatever is no line shows there
+            points.append(
+                {
+                    name: min(low + step, high)
+                    for name, (low, high) in zip(sizes.range.names, sizes.range.ends, strict=True)
+                }
+            )
+        graphs = [self._at(sizes.at(point)) for point in points]
+        outlines = [_outline(graph) for graph in graphs]
+        if any(outline != outlines[0] for outline in outlines):
+            raise Unsupported("other operations at other sizes")
+        corners = len(sizes.range.corners())
+        last = graphs[corners - 1]
+        kernels = [
+            _kernel(nodes, nodes[corners - 1], sizes.range, points, strict)
+            for nodes in zip(*(graph.nodes for graph in graphs), strict=True)
+        ]
+        return _replaced(last, dict(zip(last.nodes, kernels, strict=True)))
+
+
+def _bytes(x: GraphTensor, shape: Sequence[int | None]) -> int:
+    total = int(x.dtype.dtype.itemsize)
+    for n in shape:
+        total *= n or 1
+    return total
+
+
+def _outline(graph: Graph) -> list[Any]:
+    """What a fused graph does, but for the numbers in its kernels."""
+    place = {node: i for i, node in enumerate(graph.nodes)}
+
+    def name(x: Any) -> Any:
+        if isinstance(x, GraphTensor):
+            return "tensor", place[x.node], x.index
+        return type(x), repr(x)
+
+    lines: list[Any] = []
+    for node in graph.nodes:
+        kernel = isinstance(node.primitive, FusedKernel)
+        lines.append(
+            (
+                node.kind,
+                "fused" if kernel else node.primitive,
+                tuple(map(name, node.inputs)),
+                id(node.settings) if node.settings else None,
+                _value(node),
+                len(node.outputs),
+            )
+        )
+    lines.append([name(y) for y in graph.outputs])
+    lines.append([(id(slot.variable), name(slot.now)) for slot in graph.assigned])
+    return lines
+
+
+def _value(node: Node) -> Any:
+    if node.kind != "constant":
+        return id(node.value)
+    array = node.value._array
+    if (
+        isinstance(array, np.ndarray | np.generic)
+        and array.nbytes <= 1 << 16
+        and array.dtype != object
+    ):
+        return array.dtype, array.shape, array.tobytes()
+    return id(array)
+
+
+def _kernel(
+    nodes: Sequence[Node],
+    last: Node,
+    sizes: SizeRange,
+    points: list[dict[str, int]],
+    strict: bool,
+) -> FusedKernel | None:
+    """The kernel for all sizes of one that there is for each, `None` where there is none."""
+    if not isinstance(last.primitive, FusedKernel):
+        return None
+    try:
+        code = _code([node.primitive.code for node in nodes], sizes, points)
+    except Unsupported:
+        if strict:
+            raise
+        return None
+    return FusedKernel(code, last.primitive.part, Program)
+
+
+def _code(codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]]) -> LlvmCode:
+    general = [_generalized(codes, sizes, points, at) for at in sizes.corners()]
+    if any(code.text != general[0].text for code in general):
+        raise Unsupported("other code at other sizes")
+    return general[-1]
+
+
+def _generalized(
+    codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]], at: dict[str, int]
+) -> LlvmCode:
+    merge = Generalizer(sizes, points, at)
+    arguments = [
+        (merge.buffer([b for b, _, _ in given]), merge.shape([s for _, s, _ in given]), given[0][2])
+        for given in zip(*(code.arguments for code in codes), strict=True)
+    ]
+    steps = merge.steps([code.steps for code in codes])
+    views = [merge.view(given) for given in zip(*(code.views for code in codes), strict=True)]
+    names = {
+        name
+        for _, shape, _ in arguments
+        for size in shape
+        if isinstance(size, UnknownSize)
+        for names in size.terms
+        for name in names
+    }
+    if not names:
+        return codes[-1]
+    used = [(n, ends) for n, ends in zip(sizes.names, sizes.ends, strict=True) if n in names]
+    return LlvmCode(steps, arguments, views, SizeRange(*map(tuple, zip(*used, strict=True))))
+
+
+def _replaced(graph: Graph, kernels: dict[Node, FusedKernel | None]) -> Graph:
+    """`graph` with other kernels; without one, a fused node becomes the nodes it was made of."""
+    new, env = rebuilt_frame(graph)
+    for node in graph.nodes:
+        inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+        if node.kind != "op":
+            env[node.outputs[0]] = source_copied(new, node)
+        elif not isinstance(node.primitive, FusedKernel):
+            env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
+        elif kernels[node] is None:
+            results = _unfused(new, node.primitive.part, inputs)
+            env.update(zip(node.outputs, results, strict=True))
+        else:
+            outputs = copied(new, node, inputs)
+            outputs[0].node.primitive = kernels[node]
+            env.update(zip(node.outputs, outputs, strict=True))
+    return finished(graph, new, env)
+
+
+def _unfused(new: Graph, part: Graph, inputs: tuple[Any, ...]) -> list[GraphTensor]:
+    env: dict[Any, Any] = dict(zip(part.inputs, inputs, strict=True))
+    for node in part.nodes:
+        if node.kind == "constant":
+            env[node.outputs[0]] = new.constant(node.value)
+        elif node.kind == "op":
+            given = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(new, node, given), strict=True))
+    return [env[y] for y in part.outputs]
