@@ -59,7 +59,7 @@ DOORS = 10
 
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
-    "requirements",
+    "process/requirements",
     "dispatch/native",
     "dispatch/ownership",
     "process/forks",
@@ -82,6 +82,7 @@ CORE_ORDER = [
     "files/folder_descent",
     "files/trusted_folders",
     "values/aggregation",
+    "values/attribute_state",
     "values/batch_size",
     "dtypes",
     "tensor_shape",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainkit.core.requirements import DISTRIBUTION, EXTRAS, install_command
+from trainkit.core.process.requirements import DISTRIBUTION, EXTRAS, install_command
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -264,6 +264,46 @@ def test_a_signal_while_the_data_are_looked_at(tmp_path):
     assert list(tmp_path.glob("run-*"))
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGHUP"])
+def test_a_stopped_run_says_that_it_is_not_finished(tmp_path, capsys, name):
+    number = getattr(signal, name, None)
+    if number is None:
+        pytest.skip("this system has no such signal")
+    before = signal.getsignal(number)
+    ends = []
+    callbacks = [
+        SignalAt("on_train_batch_end", 3, number),
+        cb.BackupAndRestore(tmp_path, exit_status=75),
+        cb.LambdaCallback(on_train_end=lambda logs: ends.append(logs)),
+    ]
+    model = make_model(1)
+    with pytest.raises(SystemExit) as end:
+        model.fit(X, Y, epochs=9, verbose=0, callbacks=callbacks)
+    assert end.value.code == 75
+    assert len(ends) == 1
+    assert model.history.interrupted
+    assert list(tmp_path.glob("run-*"))
+    assert signal.getsignal(number) is before
+    line = f"fit: {name} stopped training before batch 2 of epoch 2 of 9, so it is not finished"
+    assert capsys.readouterr().err == f"{line}; the same call of fit goes on from there\n"
+    model.fit(X, Y, epochs=2, verbose=0, callbacks=callbacks[1:])  # to its end: nothing is raised
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_status_the_program_goes_on(capsys):
+    history = make_model(1).fit(
+        X, Y, verbose=0, callbacks=[SignalAt("on_train_batch_end", 1, signal.SIGTERM)]
+    )
+    assert history.interrupted
+    assert "so it is not finished\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [0, 256, -1, True, "75"])
+def test_a_status_that_is_none(tmp_path, status):
+    with pytest.raises(ValueError, match="exit_status must be a number from 1 to 255"):
+        cb.BackupAndRestore(tmp_path, exit_status=status)
+
+
 @pytest.mark.parametrize("verbose", [1, 2])
 def test_a_signal_before_the_first_batch_is_told(tmp_path, capsys, verbose):
     callbacks = [

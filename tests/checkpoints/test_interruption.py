@@ -1,7 +1,9 @@
 """Handlers of signals that raise, at the worst moments: while HDF5 calls back into Python."""
 
+import faulthandler
 import os
 import signal
+import sys
 
 import h5py
 import numpy as np
@@ -81,6 +83,24 @@ def test_a_handler_that_raises_while_weights_are_read(tmp_path, monkeypatch, cal
         signal.signal(signal.SIGALRM, handler)
     model.load_weights(tmp_path / "plain.weights.h5")
     np.testing.assert_array_equal(model.get_weights()[0], before[0])
+
+
+@pytest.mark.skipif(not hasattr(faulthandler, "register"), reason="Windows has no such signals")
+def test_handlers_of_others_stay(tmp_path):
+    with (tmp_path / "told").open("w") as file:
+        faulthandler.register(signal.SIGUSR1, file)
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        try:
+            with tk.checkpoints.Interruption() as interruption:
+                signal.raise_signal(signal.SIGHUP)
+                if sys.platform.startswith("linux"):
+                    signal.raise_signal(signal.SIGUSR1)
+                assert not interruption.asked
+                signal.raise_signal(signal.SIGUSR2)
+                assert (interruption.asked, interruption.number) == (True, signal.SIGUSR2)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+            assert faulthandler.unregister(signal.SIGUSR1)
 
 
 def test_the_second_signal_of_an_interruption_waits_for_hdf5_too(tmp_path, monkeypatch):

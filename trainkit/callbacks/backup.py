@@ -18,8 +18,9 @@ class BackupAndRestore(Callback):
 
     Stored are the model and its optimizer, the metrics, the position in the data and the order of
     what is still to come, random generators, the history and the other callbacks. The same call of
-    `fit` in a new process then ends with the weights that it would have ended with. Ctrl-C and
-    SIGTERM have it stored at any moment; a second signal may leave what was stored before.
+    `fit` in a new process then ends with the weights that it would have ended with. Ctrl-C,
+    SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP have it stored at any moment; a second signal may leave
+    what was stored before.
 
     Args:
         backup_dir: folder for it; one run at a time.
@@ -30,9 +31,13 @@ class BackupAndRestore(Callback):
             if nothing else is in it.
         restore: whether an earlier run is taken up; otherwise the first store removes its files.
         max_to_keep: how many of the newest to keep.
+        exit_status: the process ends with this status, from 1 to 255, when a signal has stopped
+            training before it was done; else `fit` returns, the program goes on, and whoever
+            started it takes 0 for done. 75 means "try again" (`EX_TEMPFAIL`) to many schedulers.
 
     Raises:
-        ValueError: `save_freq` is neither, or there is no `backup_dir`.
+        ValueError: `save_freq` is neither, there is no `backup_dir`, or `exit_status` is none.
+        SystemExit: at the end of `fit`, with `exit_status`, once all callbacks have ended.
         CheckpointMismatchError: at the beginning of training, the model differs from the stored
             one.
 
@@ -48,7 +53,7 @@ class BackupAndRestore(Callback):
 
     reads_batch_logs = False
     stores_runs = True
-    _untracked = Callback._untracked | {"manager", "fresh", "stored"}
+    _untracked = Callback._untracked | {"exit_status", "manager", "fresh", "stored"}
     stored: tuple[int, int] | None  # the epoch and step that were stored last
 
     def __init__(
@@ -59,6 +64,7 @@ class BackupAndRestore(Callback):
         delete_checkpoint: bool = True,
         restore: bool = True,
         max_to_keep: int = 2,
+        exit_status: int | None = None,
     ) -> None:
         super().__init__()
         if not backup_dir:
@@ -68,6 +74,12 @@ class BackupAndRestore(Callback):
                 f"BackupAndRestore: save_freq must be 'epoch' or a number of batches, got "
                 f"{save_freq!r}"
             )
+        if exit_status is not None and not (type(exit_status) is int and 0 < exit_status < 256):
+            raise ValueError(
+                f"BackupAndRestore: exit_status must be a number from 1 to 255 or None, got "
+                f"{exit_status!r}"
+            )
+        self.exit_status = exit_status
         self.backup_dir, self.save_freq = local_path(backup_dir), save_freq
         self.delete_checkpoint, self.restore = delete_checkpoint, restore
         self.double_checkpoint = bool(double_checkpoint)

@@ -6,16 +6,23 @@ import signal
 import threading
 from typing import Any
 
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGHUP")
+STOPPING = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+"""The signals after which training saves and stops."""
+
 
 class Interruption:
-    """A context in which Ctrl-C and SIGTERM only set `asked`, for a loop to look at.
+    """A context in which Ctrl-C and signals to stop only set `asked`, for a loop to look at.
 
-    The second signal acts as usual. Handlers that the program has set itself stay, and so does
-    everything outside of the main thread, where Python does not allow to set any. Within another
-    `Interruption`, both are asked: a signal ends a `fit` inside of a loop, and then the loop.
+    These are SIGINT, SIGTERM, and what schedulers send before they stop a job, where the system has
+    them: SIGUSR1, SIGUSR2 and SIGHUP. The second signal acts as usual. Handlers that the program
+    has set itself stay, as does a SIGHUP that `nohup` ignores, and so does everything outside of
+    the main thread, where Python does not allow to set any. Within another `Interruption`, both are
+    asked: a signal ends a `fit` inside of a loop, and then the loop.
 
     Attributes:
         asked: whether to stop after this batch.
+        number: of the signal that came, or None.
 
     >>> with Interruption() as interruption:
     ...     for step in range(3):
@@ -28,15 +35,20 @@ class Interruption:
 
     def __init__(self) -> None:
         self.asked = False
+        self.number: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            self.asked = any(outer.asked for outer in _ACTIVE)
+            for outer in _ACTIVE:
+                if outer.asked:
+                    self.asked, self.number = True, outer.number
             _ACTIVE.append(self)
-            for number in (signal.SIGINT, signal.SIGTERM):
+            handled = _handled_signals()
+            for number in STOPPING:
                 before = signal.getsignal(number)
-                if before in (signal.default_int_handler, signal.SIG_DFL):
+                is_default = before is signal.SIG_DFL and number not in handled
+                if is_default or before is signal.default_int_handler:
                     self._before[number] = before
                     signal.signal(number, _ask)
         return self
@@ -102,11 +114,23 @@ class SignalsHeld:
 _ACTIVE: list[Interruption] = []
 
 
+def _handled_signals() -> set[int]:
+    """Signals that have a handler in C, as `faulthandler.register` sets one; Python sees none."""
+    try:
+        with open("/proc/self/status") as file:
+            masks = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+        mask = int(masks[0], 16)
+    except (OSError, IndexError):  # another system than Linux
+        return set()
+    return {number for number in STOPPING if mask >> (number - 1) & 1}
+
+
 def _ask(number: int, frame: Any) -> None:
     """Note the first signal; have the second one act as it would without any `Interruption`."""
     again = any(active.asked for active in _ACTIVE)
     for active in list(_ACTIVE):
-        active.asked = True
+        if not active.asked:
+            active.asked, active.number = True, number
     if again:
         for active in list(_ACTIVE):
             active._restore()

@@ -15,7 +15,7 @@ import numpy as np
 
 import trainkit as tk
 from trainkit import kernels as families
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 from trainkit.kernels.jit import kernel_family, target
 from trainkit.kernels.jit.library_builder import (
     Kernel,

@@ -9,7 +9,7 @@ from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
 from trainkit.core.process.launcher import launched
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 
 @lru_cache(maxsize=1)

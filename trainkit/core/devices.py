@@ -20,7 +20,7 @@ import numpy as np
 
 from trainkit.core.errors import DeviceError
 from trainkit.core.process.launcher import share_gpus
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 Array = Any
 ArrayModule = Any

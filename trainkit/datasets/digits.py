@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 SEED = 1797
 TEST_SHARE = 0.2

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 if TYPE_CHECKING:
     from trainkit.wrappers.estimators import SKLearnClassifier as SKLearnClassifier

@@ -16,7 +16,7 @@ import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
-from trainkit.core.requirements import REINSTALL, install_command
+from trainkit.core.process.requirements import REINSTALL, install_command
 from trainkit.kernels.jit import kernel_family, kernel_library, target
 from trainkit.kernels.jit.code_store import code_folder, why_not_trusted
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 _CUPY = """
 import cupy

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import trainkit
 from trainkit.cli.checks.finding import Finding
-from trainkit.core.requirements import DISTRIBUTION
+from trainkit.core.process.requirements import DISTRIBUTION
 
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?P<marker>;.*)?$")
 _BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")

@@ -13,7 +13,7 @@ from typing import Any
 from trainkit.cli.checks.compiler import why_not_writable
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 from trainkit.kernels.jit.code_store import cache_root
 
 _HDF5 = """

@@ -13,7 +13,7 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
-from trainkit.core.requirements import REINSTALL
+from trainkit.core.process.requirements import REINSTALL
 
 VERSION = 5
 """That of `_native` which this trainkit was written for."""

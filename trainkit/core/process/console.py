@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -92,8 +94,7 @@ def write(text: str) -> None:
         return
     stream = sys.stdout
     if stream is not None:  # a program without a console has none
-        stream.write(text)
-        stream.flush()
+        _send(stream, text)
 
 
 def say(text: str) -> None:
@@ -106,4 +107,20 @@ def say_beside(text: str) -> None:
     if not _Mode.interactive:
         say(text)
     elif sys.stderr is not None and not _Mode.muted:
-        print(printable(text), file=sys.stderr, flush=True)
+        _send(sys.stderr, f"{printable(text)}\n")
+
+
+def _send(stream: Any, text: str) -> None:
+    """Write to a stream; what a terminal that was closed (SIGHUP) would show is nothing's failure.
+
+    The stream then leads nowhere, or the text that it still holds would be an error at exit.
+    """
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

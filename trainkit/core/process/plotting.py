@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 
 def matplotlib(part: str, op: str) -> Any:

@@ -29,7 +29,7 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
 

@@ -69,9 +69,10 @@ class Looped(Trained):
     ) -> History:
         """Train the model.
 
-        Ctrl-C and SIGTERM end it after the batch, or after the validation under way:
-        `ModelCheckpoint` and `BackupAndRestore` save, and the history so far is returned, with
-        `interrupted` set. A second signal acts as usual.
+        Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP end it after the batch, or after the
+        validation under way: `ModelCheckpoint` and `BackupAndRestore` save, a line says so, and the
+        history so far is returned, with `interrupted` set; `BackupAndRestore(exit_status=75)` ends
+        the process instead. A second signal acts as usual.
 
         Args:
             x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
+from trainkit.checkpoints.interruption import STOPPING
+
 
 class PyDataset:
     """Base of data sets that make each batch in Python, in `__getitem__`.
@@ -143,10 +145,11 @@ _HELD: list[PyDataset] = []  # in a worker process, its copy of the data set
 def _hold(dataset: PyDataset) -> None:
     """Begin a worker: SIGTERM ends it, though `fit` has handlers that only take a note of it.
 
-    Ctrl-C is for the process that trains.
+    Ctrl-C and what else a scheduler sends to all processes are for the one that trains.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in STOPPING:
+        is_ending = number == signal.SIGTERM
+        signal.signal(number, signal.SIG_DFL if is_ending else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     _HELD[:] = [dataset]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
+from trainkit.core.process.console import say_beside
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
@@ -32,7 +34,8 @@ def run_fit(
 ) -> History:
     """Train for the epochs from `initial_epoch` up to `epochs`.
 
-    A signal ends it after the batch; in a validation, after the epoch.
+    A signal ends it after the batch; in a validation, after the epoch. A callback may have asked
+    that the process ends then, by an attribute `exit_status`.
 
     Args:
         model: compiled.
@@ -48,10 +51,14 @@ def run_fit(
     run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption, replicas)
     model.__dict__["training_run"] = run
     try:
-        _run_epochs(run, callbacks, epochs, validate)
+        is_finished = _run_epochs(run, callbacks, epochs, validate)
     finally:
         history.interrupted = interruption.asked or run.interrupted
         model.__dict__["training_run"] = None
+    statuses = [getattr(callback, "exit_status", None) for callback in callbacks.callbacks]
+    status = next((status for status in statuses if status is not None), None)
+    if not is_finished and status is not None:
+        raise SystemExit(status)
     return history
 
 
@@ -60,7 +67,8 @@ def _run_epochs(
     callbacks: CallbackList,
     epochs: int,
     validate: Callable[[int], dict[str, float]] | None,
-) -> None:
+) -> bool:
+    """Train, and say whether a signal has left nothing to do."""
     model = run.model
     model.stop_training = False
     callbacks.call("on_train_begin", {})
@@ -77,11 +85,24 @@ def _run_epochs(
         logs = _run_epoch(run, callbacks, validate)
         if run.feed.spent and not (run.step or run.epoch >= epochs or model.stop_training):
             _say_data_ran_out(run, "no batches", stops=True)
-    if run.interrupted and run.epoch < epochs and not model.stop_training:
+    is_finished = not run.interrupted or run.epoch >= epochs or model.stop_training
+    if not is_finished:
         callbacks.call("on_train_interrupted", logs)
+        _say_stopped(run, callbacks, epochs)
     elif model.optimizer is not None and model.optimizer.built:
         model.optimizer.finalize_variable_values(model.trainable_variables)
     callbacks.call("on_train_end", logs)
+    return is_finished
+
+
+def _say_stopped(run: TrainingRun, callbacks: CallbackList, epochs: int) -> None:
+    """Say that training is not finished: the program goes on, and may look as if it were."""
+    number = run.interruption.number
+    cause = "a signal to another process" if number is None else signal.Signals(number).name
+    where = f"before batch {run.step + 1} of epoch {run.epoch + 1} of {epochs}"
+    stores = any(getattr(callback, "stores_runs", False) for callback in callbacks.callbacks)
+    next_run = "; the same call of fit goes on from there" if stores else ""
+    say_beside(f"fit: {cause} stopped training {where}, so it is not finished{next_run}")
 
 
 def _run_epoch(

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.requirements import install_command
+from trainkit.core.process.requirements import install_command
 
 MOST_PIXELS = 1 << 28
 MOST_FRAMES = 1 << 12
