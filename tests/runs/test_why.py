@@ -77,6 +77,16 @@ def test_rows_are_named_by_their_number_in_the_data(tmp_path):
     assert f"rewind {tmp_path / 'a'} --to {jump.step}" in jump.command
 
 
+def test_steps_that_are_executed_together_can_be_done_again(tmp_path):
+    model, x, y = planted.network_of(1)
+    model.compile("sgd", "mse", steps_per_execution=4)
+    planted.fit(model, x, y, tmp_path / "a", epochs=3)
+    run = tk.runs.open(tmp_path / "a")
+    assert len(run.steps) < run.last_step
+    diagnosis = run.why()
+    assert (diagnosis.findings, diagnosis.unknown) == ([], [])
+
+
 # ------------------------------------------------------------------ from the journal alone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -176,6 +177,7 @@ class Evidence:
             self._refused = True
             self.lack("layers, gradients, updates and single rows: why(seconds=0) does no steps")
             return None
+        step = self._execution_start(step)
         cost = self._cost(step)
         if cost > self._seconds:
             self.lack(
@@ -196,10 +198,17 @@ class Evidence:
         except (CheckpointError, FailedPreconditionError, ValueError, TypeError) as error:
             self._refused = True
             text = str(error).splitlines()[0] if str(error) else type(error).__name__
+            if "which nobody registered" in text:
+                text += f"; or give tk.runs.open({str(self.run.folder)!r}, model=function)"
             self.lack(
                 f"layers, gradients, updates and single rows: no step can be done again ({text})"
             )
         return None
+
+    def _execution_start(self, step: int) -> int:
+        """The first step of the execution that a step is part of: several have one line."""
+        before = bisect.bisect_left(self.run.steps, step, key=lambda line: line.step)
+        return self.run.steps[before - 1].step + 1 if before else 1
 
     def _cost(self, step: int) -> float:
         before = [number for number in self.run.checkpoints if number < step]

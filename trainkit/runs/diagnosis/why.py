@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from trainkit.runs.diagnosis import data_checks, journal_checks, model_checks, step_checks
 from trainkit.runs.diagnosis.evidence import Evidence
@@ -44,7 +47,8 @@ def why(run: JournaledRun, seconds: float = _SECONDS) -> RunDiagnosis:
         raise ValueError(f"why: seconds must be 0 or more, got {seconds!r}")
     evidence = Evidence(run, seconds)
     findings: list[Finding] = []
-    with process_unchanged():
+    with process_unchanged(), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # steps that are done again warn as they did at first
         figures = step_checks.sampled_figures(evidence)
         findings += step_checks.check_nan(evidence)
         order = data_checks.check_order(evidence)
