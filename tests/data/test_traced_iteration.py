@@ -170,6 +170,39 @@ def test_assignments_in_a_map_happen_when_the_function_runs():
     assert int(total) == 20
 
 
+def test_reductions_go_through_the_elements_at_each_run():
+    total = tk.Variable(0, dtype=tk.int64)
+    shuffled = tk.data.Dataset.range(50).shuffle(50, seed=1).take(1)
+
+    @tk.function
+    def counted(begin):
+        def keep(state, n):
+            if n > 1:
+                state = {"sum": state["sum"] + n, "rounds": state["rounds"] + 1}
+            return state
+
+        data = tk.data.Dataset.range(4).map(lambda n: total.assign_add(n))
+        return data.reduce({"sum": begin, "rounds": 0}, keep)
+
+    @tk.function
+    def drawn():
+        return shuffled.reduce(tk.constant(0, tk.int64), lambda _, n: n)
+
+    @tk.function
+    def single(count):
+        return tk.data.Dataset.range(3).take(count).get_single_element()
+
+    for expected in ({"sum": 9, "rounds": 2}, {"sum": 34, "rounds": 4}):  # 0 1 3 6, 6 7 9 12
+        found = counted(tk.constant(0, tk.int64))
+        assert {name: int(x) for name, x in found.items()} == expected
+    assert int(total) == 12
+    assert len({int(drawn()) for _ in range(4)}) > 1
+    assert int(single(1)) == 0
+    for count in (0, 2):
+        with pytest.raises(tk.errors.InvalidArgumentError, match="no element, or more than one"):
+            single(count)
+
+
 def test_builtins_over_data_sets_run_with_the_function():
     data = tk.data.Dataset.range(20).shuffle(20, seed=2)
 

@@ -7,11 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.core import devices, nest
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
-from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
@@ -23,6 +25,7 @@ from trainkit.data.readers import stored
 from trainkit.data.readers.file_names import matching
 from trainkit.data.transformations import combining
 from trainkit.data.transformations.prefetch import AUTOTUNE as AUTOTUNE
+from trainkit.ops.core.run_time_checks import assert_true
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
@@ -367,11 +370,27 @@ class Dataset(BatchChain):
     def reduce(
         self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
     ) -> Any:
-        """The last state of `state = reduce_func(state, element)` over all elements."""
+        """The last state of `state = reduce_func(state, element)` over all elements.
+
+        In a function that is traced, each run goes through the elements.
+        """
         state = nest.map_structure(_as_tensor, initial_state)
+        graph = trace_state.current_trace()
+        if hasattr(graph, "convert"):
+            return self._reduced_by_runs(state, graph.convert(reduce_func))
         for element in self:
             state = nest.map_structure(_as_tensor, reduce_func(state, element))
         return state
+
+    def _reduced_by_runs(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        iterator = self.iterator_of_run()
+
+        def step(present: Any, element: Any, state: Any) -> Any:
+            state = nest.map_structure(_as_tensor, reduce_func(state, element))
+            return (*iterator.get_next_as_optional(), state)
+
+        begin = (*iterator.get_next_as_optional(), initial_state)
+        return ops.while_loop(lambda present, *_: present, step, begin)[2]
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The only element.
@@ -379,6 +398,12 @@ class Dataset(BatchChain):
         Raises:
             InvalidArgumentError: there is none, or more than one.
         """
+        if hasattr(trace_state.current_trace(), "convert"):
+            iterator = self.iterator_of_run()
+            first, second = iterator.get_next_as_optional(), iterator.get_next_as_optional()
+            alone = ops.logical_and(first.present, ops.logical_not(second.present))
+            assert_true(alone, message="get_single_element: there is no element, or more than one")
+            return first.value
         elements = list(self.take(2))
         if len(elements) != 1:
             raise InvalidArgumentError(
@@ -440,9 +465,7 @@ def _as_numpy(x: Any) -> Any:
 
 def _as_tensor(x: Any) -> Any:
     return (
-        x
-        if isinstance(x, Tensor)
-        else wrap(devices.to_device(structure.leaf_array(x), devices.current()))
+        x if is_tensor(x) else wrap(devices.to_device(structure.leaf_array(x), devices.current()))
     )
 
 
