@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
+from trainkit.core.process import forks
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.sized_graphs import unknown_axes
@@ -31,7 +31,7 @@ class ProgramsBySize:
         self._runs: tuple[Any, ...] = ()
         self._programs: list[Program] = []
         self._sizes: list[Sizes] = []
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:
         """Run on arrays, `None` where there is no program for their sizes."""
