@@ -6,6 +6,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import keras
+from trainkit.checkpoints.format.manifest import git_commit
 
 READERS = {
     "TFRecordDataset": lambda p: list(tk.data.TFRecordDataset(p)),
@@ -57,3 +58,12 @@ def test_a_pipe_among_stored_elements(tmp_path):
     os.mkfifo(tmp_path / "d" / index)
     with pytest.raises(tk.errors.InvalidArgumentError, match="no regular file"):
         tk.data.Dataset.load(str(tmp_path / "d"))
+
+
+def test_a_pipe_in_a_folder_of_git_or_of_a_report(tmp_path):
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert git_commit(tmp_path) is None
+    os.mkfifo(tmp_path / "batch.json")
+    with pytest.raises(tk.errors.InvalidArgumentError, match="no regular file"):
+        tk.callbacks.TerminateOnNaN.reproduce(tmp_path, tk.Sequential([tk.layers.Dense(1)]))

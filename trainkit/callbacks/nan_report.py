@@ -12,6 +12,7 @@ import numpy as np
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.core import devices, nest
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.readable_files import open_regular, read_text
 from trainkit.core.tensor import is_tensor, wrap
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
@@ -192,9 +193,9 @@ def _nested(described: Any, leaves: list[Any]) -> Any:
 def read_bundle(folder: Any, model: Any, generator: Any) -> Any:
     """Bring a model into the state of a bundle; the batch."""
     path = pathlib.Path(local_path(folder))
-    described = json.loads((path / "batch.json").read_text(encoding="utf-8"))
+    described = json.loads(read_text(path / "batch.json"))
     leaves = []
-    with np.load(path / "batch.npz", allow_pickle=False) as file:
+    with open_regular(path / "batch.npz") as stored, np.load(stored, allow_pickle=False) as file:
         for i, name in enumerate(described["dtypes"]):
             leaf = file[f"leaf_{i}"]
             leaf = leaf if leaf.dtype.name == name else leaf.view(np.dtype(name))

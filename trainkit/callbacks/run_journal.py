@@ -19,6 +19,7 @@ from trainkit.checkpoints import Checkpoint
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core import nest
 from trainkit.core.errors import CheckpointError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import serialize_object
 from trainkit.journal.lines import Step
 from trainkit.journal.replays import ProgramReplay, replay_of
@@ -82,7 +83,7 @@ class RunJournal(Callback):
         keep_data: int | float | str = "256MB",
     ) -> None:
         super().__init__()
-        self.folder = os.fsdecode(folder)
+        self.folder = local_path(folder)
         self.settings = {"keep": keep, "save_every": save_every, "digest_every": digest_every}
         RunLog(folder, **self.settings)  # which refuses what is out of range
         self.keep_data = bytes_of(keep_data)

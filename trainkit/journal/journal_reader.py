@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core.errors import CheckpointError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal import lines
 from trainkit.journal.lines import BadLine, Step
 
@@ -44,7 +45,7 @@ class Journal:
     """
 
     def __init__(self, folder: str | os.PathLike[str], most_lines: int | None = None) -> None:
-        self.folder = Path(os.fsdecode(folder))
+        self.folder = Path(local_path(folder))
         self._most_lines = most_lines
         self.path = self.folder / lines.FILE
         self.header: dict[str, Any] = {}

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal import lines
 from trainkit.journal.lines import Step
 
@@ -29,7 +30,7 @@ class JournalWriter:
     """
 
     def __init__(self, folder: str | os.PathLike[str], head: bytes | None = None) -> None:
-        self.folder = Path(os.fsdecode(folder))
+        self.folder = Path(local_path(folder))
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         if head is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.core.errors import CheckpointError, FailedPreconditionError
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 from trainkit.journal.lines import Step
 from trainkit.journal.replays import replay_of
@@ -83,7 +84,7 @@ class Recorder:
     ) -> None:
         if save_every == "epoch":
             raise ValueError("Recorder: save_every is 'auto' or a number of steps")
-        self.folder = os.fsdecode(folder)
+        self.folder = local_path(folder)
         self.parts, self._config = parts, config or {}
         self._position = _Position()
         self.loop_checkpoint = Checkpoint(

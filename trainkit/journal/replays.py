@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal.lines import Step
 from trainkit.journal.state_digests import StateDigests, batch_digest
 from trainkit.ops.sampling.random import global_generator
@@ -61,7 +62,7 @@ class ProgramReplay:
         arrive: Callable[[Any], None] | None = None,
         lines: Callable[[Step], None] | None = None,
     ) -> None:
-        self.folder = Path(os.fsdecode(folder)).resolve()
+        self.folder = Path(local_path(folder)).resolve()
         self.start, self.start_step, self.target = start, start_step, target
         self.output, self.more, self.prepare = output, more or {}, prepare
         self.watch, self.rates, self.adjust = watch, rates or {}, adjust
@@ -118,4 +119,4 @@ def replay_of(folder: str | os.PathLike[str]) -> ProgramReplay | None:
     if not _ACTIVE.replays:
         return None
     replay = _ACTIVE.replays[-1]
-    return replay if Path(os.fsdecode(folder)).resolve() == replay.folder else None
+    return replay if Path(local_path(folder)).resolve() == replay.folder else None

@@ -13,6 +13,7 @@ from typing import Any
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core.errors import AlreadyExistsError, CheckpointError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal import run_header
 from trainkit.journal.cadence import Cadence
 from trainkit.journal.journal_reader import Journal
@@ -78,7 +79,7 @@ class RunLog:
     ) -> None:
         if not folder:
             raise ValueError(f"a run needs a folder, got {folder!r}")
-        self.folder = Path(os.fsdecode(folder))
+        self.folder = Path(local_path(folder))
         self.keep = bytes_of(keep)
         is_number = type(save_every) is int and save_every > 0
         if save_every not in ("auto", "epoch") and not is_number:

@@ -15,6 +15,7 @@ from trainkit.core.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal.journal_reader import Journal
 from trainkit.journal.lines import FILE, Step
 from trainkit.journal.replays import ProgramReplay, Reached
@@ -61,7 +62,7 @@ class JournaledRun:
         changed: bool = False,
     ) -> None:
         self.changed = changed
-        self.folder = Path(os.fsdecode(folder))
+        self.folder = Path(local_path(folder))
         self.journal = Journal(self.folder)
         self.program, self.model_function, self.data = program, model, data
         self.program_folder = self.folder  # which a program names; a fork's names its parent's
@@ -203,7 +204,7 @@ class JournaledRun:
             raise InvalidArgumentError(
                 "fork: optimizer and learning_rate are for runs of fit; change the program instead"
             )
-        target = Path(os.fsdecode(folder))
+        target = Path(local_path(folder))
         if (target / FILE).exists():
             raise AlreadyExistsError(f"fork: there is a run in {target}")
 

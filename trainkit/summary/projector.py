@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.files.readable_files import read_text
 from trainkit.ops.images.png import png_bytes
 from trainkit.summary.defaults import as_array
 from trainkit.summary.recording import record, writes_files
@@ -182,8 +183,7 @@ def write_entries(folder: str, entries: dict[str, str]) -> None:
     """
     path = os.path.join(folder, CONFIG)
     try:
-        with open(path, encoding="utf-8") as file:
-            kept = re.findall(r"embeddings \{\n.*?\n\}\n", file.read(), re.DOTALL)
+        kept = re.findall(r"embeddings \{\n.*?\n\}\n", read_text(path), re.DOTALL)
     except FileNotFoundError:
         kept = []
     found = {re.search(r'tensor_name: ("(?:[^"\\]|\\.)*")', part): part for part in kept}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from trainkit.callbacks.loggers.logger import Logger, Plain, copied
+from trainkit.core.files.local_paths import local_path
 from trainkit.ops.images.png import png_bytes
 
 _METRICS = ("step", "name", "value")
@@ -36,7 +37,7 @@ class CSVFolderLogger(Logger):
 
     def __init__(self, folder: str | os.PathLike[str], rank: int | None = None) -> None:
         super().__init__(rank)
-        self.folder = Path(os.fsdecode(folder))
+        self.folder = Path(local_path(folder))
 
     def write_metrics(self, values: dict[str, float], step: int) -> None:
         self._append("metrics.csv", _METRICS, [(step, *item) for item in values.items()])

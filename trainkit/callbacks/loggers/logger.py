@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.launcher import launched
 from trainkit.distribution.strategy import scoped_strategy
 from trainkit.journal.state_digests import array_of
@@ -115,7 +116,7 @@ class Logger:
             FileNotFoundError: there is no such file.
             ValueError: the name has a separator of paths.
         """
-        source = Path(os.fsdecode(path))
+        source = Path(local_path(path))
         if self.is_silent:
             return
         if not source.is_file():

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit import summary
 from trainkit.callbacks.loggers.logger import Logger, Plain, copied
+from trainkit.core.files.local_paths import local_path
 
 
 class TensorBoardLogger(Logger):
@@ -28,7 +29,7 @@ class TensorBoardLogger(Logger):
 
     def __init__(self, logdir: str | os.PathLike[str], rank: int | None = None) -> None:
         super().__init__(rank)
-        self.logdir = Path(os.fsdecode(logdir))
+        self.logdir = Path(local_path(logdir))
         self._writer: summary.SummaryWriter | None = None
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.callbacks.loggers.logger import Logger, Plain, library
+from trainkit.core.files.local_paths import local_path
 
 
 class WandbLogger(Logger):
@@ -45,7 +46,7 @@ class WandbLogger(Logger):
         self.run_id = run_id
         self._options = {
             "project": project, "name": name, "mode": mode, "reinit": "create_new",
-            "dir": None if folder is None else os.fsdecode(folder), **options,
+            "dir": None if folder is None else local_path(folder), **options,
         }  # fmt: skip
         self._run: Any = None
 

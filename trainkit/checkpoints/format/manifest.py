@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, rng
+from trainkit.core.errors import OpError
+from trainkit.core.files.readable_files import read_text
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
@@ -84,7 +86,7 @@ def git_commit(folder: Path) -> str | None:
         if git.exists():
             try:
                 return _commit_of(_git_folder(git))
-            except (OSError, UnicodeDecodeError):
+            except (OSError, OpError):  # such as a pipe, or a text that is none
                 return None
     return None
 
@@ -93,26 +95,26 @@ def _git_folder(git: Path) -> Path:
     """Where git keeps the files: a worktree has a file that points there."""
     if git.is_dir():
         return git
-    return git.parent / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+    return git.parent / read_text(git).partition("gitdir:")[2].strip()
 
 
 def _commit_of(git: Path) -> str | None:
-    head = (git / "HEAD").read_text(encoding="utf-8").strip()
+    head = read_text(git / "HEAD").strip()
     if not head.startswith("ref:"):
         return head if _COMMIT.match(head) else None
     reference = head.partition(":")[2].strip()
     shared = git / "commondir"
     places = [git]
     if shared.exists():
-        places.append(git / shared.read_text(encoding="utf-8").strip())
+        places.append(git / read_text(shared).strip())
     for place in places:
         loose = place / reference
         if loose.is_file():
-            commit = loose.read_text(encoding="utf-8").strip()
+            commit = read_text(loose).strip()
             return commit if _COMMIT.match(commit) else None
         packed = place / "packed-refs"
         if packed.is_file():
-            for line in packed.read_text(encoding="utf-8").splitlines():
+            for line in read_text(packed).splitlines():
                 commit, _, name = line.partition(" ")
                 if name == reference and _COMMIT.match(commit):
                     return commit

@@ -14,7 +14,7 @@ from trainkit.core import devices
 from trainkit.core.config_values import check_outside_file, config_scope
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.files.local_paths import path_text
+from trainkit.core.files.local_paths import local_path, path_text
 from trainkit.core.files.readable_files import read_text
 from trainkit.core.fingerprints import fingerprint64, siphash
 from trainkit.core.shapes import Spec
@@ -313,7 +313,7 @@ class Lookup(Layer):
         Raises:
             InvalidArgumentError: weights of tokens would be needed, too.
         """
-        path = os.path.join(folder, VOCABULARY_FILE)
+        path = os.path.join(local_path(folder), VOCABULARY_FILE)
         if self._tokens or not os.path.isfile(path):
             return
         self.set_vocabulary(read_text(path, "vocabulary").rstrip("\n").split("\n"))

@@ -19,6 +19,7 @@ from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core import nest
 from trainkit.core.errors import CheckpointError, FailedPreconditionError
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal.run_log import file_sha256
 from trainkit.journal.state_digests import StateDigests, array_of
 from trainkit.runs.proofs.initial_state import BEGINNINGS, beginning_of
@@ -76,7 +77,7 @@ class RunProof:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the proof as JSON; a file that is there is replaced whole."""
-        target = Path(os.fsdecode(path))
+        target = Path(local_path(path))
         fields = self.as_dict()
         with contextlib.suppress(ValueError):  # on Windows, another drive has no relative path
             fields["folder"] = os.path.relpath(self.folder, target.parent)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.errors import CheckpointError, NotFoundError
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal.journal_reader import Journal
 from trainkit.journal.lines import number_of, number_text
 from trainkit.journal.run_header import environment
@@ -122,7 +123,7 @@ def verify(
         raise ValueError(f"verify: sample must be a number of segments above 0, got {sample!r}")
     beside = Path()
     if not isinstance(proof, RunProof):
-        beside = Path(os.fsdecode(proof)).parent
+        beside = Path(local_path(proof)).parent
         proof = RunProof.load(proof)
     opened = _opened(run, beside / proof.folder)
     seed = secrets.randbits(64) if seed is None else seed

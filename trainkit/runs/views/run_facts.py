@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainkit.core.files.local_paths import local_path
 from trainkit.journal.lines import FILE, number_of
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def run_folders(folder: str | os.PathLike[str]) -> list[Path]:
     Raises:
         FileNotFoundError: there is no such folder.
     """
-    top = Path(os.fsdecode(folder))
+    top = Path(local_path(folder))
     if not top.is_dir():
         raise FileNotFoundError(f"there is no folder {str(top)!r}")
     runs: list[Path] = []
