@@ -42,6 +42,8 @@ from tests.attacks.file_format import Format
 from tests.checkpoints.fuzzing import mutated, reseal
 from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
+from trainkit.journal import lines
+from trainkit.journal.journal_writer import JournalWriter
 from trainkit.ops.core.interchange import from_dlpack
 from trainkit.saved_graph import standalone
 
@@ -370,6 +372,73 @@ def _listed(value):
     return {k: tuple(v) if k in wanted and isinstance(v, list) else v for k, v in value.items()}
 
 
+class Journals(Format):
+    """Journals of runs, of which some have a chain that fits what was damaged."""
+
+    ending = ".folder.jsonl"
+    own = (tk.errors.OpError,)
+
+    def make(self, path):
+        writer = JournalWriter(path.with_suffix(".made"))
+        writer.header({"id": "0", "seed": 1, "model": {"layers": [["a", "Dense", "0"]]}})
+        for n in range(1, 9):
+            writer.step(lines.Step(n, 0, 0.5, {"m": 1.0}, 0.1, 0.0, "0" * 16, *[None] * 5))
+            if n % 4 == 0:
+                writer.record("checkpoint", n=n, file="checkpoints/x", bytes=3, sha256="0" * 64)
+        writer.record("resume", n=6)
+        writer.record("end", n=6, how="finished")
+        writer.close()
+        path.write_bytes((writer.folder / lines.FILE).read_bytes())
+
+    def read(self, path):
+        folder = path.with_suffix(".run")
+        folder.mkdir(exist_ok=True)
+        (folder / lines.FILE).write_bytes(path.read_bytes())
+        run = tk.runs.open(folder)
+        _ = (run.steps, run.checkpoints, run.status, run.is_alive, run.id, run.epochs)
+        run.journal.problems()
+        for ask in (lambda: run.at(3), lambda: tk.runs.prove(run), lambda: tk.runs.diff(run, run)):
+            with contextlib.suppress(*self.own):
+                ask()
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.4:
+            return super().damage(valid, path, random_)
+        head, parts = lines.START, []
+        for line in valid.splitlines():
+            record = json.loads(line)
+            record.pop("c")
+            if random_.random() < 0.3:
+                record = mutated_document(record, random_)
+            body = json.dumps(record)[:-1].encode()
+            sealed, head = lines.sealed(body, head)
+            parts.append(sealed)
+        path.write_bytes(b"".join(parts))
+        return None
+
+
+class Proofs(Format):
+    ending = ".proof"
+    own = (tk.errors.OpError,)
+
+    def make(self, path):
+        sums = "0" * 64
+        tk.runs.RunProof(
+            "0", "nowhere", "now", 3, sums, 9, (0, 9), sums, None, None, "given", {}
+        ).save(path)
+
+    def read(self, path):
+        proof = tk.runs.RunProof.load(path)
+        with contextlib.suppress(*self.own):
+            tk.runs.verify(proof, sample=1)
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.4:
+            return super().damage(valid, path, random_)
+        path.write_text(json.dumps(mutated_document(json.loads(valid), random_)))
+        return None
+
+
 FORMATS = {
     "checkpoint": Checkpoints,
     "weights.h5": Weights,
@@ -387,6 +456,8 @@ FORMATS = {
     "png": Png,
     "events": Events,
     "interchange": Interchange,
+    "journal": Journals,
+    "proof": Proofs,
     **media_formats.FORMATS,
 }
 
