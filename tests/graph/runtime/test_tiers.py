@@ -9,6 +9,7 @@ import trainkit as tk
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime import tiers
 from trainkit.graph.runtime.tiers import Program, TieredProgram
+from trainkit.kernels.jit import kernel_family
 
 
 def program_of(function, *specs):
@@ -133,6 +134,50 @@ def test_a_failure_of_the_compiler_lets_others_begin(started, monkeypatch):
     with pytest.raises(MemoryError):
         started[0]()
     assert math.inf not in tiers._NODE_SECONDS.values()
+
+
+def updating(size):
+    """A program that changes a variable of so many numbers, and the variable."""
+    v = tk.Variable(tk.ones([size]))
+
+    def updated(x):
+        v.assign_sub(x * 0.5 - tk.square(x))
+        return tk.reduce_sum(x)
+
+    graph = tk.function(updated).get_concrete_function(tk.TensorSpec([size])).graph
+    return TieredProgram(graph, None), v
+
+
+def test_loops_that_change_large_variables_are_compiled_first(monkeypatch):
+    monkeypatch.setattr(kernel_family._State, "mode", "hot")
+    x = np.full(100, 2.0, "float32")
+    small, _ = updating(100)
+    small([x])
+    assert small.fused is None
+    monkeypatch.setattr(tiers, "CHANGED_BYTES", 1)
+    large, v = updating(100)
+    assert large.fused is None  # nothing is compiled for who never calls
+    memory = v._value._array.ctypes.data
+    large([x])
+    assert large.fused is not None
+    assert v.numpy().tolist() == [4.0] * 100
+    assert v._value._array.ctypes.data == memory  # written over the old value
+
+
+def test_a_compiler_that_fails_first_leaves_the_plain_program(monkeypatch):
+    from trainkit.graph.runtime import fusion
+
+    def broken(graph):
+        raise MemoryError
+
+    monkeypatch.setattr(kernel_family._State, "mode", "hot")
+    monkeypatch.setattr(tiers, "CHANGED_BYTES", 1)
+    monkeypatch.setattr(fusion, "fuse", broken)
+    program, v = updating(100)
+    with pytest.warns(RuntimeWarning, match="can't be compiled"):
+        program([np.full(100, 2.0, "float32")])
+    program([np.full(100, 2.0, "float32")])
+    assert v.numpy().tolist() == [7.0] * 100
 
 
 def test_jit_compile_false_never_compiles(monkeypatch):

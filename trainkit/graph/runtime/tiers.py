@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,13 @@ that knowing the future would (Karlin et al. 1988, "Competitive snoopy caching")
 """
 
 
+CHANGED_BYTES = 3 << 19
+"""Bytes of changed variables for each node of a graph from which on its loops are compiled first.
+
+A node takes about 3 ms to compile, and so long it takes to clear as much memory of the system.
+"""
+
+
 class TieredProgram:
     """A program that is interpreted at first, then replaced by one with fused loops when used much.
 
@@ -64,6 +72,7 @@ class TieredProgram:
         self._goes_to_gpu = _goes_to_gpu(self.graph)
         self._reads_text = any(x.dtype is string for n in self.graph.nodes for x in n.outputs)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
+        self._compiles_first = self._waiting and self.general is None and _changes_much(self.graph)
         at_once = jit_compile or (jit_compile is None and kernel_family.mode() == "eager")
         self._compiles_at_once = bool(at_once and self.general is not None)
         if at_once and self.general is None:
@@ -89,6 +98,9 @@ class TieredProgram:
                 return results
             if self._compiles_at_once:
                 return self._compiled_at_once(arrays)
+        if self._compiles_first:
+            self._fuse_first()
+            return self(arrays)
         if not self._waiting:
             return self.plain(arrays)
         start = time.perf_counter()
@@ -97,6 +109,19 @@ class TieredProgram:
         if self._spent > self._start:
             self._fuse_behind(arrays)
         return results
+
+    def _fuse_first(self) -> None:
+        """Compile before the first call; where that fails the plain program serves."""
+        self._compiles_first = False
+        try:
+            self._fuse()
+        except Exception as error:
+            warnings.warn(
+                f"the loops of {self.graph.name!r} can't be compiled ({type(error).__name__}: "
+                f"{error}); it runs without them",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _compiled_at_once(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays of sizes that were not seen yet, for which code is made first."""
@@ -162,6 +187,22 @@ class TieredProgram:
 def _joined(graph: Graph) -> Graph:
     """`graph` with operations that one kernel of the CPU does together, with the same bits."""
     return with_joined_normalization(without_pads(graph))
+
+
+def _changes_much(graph: Graph) -> bool:
+    """Whether variables are so large that new memory for their values costs more than compiling.
+
+    The plain program makes all new values before it drops the old ones; fused loops write a value
+    over the old one.
+    """
+    if graph.outer is not None:
+        return False
+    changed = sum(
+        math.prod(value.shape) * value.dtype.size
+        for value in (slot.now for slot in graph.assigned)
+        if value.dtype is not string and value.shape.is_fully_defined()
+    )
+    return changed > CHANGED_BYTES * len(graph.nodes)
 
 
 def _goes_to_gpu(graph: Graph) -> bool:
