@@ -1,6 +1,7 @@
 """Calls that programs written for TensorFlow make; values are TensorFlow 2.21's."""
 
 import operator
+import sys
 
 import numpy as np
 import pytest
@@ -230,3 +231,13 @@ def test_models_take_sparse_matrices_of_scipy(kind):
     assert model.evaluate(x, y, verbose=0) == twin.evaluate(dense, np.ones((6, 1)), verbose=0)
     assert model.train_on_batch(x, y) == twin.train_on_batch(dense, np.ones((6, 1)))
     np.testing.assert_array_equal(tk.constant(x), dense)
+
+
+def test_jax_takes_tensors(monkeypatch):
+    numbers = type("numbers", (), {"asarray": staticmethod(lambda x: ("of jax", x))})
+    monkeypatch.setitem(sys.modules, "jax.numpy", numbers)
+    for x in (tk.constant([1.0, 2.0]), tk.Variable([1.0, 2.0])):
+        kind, array = x.__jax_array__()
+        assert kind == "of jax"
+        assert type(array) is np.ndarray
+        assert array.tolist() == [1.0, 2.0]

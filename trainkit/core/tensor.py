@@ -5,6 +5,7 @@ Operators are not defined here: the operations that `ops` puts into `PRIMITIVES`
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +279,10 @@ class Tensor(Operators):
 
     def __copy__(self) -> Tensor:
         return self
+
+    def __jax_array__(self) -> Any:
+        """For `jax.numpy`: an array of JAX's with these values."""
+        return importlib.import_module("jax.numpy").asarray(np.asarray(self))
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self

@@ -433,6 +433,9 @@ class Variable(RowUpdates, Trackable, Operators):
             self._value = wrap(array)
         return array
 
+    def __jax_array__(self) -> Any:
+        return self._value.__jax_array__()
+
     def __deepcopy__(self, memo: Any) -> Variable:
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
         twin.path, twin.regularizer, twin.constraint = self.path, self.regularizer, self.constraint

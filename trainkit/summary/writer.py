@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trainkit.core.errors import UnimplementedError
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.process import forks
 from trainkit.summary.defaults import DEFAULTS
@@ -123,6 +123,22 @@ class SummaryWriter:
             fill(value, *args)
             self._event.step = step
             self._add(self._event)
+
+    def add_message(self, summary: bytes, step: int) -> None:
+        """Record a serialized Summary.
+
+        Raises:
+            InvalidArgumentError: the bytes are no Summary.
+        """
+        from google.protobuf.message import DecodeError
+
+        self._check_open()
+        event = self._new_event(step=step)
+        try:
+            event.summary.ParseFromString(summary)
+        except DecodeError as error:
+            raise InvalidArgumentError(f"the bytes are no serialized Summary: {error}") from error
+        self._add(event)
 
     def add_graph(self, graph_def: bytes, step: int) -> None:
         """Record a serialized GraphDef."""

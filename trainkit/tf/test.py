@@ -30,3 +30,22 @@ def gpu_device_name() -> str:
 def is_built_with_cuda() -> bool:
     """Whether GPUs can be used: whether CuPy is there and one answers."""
     return devices.gpu_count() > 0
+
+
+def main(argv: Any = None) -> None:
+    """Run the tests of the module that is run as a program, as `unittest.main` does.
+
+    Args:
+        argv: arguments in place of those of the command line.
+    """
+    import unittest
+
+    unittest.main(argv=argv)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TestCase":  # imported when it is asked for, as unittest takes its time
+        from trainkit.tf.test_case import TestCase
+
+        return TestCase
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
