@@ -12,7 +12,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
 
 _BY_NUMBER = {number: name for name, number in PROTO_NUMBERS.items()}
-# Fields that hold a value each; bits of halves are ints, parts of complex numbers follow each other.
+# Fields that hold a value each: bits of halves as ints, parts of complex numbers in turns.
 _FIELDS = {
     "float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val",
     "string": "string_val", "complex64": "scomplex_val", "complex128": "dcomplex_val",
