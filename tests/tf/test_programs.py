@@ -241,3 +241,68 @@ def test_jax_takes_tensors(monkeypatch):
         assert kind == "of jax"
         assert type(array) is np.ndarray
         assert array.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("call", [tk.numpy_function, tk.py_function])
+def test_python_functions_give_any_shape_by_their_dtype_alone(call):
+    counts = []
+
+    def twice(x):
+        counts.append(1)
+        return x * 2
+
+    @tk.function
+    def plain(x):
+        return call(twice, [x], tk.float32) + 1.0
+
+    @tk.function
+    def several(x):
+        a, b = call(lambda x: (x[None] * 2, x[0]), [x], [tk.float32, tk.float32])
+        c = call(lambda x: x + 1, [a], tk.float32)
+        return tk.reduce_sum(c), b, tk.shape(c)
+
+    @tk.function
+    def shaped(x):
+        return tk.reshape(call(lambda x: x[None] * 2, [x], tk.float32), [2, 1])[1]
+
+    @tk.function
+    def outer(x):
+        total = x
+        for _ in tk.range(3):
+            total = plain(total)
+        return total
+
+    x = tk.constant([1.0, 2.0])
+    for _ in range(2):
+        np.testing.assert_array_equal(plain(x), [3.0, 5.0])
+        assert [float(y) for y in several(x)[:2]] == [8.0, 1.0]
+        assert several(x)[2].numpy().tolist() == [1, 2]
+        np.testing.assert_array_equal(shaped(x), [4.0])
+        np.testing.assert_array_equal(outer(x), [15.0, 23.0])
+    assert len(counts) == 2 * (1 + 3)
+    assert plain(tk.ones([5])).shape == (5,)
+    assert float(plain(tk.constant(1.0))) == 3.0
+
+    if call is tk.py_function:
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = plain(x)
+        np.testing.assert_array_equal(tape.gradient(y, x), [2.0, 2.0])
+    wrong = tk.function(lambda x: call(lambda x: x + [][0], [x], tk.float32))
+    with pytest.raises(IndexError):
+        wrong(x)
+
+
+def test_a_first_run_of_another_rank_assigns_and_calls_once():
+    calls, total = iter(range(10)), tk.Variable(0.0)
+
+    @tk.function
+    def step(x):
+        total.assign_add(1.0)
+        first = tk.numpy_function(lambda: np.full(2, next(calls), "float32"), [], tk.float32)
+        second = tk.numpy_function(lambda a: np.outer(a, [1, next(calls)]), [first], tk.float64)
+        return first, second
+
+    assert [y.numpy().tolist() for y in step(1)] == [[0, 0], [[0, 0], [0, 0]]]
+    assert [y.numpy().tolist() for y in step(1)] == [[2, 2], [[2, 6], [2, 6]]]
+    assert float(total) == 2.0

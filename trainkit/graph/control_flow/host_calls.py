@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -33,14 +36,21 @@ class HostFunction:
 
     def __init__(self, function: Callable[..., Any], announced: list[Any]) -> None:
         self.function = function
-        self.specs = tuple(map(_spec_of, announced))
         self.loose = [not hasattr(x, "shape") for x in announced]
+        self.key = _key_of(function, announced)
+        ranks = _RANKS.get(self.key, (0,) * len(announced))
+        self.specs = tuple(map(_spec_of, announced, ranks))
+        self.unseen = list(self.loose)  # results whose shape nobody has said or seen
+        if any(self.loose):
+            UNSEEN.add(self)
+            _SESSION.guesses += 1
 
     def settle(self, index: int, shape: TensorShape) -> Spec | None:
         """Take note of the shape of a result of which none was known; its spec, if it was so."""
         if not self.loose[index] or shape.rank is None:
             return None
         spec = Spec(shape, self.specs[index].dtype)
+        self.unseen[index] = False
         self.specs = (*self.specs[:index], spec, *self.specs[index + 1 :])
         return spec
 
@@ -48,8 +58,116 @@ class HostFunction:
         return getattr(self.function, "__name__", "function")
 
 
-def _spec_of(x: Any) -> Spec:
-    return Spec(x.shape, x.dtype) if hasattr(x, "shape") else Spec((), as_dtype(x))
+def _spec_of(x: Any, rank: int = 0) -> Spec:
+    if hasattr(x, "shape"):
+        return Spec(x.shape, x.dtype)
+    return Spec((None,) * rank, as_dtype(x))
+
+
+# ------------------------------------------------------------------ ranks of results
+#
+# Each tensor of a graph has a rank, and a dtype in `Tout` says none. The result is traced as a
+# scalar; where the first run shows another rank, the graph is made again with that, and run again
+# from its start. Variables are assigned after a run, so the first one has changed none; and what
+# Python functions gave in it they are not asked for again.
+
+
+class RankSeen(BaseException):
+    """A first run has shown that a result has another rank than the graph was made for.
+
+    It is no `Exception`, so that nothing on the way takes it for an error of the user's.
+    """
+
+
+class _Session(threading.local):
+    """The first run of a graph: what Python functions have given in it, and gave in one before."""
+
+    given: dict[Any, list[Any]] | None = None
+    before: dict[Any, list[Any]]
+    guesses = 0  # results of which a trace took the rank for granted
+    learns = False  # whether a function runs as Python to show the ranks
+
+
+UNSEEN: weakref.WeakSet[HostFunction] = weakref.WeakSet()
+_SESSION = _Session()
+_RANKS: dict[Any, tuple[int, ...]] = {}
+
+
+def _key_of(function: Any, announced: list[Any]) -> Any:
+    """Functions that are made anew by each trace, of the same code, are the same one here."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None) or id(function)
+    return code, tuple([None if hasattr(x, "shape") else as_dtype(x).name for x in announced])
+
+
+def run_first(run: Callable[[], Any], again: Callable[[], Any]) -> Any:
+    """What `run` gives, which runs a graph; or `again`, which makes it anew, if a rank is seen.
+
+    Args:
+        run: without arguments.
+        again: forgets the graph and calls the function, which comes here again.
+    """
+    before = _SESSION.__dict__.get("before", {})
+    _SESSION.given = {}
+    try:
+        return run()
+    except RankSeen:
+        _SESSION.before = _SESSION.given
+    finally:
+        _SESSION.given = None
+    try:
+        return again()
+    finally:
+        _SESSION.before = before
+
+
+def guess_count() -> int:
+    """How many calls this thread has traced without knowing the ranks of their results."""
+    return _SESSION.guesses
+
+
+def learn(function: Callable[[], Any]) -> Any:
+    """What `function` gives, run as Python; traces that come later know the ranks in it.
+
+    For code behind a call that a scalar does not fit, so that no trace gets to its end.
+
+    Args:
+        function: without arguments.
+    """
+    before, _SESSION.learns = _SESSION.learns, True
+    try:
+        return function()
+    finally:
+        _SESSION.learns = before
+
+
+def _result_of(function: HostFunction, given: list[Any]) -> list[Any]:
+    """The results of a call, or those that it had in the run before."""
+    items = None
+    if _SESSION.given is not None:
+        known = _SESSION.__dict__.get("before", {}).get(function.key)
+        items = known.pop(0) if known else None
+    if items is None:
+        with eagerly(), trace_state.silence():
+            result = function.function(*given)
+        items = _items(result, len(function.specs), repr(function))
+    if _SESSION.given is not None:
+        _SESSION.given.setdefault(function.key, []).append(items)
+    return items
+
+
+def _see_ranks(function: HostFunction, items: list[Any]) -> None:
+    """Take note of ranks that a first run shows, and end it if they are others than expected."""
+    if not any(function.unseen):
+        return
+    ranks = tuple([np.ndim(getattr(y, "_array", y)) for y in items])
+    expected = [len(spec.shape) for spec in function.specs]
+    pairs = zip(ranks, expected, function.unseen, strict=True)
+    if _SESSION.given is not None and any(unseen and a != b for a, b, unseen in pairs):
+        _RANKS[function.key] = ranks
+        raise RankSeen
+    function.unseen = [False] * len(items)
+    UNSEEN.discard(function)
 
 
 def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
@@ -92,9 +210,8 @@ for _call in (_host_call, _py_call):
 
 
 def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:
-    with eagerly(), trace_state.silence():
-        result = function.function(*given)
-    items = _items(result, len(function.specs), repr(function))
+    items = _result_of(function, given)
+    _see_ranks(function, items)
     return tuple(
         _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
     )
@@ -127,7 +244,8 @@ def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
         raise InvalidArgumentError(
             f"host_call: {function!r} gave shape {array.shape}, the graph was made for "
             f"{tuple(spec.shape)}. Say the shape in Tout: tk.TensorSpec(shape, dtype), sizes may "
-            "be None; or by set_shape of the result. A dtype alone stands for a scalar."
+            "be None; or by set_shape of the result. A dtype alone stands for the rank of the "
+            "first result."
         )
     return array
 
@@ -142,11 +260,17 @@ def _placed(func: Callable[..., Any], inp: Any, announced: list[Any], operation:
     return list(results)
 
 
-def _called(func: Callable[..., Any], inp: Any, announced: list[Any]) -> list[Any]:
+def _called(
+    func: Callable[..., Any], inp: Any, announced: list[Any], of_arrays: bool = False
+) -> list[Any]:
     """The results of a call now."""
-    result = func(*[convert_to_tensor(x) for x in inp])
+    values = [convert_to_tensor(x) for x in inp]
+    result = func(*([x.numpy() for x in values] if of_arrays else values))
     items = _items(result, len(announced), getattr(func, "__name__", "the function"))
-    return [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
+    found = [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
+    if _SESSION.learns:
+        _RANKS[_key_of(func, announced)] = tuple([len(y.shape) for y in found])
+    return found
 
 
 def _in_dtype(y: Any, dtype: DType) -> Tensor:
@@ -173,6 +297,7 @@ def _decorator(call: Callable[..., Any], Tout: Any) -> Callable[..., Any]:
                 return func(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
             bound.__name__ = getattr(func, "__name__", "function")
+            bound.__wrapped__ = func  # type: ignore[attr-defined]
             return call(bound, [*args, *kwargs.values()], Tout)
 
         return wrapper
@@ -199,9 +324,10 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any =
         func: takes one tensor for each of `inp`. Without it a decorator is returned, for functions
             that are then called on tensors themselves.
         inp: list of tensors.
-        Tout: dtype of its result, a list of them, or `[]` for a function without results. In a
-            graph a dtype stands for a scalar; give a `TensorSpec` for other shapes, or say the
-            shape by `set_shape` of the result.
+        Tout: dtype of its result, a list of them, or `[]` for a function without results. A graph
+            has the rank that the first result has; it is made a second time where that is no
+            scalar, unless a `TensorSpec` in place of the dtype, or `set_shape` of the result, says
+            the shape.
         name: not kept.
 
     Returns:
@@ -239,9 +365,10 @@ def numpy_function(
         func: takes one array for each of `inp`. Without it a decorator is returned, for functions
             that are then called on tensors themselves.
         inp: list of tensors.
-        Tout: dtype of its result, a list of them, or `[]` for a function without results. In a
-            graph a dtype stands for a scalar; give a `TensorSpec` for other shapes, or say the
-            shape by `set_shape` of the result.
+        Tout: dtype of its result, a list of them, or `[]` for a function without results. A graph
+            has the rank that the first result has; it is made a second time where that is no
+            scalar, unless a `TensorSpec` in place of the dtype, or `set_shape` of the result, says
+            the shape.
         stateful: a hint of TensorFlow's; the function is called in each run either way.
         name: not kept.
 
@@ -262,7 +389,7 @@ def numpy_function(
         results = _placed(func, inp, announced, _host_call)
     else:
         with trace_state.silence():
-            results = _called(lambda *xs: func(*[x.numpy() for x in xs]), inp, announced)
+            results = _called(func, inp, announced, of_arrays=True)
     if many:
         return results or None
     return results[0]

@@ -25,6 +25,7 @@ from trainkit.core.process import forks
 from trainkit.core.user_frames import user_line
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
+from trainkit.graph.control_flow.host_calls import UNSEEN, guess_count, learn, run_first
 from trainkit.graph.ir.graph import Graph, GraphTensor
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.tracing.python_calls import (
@@ -58,6 +59,9 @@ from trainkit.graph.tracing.variable_creation import hearing_of_variables
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
+
+
+_FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
 class Function:
@@ -100,6 +104,7 @@ class Function:
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name: str = name or str(getattr(python_function, "__name__", "function"))
         functools.update_wrapper(self, python_function)
+        _FUNCTIONS.add(self)
 
     # ------------------------------------------------------------------ copies
 
@@ -194,6 +199,7 @@ class Function:
         key = self._key(args, kwargs)
         concrete = self._concrete.get(key)
         if concrete is None or (concrete.closed and not concrete.reachable()):
+            guesses = guess_count()
             try:
                 concrete = self._concrete_for(key, args, kwargs)
             except CallsReplicas:
@@ -201,6 +207,10 @@ class Function:
                 if _THREAD.traces:  # that of a function around, which does the same
                     raise
                 return run_around_replicas(self.python_function, args, kwargs)
+            except Exception:
+                if _THREAD.traces or guess_count() == guesses:
+                    raise
+                return learn(functools.partial(self.python_function, *args, **kwargs))
         if self._verify:
             return self._verified(concrete, args, kwargs)
         if not (kwargs or concrete.closed or REPLICAS):
@@ -208,7 +218,23 @@ class Function:
             if short is not None:
                 self._ready_here()[short] = concrete
                 self._takes_tuples |= any(type(x) is tuple for x in args)
+        if UNSEEN and not _THREAD.traces:
+            run = functools.partial(concrete.run, tensors_in(args, kwargs))
+            return run_first(run, functools.partial(self._again, args, kwargs))
         return concrete.run(tensors_in(args, kwargs))
+
+    def _again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call for which graphs that call Python are made anew, those of inner functions too."""
+        for function in list(_FUNCTIONS):
+            function._forget_effects()
+        return self(*args, **kwargs)
+
+    def _forget_effects(self) -> None:
+        with self._lock:
+            self._concrete = {k: c for k, c in self._concrete.items() if not c.graph.has_effects}
+            self._history = [(k, c) for k, c in self._history if not c.graph.has_effects]
+            self._ready.clear()
+            self._ready_elsewhere.clear()
 
     def _ready_here(self) -> dict[Any, ConcreteFunction]:
         """The graphs of calls like those before, for the device of this thread's context."""
