@@ -44,7 +44,7 @@ def make_tensor_proto(
         >>> tk.make_ndarray(proto)
         array([[1., 2.]], dtype=float32)
     """
-    from tensorboardX.proto.tensor_pb2 import TensorProto
+    from tensorboardX.proto.tensor_pb2 import TensorProto  # slow to import
 
     array = np.asarray(convert_to_tensor(values).numpy())
     if dtype is not None:

@@ -130,7 +130,7 @@ class SummaryWriter:
         Raises:
             InvalidArgumentError: the bytes are no Summary.
         """
-        from google.protobuf.message import DecodeError
+        from google.protobuf.message import DecodeError  # slow to import
 
         self._check_open()
         event = self._new_event(step=step)

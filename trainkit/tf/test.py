@@ -38,14 +38,14 @@ def main(argv: Any = None) -> None:
     Args:
         argv: arguments in place of those of the command line.
     """
-    import unittest
+    import unittest  # slow to import
 
     unittest.main(argv=argv)
 
 
 def __getattr__(name: str) -> Any:
     if name == "TestCase":  # imported when it is asked for, as unittest takes its time
-        from trainkit.tf.test_case import TestCase
+        from trainkit.autodiff.test_case import TestCase  # slow to import
 
         return TestCase
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

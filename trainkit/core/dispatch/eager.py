@@ -373,11 +373,14 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = getattr(op, "__name__", "method")
     method.__doc__ = op.__doc__
     known = getattr(op, "compiled_as", None)
-    compiled = None if known is None else native.attempt(known[0], known[1], method, *known[2:])
+    compiled: Any = (
+        None if known is None else native.attempt(known[0], known[1], method, *known[2:])
+    )
     if compiled is None:
         return method
     compiled.__wrapped__, compiled.__doc__ = method, op.__doc__
-    return compiled
+    found: Callable[..., Any] = compiled
+    return found
 
 
 def answers_itself(other: Any, reflected: str) -> bool:

@@ -79,7 +79,7 @@ class RankSeen(BaseException):
     """
 
 
-class _Session(threading.local):
+class _FirstRun(threading.local):
     """The first run of a graph: what Python functions have given in it, and gave in one before."""
 
     given: dict[Any, list[Any]] | None = None
@@ -89,7 +89,7 @@ class _Session(threading.local):
 
 
 UNSEEN: weakref.WeakSet[HostFunction] = weakref.WeakSet()
-_SESSION = _Session()
+_SESSION = _FirstRun()
 _RANKS: dict[Any, tuple[int, ...]] = {}
 
 

@@ -44,7 +44,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def _files_spec(a: Bound) -> Spec:
     shape = convert_to_tensor(a["image"]).shape
-    return Spec(None if shape.rank is None else tuple(shape)[:-3], "string")
+    return Spec(tuple(shape)[:-3], "string")
 
 
 @needs_values("image", gives=_files_spec)
