@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from trainkit.core import devices
@@ -38,14 +39,10 @@ def main(argv: Any = None) -> None:
     Args:
         argv: arguments in place of those of the command line.
     """
-    import unittest  # slow to import
-
-    unittest.main(argv=argv)
+    importlib.import_module("unittest").main(module="__main__", argv=argv)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "TestCase":  # imported when it is asked for, as unittest takes its time
-        from trainkit.autodiff.test_case import TestCase  # slow to import
-
-        return TestCase
+    if name == "TestCase":  # by name and when it is asked for: unittest takes its time
+        return importlib.import_module("trainkit.autodiff.test_case").TestCase
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
