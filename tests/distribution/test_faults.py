@@ -15,6 +15,21 @@ def stopped(code, size=3):
     return done.stderr
 
 
+def test_after_a_signal_all_end_where_one_hangs():
+    code = """
+import signal, time
+from trainkit.collectives import agreement
+agreement.SIGNAL_PATIENCE = 0.1
+if rank == 1:
+    with tk.checkpoints.Interruption():
+        signal.raise_signal(signal.SIGTERM)
+        while True:
+            time.sleep(0.1)
+"""
+    text = stopped(code + SUM, size=2)
+    assert "was to stop after a signal and has waited at the gradients of 3 float32" in text
+
+
 def test_a_killed_rank_is_named():
     text = stopped("import os\nif rank == 1: os.kill(os.getpid(), 9)\n" + SUM)
     assert "trainkit: rank 1 of 3 (process " in text

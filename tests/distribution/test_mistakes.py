@@ -74,6 +74,40 @@ def test_mistakes_are_told_in_all_processes_and_nothing_hangs():
          lambda: keras.distribution.DataParallel(devices=["cpu:0", "cpu:1", "cpu:2"]))
     assert keras.distribution.list_devices("cpu") == ["cpu:0", "cpu:1"]
 
+    # ranks that part: settings, data, and what a callback does in one of them
+    with strategy.scope():
+        lossy = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        lossy.compile("sgd", ["mse", "mae"][rank])
+    told("loss of compile is not the same in all ranks. rank 0: 'mse'; rank 1: 'mae'",
+         lambda: lossy.fit(x, x[:, :1], verbose=0))
+    with strategy.scope():
+        bent = keras.layers.Dense(1, ["relu", "elu"][rank])
+        slanted = keras.Sequential([keras.Input((3,)), bent])
+        slanted.compile("sgd", "mse")
+    told("layer 1 .Dense. is not the same.*rank 0: .*relu.*rank 1: .*elu",
+         lambda: slanted.fit(x, x[:, :1], verbose=0))
+    told("the data is not the same in all ranks.*seed what is drawn",
+         lambda: made().fit(x + rank, x[:, :1], verbose=0))
+    data = D.from_tensor_slices((x * (rank + 1), x[:, :1])).batch(4)
+    told("the data is not the same in all ranks", lambda: made().fit(data, verbose=0))
+    told("after epoch 1 the ranks have read other data", lambda: made().fit(
+        iter([(x[:4] + rank, x[:4, :1])] * 2), verbose=0))
+
+    def only_in_last(change):
+        def at_end(epoch, logs):
+            if rank and epoch == 1:
+                change()
+        return [keras.callbacks.LambdaCallback(on_epoch_end=at_end)]
+
+    model = made()
+    told("after epoch 2 the ranks do not hold the same: optimizer/learning_rate in rank 1 is not "
+         r"that of rank 0 .rank 0: 0.00999\d*, rank 1: 0.5.\. A callback", lambda: model.fit(
+         x, x[:, :1], epochs=3, verbose=0,
+         callbacks=only_in_last(lambda: setattr(model.optimizer, "learning_rate", 0.5))))
+    told("layers/1/kernel in rank 1 is not that of rank 0", lambda: model.fit(
+         x, x[:, :1], epochs=3, verbose=0,
+         callbacks=only_in_last(lambda: model.weights[0].assign_add(x[:3, :1]))))
+
     # and afterwards all goes on
     before = model.evaluate(x, x[:, :1], verbose=0)
     model.fit(x, x[:, :1], verbose=0)
@@ -134,6 +168,33 @@ def test_launcher_without_mpi4py_is_told(monkeypatch):
     world.world.cache_clear()
     try:
         with pytest.raises(tk.errors.UnavailableError, match=r"pip install 'mpi4py"):
+            tk.distribute.MultiWorkerMirroredStrategy()
+    finally:
+        world.world.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "torchrun .*started 2 processes .RANK=1"),
+        (
+            {"TF_CONFIG": '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, '
+                          '"task": {"type": "worker", "index": 0}}'},
+            "TF_CONFIG names 2 workers .this one is worker 0.*mpiexec -n N",
+        ),
+        ({"TF_CONFIG": "[1"}, "TF_CONFIG can't be read"),
+    ],
+)  # fmt: skip
+def test_processes_of_launchers_that_are_not_served_do_not_train_alone(
+    monkeypatch, variables, text
+):
+    from trainkit.collectives import world
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    world.world.cache_clear()
+    try:
+        with pytest.raises(tk.errors.UnavailableError, match=text):
             tk.distribute.MultiWorkerMirroredStrategy()
     finally:
         world.world.cache_clear()

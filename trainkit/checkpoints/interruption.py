@@ -6,6 +6,8 @@ import signal
 import threading
 from typing import Any
 
+from trainkit.collectives.world import started_group
+
 _NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGHUP")
 STOPPING = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 """The signals after which training saves and stops."""
@@ -57,6 +59,8 @@ class Interruption:
         if self in _ACTIVE:
             _ACTIVE.remove(self)
         self._restore()
+        if self.asked and not _ACTIVE:
+            _tell_others(False)
 
     def _restore(self) -> None:
         for number, before in self._before.items():
@@ -125,12 +129,20 @@ def _handled_signals() -> set[int]:
     return {number for number in STOPPING if mask >> (number - 1) & 1}
 
 
+def _tell_others(asked: bool) -> None:
+    """Let other processes of the job know whether this one is to stop."""
+    group = started_group()
+    if group is not None:
+        group.hear_signal(asked)
+
+
 def _ask(number: int, frame: Any) -> None:
     """Note the first signal; have the second one act as it would without any `Interruption`."""
     again = any(active.asked for active in _ACTIVE)
     for active in list(_ACTIVE):
         if not active.asked:
             active.asked, active.number = True, number
+    _tell_others(True)
     if again:
         for active in list(_ACTIVE):
             active._restore()

@@ -20,8 +20,12 @@ END_OF_SCRIPT = "the end of the script"
 
 _SPIN_SECONDS = 2e-4
 _LONGEST_PAUSE = 2e-3
+_LOOK_SECONDS = 0.02
 PATIENCE = 20.0
 """Seconds that a rank waits for others before it says so."""
+
+SIGNAL_PATIENCE = 60.0
+"""Seconds that a rank waits for others once a signal has asked one of them to stop."""
 
 _LATE = 71  # the tag of messages from ranks that wait
 
@@ -31,13 +35,14 @@ class RanksDifferError(FailedPreconditionError):
 
     Args:
         words: what each rank is about to do.
+        text: the message, where it is about something else than what is done next.
 
     Attributes:
         speaker: the rank that says it: the first of those that are not at the end of the script.
     """
 
-    def __init__(self, words: list[str]) -> None:
-        super().__init__(_difference(words))
+    def __init__(self, words: list[str], text: str = "") -> None:
+        super().__init__(text or _difference(words))
         going = [rank for rank, what in enumerate(words) if what != END_OF_SCRIPT]
         self.speaker = min(going, default=0)
 
@@ -48,7 +53,12 @@ class Agreement:
     Args:
         comm: a communicator of mpi4py, used for nothing else.
         mpi: the module `mpi4py.MPI`.
+
+    Attributes:
+        endings: ends the job where a rank does not come and all are to stop; set by `Endings`.
     """
+
+    endings: Any = None
 
     def __init__(self, comm: Any, mpi: Any) -> None:
         self._comm, self._mpi = comm, mpi
@@ -81,13 +91,21 @@ class Agreement:
             return
         began = time.perf_counter()
         spins_until, pause = began + _SPIN_SECONDS, 2e-5
-        said = False
+        said, looks_at, asked_since = False, began + _LOOK_SECONDS, 0.0
         while not request.Test():
             now = time.perf_counter()
             if now < spins_until:
                 continue
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+            if now > looks_at and self.endings is not None:
+                looks_at = now + _LOOK_SECONDS
+                if not self.endings.look():
+                    asked_since = 0.0
+                elif not asked_since:
+                    asked_since = now
+                elif now - asked_since > SIGNAL_PATIENCE:
+                    self.endings.give_up(what)
             if not said and now - began > PATIENCE:
                 said = True
                 self._say_who_is_missing(what, now - began, request)
@@ -109,15 +127,16 @@ class Agreement:
         missing = sorted(set(range(size)) - waiting)
         if missing and min(waiting) == rank and not request.Test():
             print(
-                f"trainkit: {_ranks(sorted(waiting))} waited {seconds:.0f} s at {what}; "
-                f"{_ranks(missing)} did not come yet.",
+                f"trainkit: {ranks_in_words(sorted(waiting))} waited {seconds:.0f} s at {what}; "
+                f"{ranks_in_words(missing)} did not come yet.",
                 file=sys.stderr,
                 flush=True,
             )
         del sent
 
 
-def _ranks(numbers: list[int]) -> str:
+def ranks_in_words(numbers: list[int]) -> str:
+    """`rank 1`, or `ranks 0, 2`."""
     return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers))
 
 
@@ -126,7 +145,7 @@ def _difference(words: list[str]) -> str:
     who: dict[str, list[int]] = {}
     for rank, what in enumerate(words):
         who.setdefault(what, []).append(rank)
-    lines = "; ".join(f"{_ranks(ranks)}: {what}" for what, ranks in who.items())
+    lines = "; ".join(f"{ranks_in_words(ranks)}: {what}" for what, ranks in who.items())
     return (
         f"the ranks do not go the same way. {lines}. All ranks run the same script with the same "
         "model and the same number of batches; only what is printed or written may depend on the "

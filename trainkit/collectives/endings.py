@@ -16,12 +16,14 @@ import traceback
 from typing import Any
 
 from trainkit.collectives.agreement import END_OF_SCRIPT, Agreement, RanksDifferError
-from trainkit.collectives.observer import ENDED, FAILED
+from trainkit.collectives.observer import ASKED, ENDED, FAILED, GOING
 
 SECONDS_TO_SPEAK = 5.0
 """How long a rank that ends with all others leaves it to one of them to say why, and to end all."""
 
 _SECONDS_TO_START = 5.0
+_SECONDS_TO_EXIT = 0.02
+_SECONDS_TO_FOLLOW = 1.0
 
 
 class Endings:
@@ -38,14 +40,13 @@ class Endings:
         host = socket.gethostname()
         found = comm.allgather((host, os.getpid()))
         here = {rank: process for rank, (at, process) in enumerate(found) if at == host}
-        self._alone = len(here) == self.size
         path = ""
         if self.rank == min(here):
             # A folder of one's own, or others could make the pipes beside the file first.
             path = os.path.join(tempfile.mkdtemp(prefix="trainkit-ranks-"), "marks")
             pathlib.Path(path).write_bytes(bytes(self.size))
         path = comm.allgather(path)[min(here)]
-        self._marks = os.open(path, os.O_WRONLY)
+        self._marks = os.open(path, os.O_RDWR)
         comm.Barrier()  # all have opened the file, which the observer removes
         if self.rank == min(here) and hasattr(select, "epoll"):
             _observe(path, self.size, here)
@@ -53,28 +54,96 @@ class Endings:
         self._line = _line_to_observer(f"{path}.{self.rank}")
         with contextlib.suppress(OSError):  # the last rank of the machine finds it empty
             os.rmdir(os.path.dirname(path))
+        agreement.endings = self
         self._hook, sys.excepthook = sys.excepthook, self._on_error
         atexit.register(self._at_exit)
 
     def end_all(self) -> None:
-        """End the job: the launcher ends the other ranks of this machine when this one fails."""
+        """End the job with status 1.
+
+        Where a rank only exits, MPICH's launcher kills the others, and their death is the status of
+        the job, 9, as after a kill.
+        """
         sys.stdout.flush()
         sys.stderr.flush()
-        if not self._alone:
-            self._comm.Abort(1)
+        self._comm.Abort(1)
         os._exit(1)
 
     def _mark(self, how: bytes) -> None:
         os.pwrite(self._marks, how, self.rank)
 
+    def _wait_for_mark(self, rank: int) -> None:
+        """Wait until a rank has said why all end, and exit with it: what is killed ends with 9."""
+        self._mark(FAILED)
+        until = time.monotonic() + SECONDS_TO_SPEAK
+        while time.monotonic() < until and os.pread(self._marks, 1, rank) != FAILED:
+            time.sleep(1e-3)
+
+    def _marks_of_others(self) -> bytes:
+        marks = os.pread(self._marks, self.size, 0)
+        return marks[: self.rank] + marks[self.rank + 1 :]
+
+    def hear_signal(self, asked: bool) -> None:
+        """Tell the ranks of this machine that this one is to stop, or that it has.
+
+        Where another one has failed, the signal comes from the launcher, which is about to kill
+        this one and to give its death for the status of the job: it ends by itself instead.
+
+        Args:
+            asked: whether a signal has come.
+        """
+        if FAILED in self._marks_of_others():
+            self._mark(FAILED)
+            self.end_all()
+        self._mark(ASKED if asked else GOING)
+
+    def look(self) -> bool:
+        """Look at the marks of this machine's ranks, where this one waits for another.
+
+        It exits where another has said why all end: the launcher kills what has not exited.
+
+        Returns:
+            Whether a signal has asked a rank to stop, this one included.
+        """
+        if FAILED in self._marks_of_others():
+            self._mark(FAILED)
+            self._wait_for_others()
+            sys.stdout.flush()
+            os._exit(1)
+        return ASKED in os.pread(self._marks, self.size, 0)
+
+    def _wait_for_others(self) -> None:
+        """Wait until all ranks of this machine are about to exit, so that none is killed."""
+        until = time.monotonic() + _SECONDS_TO_FOLLOW
+        while time.monotonic() < until:
+            if not set(self._marks_of_others()) & set(GOING + ASKED):
+                return
+            time.sleep(1e-3)
+
+    def give_up(self, what: str) -> None:
+        """End the job because a rank does not come, though all are to stop.
+
+        Args:
+            what: where the others wait, in words.
+        """
+        self._mark(FAILED)
+        print(
+            f"trainkit: rank {self.rank} of {self.size} was to stop after a signal and has waited "
+            f"at {what} for a rank that does not come, so all end.",
+            file=sys.stderr,
+        )
+        self.end_all()
+
     def _on_error(self, kind: Any, error: Any, trace: Any) -> None:
         """What happens to an error that nobody catches."""
-        self._mark(FAILED)
         if isinstance(error, RanksDifferError):
             if error.speaker != self.rank:  # all ranks have it, and one says it
-                time.sleep(SECONDS_TO_SPEAK)
-            else:
-                self._hook(kind, error, trace)
+                self._wait_for_mark(error.speaker)
+                sys.stdout.flush()
+                os._exit(1)
+            self._hook(kind, error, trace)
+            self._mark(FAILED)
+            time.sleep(_SECONDS_TO_EXIT)
         else:
             self._hook(kind, error, trace)
             last = traceback.format_exception_only(kind, error)[-1].strip()
@@ -82,6 +151,8 @@ class Endings:
                 f"trainkit: rank {self.rank} of {self.size} stopped ({last}), so all end.",
                 file=sys.stderr,
             )
+            self._mark(FAILED)
+            self._wait_for_others()
         self.end_all()
 
     def _at_exit(self) -> None:

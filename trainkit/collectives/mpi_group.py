@@ -93,6 +93,9 @@ class MPIGroup(ProcessGroup):
     def barrier(self, what: str = "") -> None:
         self._now(what or "barrier", _nothing)
 
+    def hear_signal(self, asked: bool) -> None:
+        self._endings.hear_signal(asked)
+
     # ------------------------------------------------------------------ order
 
     def _now(self, what: str, action: Callable[..., Any], *args: Any) -> Any:

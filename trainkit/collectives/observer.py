@@ -11,7 +11,7 @@ pipe is closed before the launcher sees that its process is gone, so the first o
 that of the rank that died first; the others are ended by the launcher right after.
 
 FILE has a byte for each rank of the job: `FAILED` once the rank has said why it ends, `ENDED` once
-it has come to its end with all others.
+it has come to its end with all others, `ASKED` while a signal has asked it to stop.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 
-ENDED, FAILED = b"\1", b"\2"
+GOING, ENDED, FAILED, ASKED = b"\0", b"\1", b"\2", b"\3"
 
 GRACE_SECONDS = 3.0
 """How long the launcher has to end the other ranks before this process does it."""
@@ -58,7 +58,7 @@ def main(path: str, size: int, ranks: dict[int, int]) -> None:
             if rank not in left or mark == ENDED:
                 left.discard(rank)
                 continue
-            if mark != FAILED:
+            if FAILED not in os.pread(marks, size, 0):
                 say(rank, ranks[rank], size, len(ranks))
             end([other for number, other in ends.items() if number != rank])
             return

@@ -145,6 +145,13 @@ class ProcessGroup:
             what: see `all_reduce`.
         """
 
+    def hear_signal(self, asked: bool) -> None:
+        """Let the others know that a signal has asked this process to stop, or that this is over.
+
+        Args:
+            asked: whether it has.
+        """
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, rank {self.rank} of {self.size}>"
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
-from trainkit.core.process.launcher import launched
+from trainkit.core.process.launcher import launched, others_started
 from trainkit.core.process.requirements import install_command
 
 
@@ -18,10 +18,17 @@ def world() -> ProcessGroup:
 
     Raises:
         UnavailableError: a launcher started several processes and mpi4py is not installed, or its
-            MPI is another one than the launcher's.
+            MPI is another one than the launcher's; or something else started them, as torchrun.
     """
     launch = launched()
     if launch is None:
+        others = others_started()
+        if others:
+            raise UnavailableError(
+                f"{others}, and they can't work together: each would train alone and write the "
+                "same files. Start the script with mpiexec -n N or srun, which tell processes of "
+                "each other, without these variables"
+            )
         return ProcessGroup()
     if launch.local_size > (quota() or os.cpu_count() or 1):
         # MPICH waits in a loop, and others get their turn a hundredth of a second later. With this

@@ -5,6 +5,7 @@ Sources: the variables that MPICH's Hydra, Open MPI's `mpiexec` and Slurm's `sru
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
@@ -65,6 +66,44 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
             own = int(inside) if inside.isdigit() else number
             return Launch(by, number, count, here or count, own)
     return None
+
+
+_OTHER_LAUNCHERS = (
+    # what sets the variables; those of rank and size
+    ("torchrun (or another launcher of PyTorch's)", "RANK", "WORLD_SIZE"),
+    ("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("MVAPICH's launcher", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+)
+
+
+def others_started(environment: Mapping[str, str] = os.environ) -> str:
+    """Who started this process with others in a way that is not served, in words; or nothing.
+
+    Each of these processes would train alone, on all of the data, and write the same files.
+
+    Args:
+        environment: variables by name.
+    """
+    for by, rank, size in _OTHER_LAUNCHERS:
+        count = environment.get(size, "")
+        if rank in environment and count.isdigit() and int(count) > 1:
+            number = environment[rank]
+            return f"{by} started {count} processes ({rank}={number}, {size}={count})"
+    return _of_tf_config(environment.get("TF_CONFIG", ""))
+
+
+def _of_tf_config(text: str) -> str:
+    """What TF_CONFIG says of several workers; an evaluator is alone, as in TensorFlow."""
+    try:
+        config = json.loads(text or "{}")
+        cluster, task = config.get("cluster") or {}, config.get("task") or {}
+        count = sum(len(cluster.get(kind) or ()) for kind in ("chief", "master", "worker"))
+        kind, index = task.get("type"), task.get("index")
+    except (ValueError, AttributeError, TypeError):
+        return f"TF_CONFIG can't be read as JSON with a cluster and a task: {text[:80]!r}"
+    if count < 2 or kind == "evaluator":
+        return ""
+    return f"TF_CONFIG names {count} workers (this one is {kind} {index})"
 
 
 GPUS = "/proc/driver/nvidia/gpus"

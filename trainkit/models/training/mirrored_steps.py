@@ -73,6 +73,13 @@ class MirroredSteps:
         """
         self.interrupted = asked
 
+    def compare(self, epoch: int) -> None:
+        """Nothing: all replicas are of this process.
+
+        Args:
+            epoch: which has ended.
+        """
+
     def run(self, function: Callable[[Any], Any], batches: Iterator[Any]) -> Any:
         """One execution.
 

@@ -14,6 +14,7 @@ from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.trackable import traverse
 from trainkit.data import Dataset
 from trainkit.data.sharding import Sharded
+from trainkit.data.sources import SlicesNode
 from trainkit.data.transformations.sharing import share
 from trainkit.data.transformations.shuffling import ShuffleNode
 from trainkit.distribution.distributed_dataset import (
@@ -23,9 +24,12 @@ from trainkit.distribution.distributed_dataset import (
     distributed,
 )
 from trainkit.distribution.mirrored import CutBatches
+from trainkit.distribution.rank_digests import digest_of_array, number_of
 from trainkit.distribution.strategy import Strategy
 from trainkit.models.training import data_adapters
 from trainkit.models.training.batch_sources import ArrayFeed, DatasetFeed, Feed, IterableFeed
+
+_BATCH_SAMPLE_BYTES = 1 << 16
 
 
 class DistributedFeed(DatasetFeed):
@@ -97,12 +101,13 @@ class DividedFeed(IterableFeed):
         rows: see `DistributedFeed`.
     """
 
-    _untracked = IterableFeed._untracked | {"group", "rows"}
+    _untracked = IterableFeed._untracked | {"group", "rows", "digest"}
     group: ProcessGroup
     rows: GlobalRows
+    digest: str
 
     def __init__(self, group: ProcessGroup, whole: IterableFeed) -> None:
-        self.__dict__.update(whole.__dict__, group=group)
+        self.__dict__.update(whole.__dict__, group=group, digest="")
 
     def fresh(self) -> Iterator[Any] | None:
         found = super().fresh()
@@ -121,6 +126,10 @@ class DividedFeed(IterableFeed):
         parts = (
             tuple(map(data_adapters.as_arrays, taken)) if many else data_adapters.as_arrays(taken)
         )
+        if self.group.size > 1:
+            leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
+            texts = [digest_of_array(np.asarray(leaf), _BATCH_SAMPLE_BYTES) for leaf in leaves]
+            self.__dict__["digest"] = f"{number_of([self.digest, *texts]):x}"
         batch, self.__dict__["rows"] = own_rows(self.group, parts)
         return data_adapters.of_tensors(batch)
 
@@ -193,6 +202,25 @@ def check_first_batch(rows: GlobalRows, count: int) -> None:
             f"the first batch has {rows.total} rows for {count} replicas: a batch counts the rows "
             f"of all of them, so give it {count} or more"
         )
+
+
+def text_of_data(feed: Any) -> str:
+    """The arrays in memory that all ranks take rows of, as a text that ranks can compare."""
+    data = getattr(feed, "data", None)
+    if not isinstance(data, DistributedDataset) or not data.part.placed:
+        return ""
+    nodes = [x for _, x in traverse(data.part.dataset.node) if isinstance(x, SlicesNode)]
+    arrays = [array for node in nodes for array in node.arrays if array is not None]
+    texts = [f"{x.dtype.name}{x.shape} {digest_of_array(x)}" for x in arrays]
+    return ", ".join(texts)
+
+
+def place_of(feed: Any) -> str:
+    """Which batches a rank has read, and in which order data is shuffled, likewise."""
+    dataset = getattr(feed, "dataset", None)
+    parts = [] if dataset is None else traverse(dataset.node)
+    shuffles = [(int(x.seed), int(x.iteration)) for _, x in parts if isinstance(x, ShuffleNode)]
+    return f"{shuffles} {getattr(feed, 'digest', '')}"
 
 
 def agree_on_data(feed: Any, position: tuple[int, int], group: ProcessGroup) -> None:

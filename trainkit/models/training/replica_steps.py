@@ -14,9 +14,14 @@ import numpy as np
 from trainkit.callbacks.callback import numbers
 from trainkit.collectives.replica import GlobalRows, Replica
 from trainkit.core import nest
-from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.trackable import traverse
+from trainkit.core.variable import Variable
+from trainkit.distribution import rank_digests
+from trainkit.layers.base.layer import Layer
 from trainkit.models.training import replica_feeds
 from trainkit.models.training.replica_state import SharedState, make_alike
+from trainkit.ops.sampling.random import global_generator
 
 
 class ReplicaSteps:
@@ -41,6 +46,7 @@ class ReplicaSteps:
         self._replica: Replica | None = None
         self._unchecked = mode == "train" and not group.is_of_one_process
         self._unmade = False
+        self._feed: Any = None
         own = f"{mode}_step"
         self._own_logs = getattr(type(model), own) is not _plain(model, own)
 
@@ -59,6 +65,9 @@ class ReplicaSteps:
                 self.model.prepare(feed.spec())
         replica_feeds.agree_on_data(feed, position, self.group)
         self._unmade = not make_alike(self.model, self.group)
+        if self._compares():
+            self._feed = feed
+            rank_digests.check_settings(self.group, self._settings(feed))
 
     def begin_batch(self) -> None:
         """The same for one batch; only the first one after `compile` makes the ranks alike."""
@@ -182,6 +191,58 @@ class ReplicaSteps:
         setattr(self.model, stop, bool(flags[0]))
         self.interrupted = bool(flags[1])
 
+    # ------------------------------------------------------------------ the same in all ranks
+
+    def compare(self, epoch: int) -> None:
+        """Make sure that all ranks hold the same after an epoch.
+
+        Args:
+            epoch: which one, from 1.
+
+        Raises:
+            StatesDifferError: they do not.
+        """
+        if not self._compares():
+            return
+        variables = self._compared()
+        digests = rank_digests.digests_of(variables).values()
+        number = rank_digests.number_of([*digests, replica_feeds.place_of(self._feed)])
+        both = np.array([number, -number], np.int64)
+        self.group.all_reduce(both, "MAX", "whether all ranks hold the same")
+        if both[0] != -both[1]:
+            rank_digests.raise_difference(self.group, variables, f"after epoch {epoch}")
+
+    def _compares(self) -> bool:
+        return self.mode == "train" and self.group.size > 1 and not self.group.is_of_one_process
+
+    def _settings(self, feed: Any) -> dict[str, str]:
+        """What has to be the same in all ranks, as texts."""
+        compiled = dict(self.model._compile_arguments or {})
+        optimizer = self.model.optimizer
+        config = {} if optimizer is None else dict(rank_digests.config_of(optimizer))
+        if isinstance(config.get("learning_rate"), float):  # a variable, which rank 0 gives to all
+            config.pop("learning_rate")
+        compiled["optimizer"] = [type(optimizer).__name__, config]
+        layers = [part for _, part in traverse(self.model) if isinstance(part, Layer)]
+        texts = {f"{name} of compile": rank_digests.text_of(x) for name, x in compiled.items()}
+        inner = [layer for layer in layers if not hasattr(layer, "fit")]
+        texts |= {
+            f"layer {i} ({type(x).__name__})": rank_digests.text_of(x) for i, x in enumerate(inner)
+        }
+        texts["class_weight"] = rank_digests.text_of(getattr(feed, "class_weight", None))
+        return texts | {"the data": replica_feeds.text_of_data(feed)}
+
+    def _compared(self) -> dict[str, Variable]:
+        """The variables that are the same in all ranks between epochs, by their paths."""
+        counted = {id(v) for v in self.state.counted}
+        roots = [*traverse(self.model), *traverse(global_generator())]
+        return {
+            "/".join(path): part
+            for path, part in roots
+            if isinstance(part, Variable) and type(part._value) is Tensor
+            if id(part) not in counted and _is_shared(part, path)
+        }
+
 
 def _plain(model: Any, step: str) -> Any:
     """The step of the base of all models."""
@@ -197,6 +258,11 @@ def replaced(logs: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
         key: replaced(inner, name, value) if isinstance(inner, dict) and name in inner else inner
         for key, inner in logs.items()
     }
+
+
+def _is_shared(variable: Variable, path: tuple[str, ...]) -> bool:
+    """Whether steps keep it the same in all ranks; a count of the user's may be one of its rows."""
+    return bool(variable.dtype.is_floating) or path[-1] in ("iterations", "state")
 
 
 class OneBatch:

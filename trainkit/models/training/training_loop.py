@@ -130,6 +130,7 @@ def _run_epoch(
         values.update(validate(epoch))
     run.epoch, run.step = epoch + 1, 0
     callbacks.call("on_epoch_end", epoch, values)
+    run.compare()
     run.run_actions("_after")
     run.agree()
     return values

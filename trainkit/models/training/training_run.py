@@ -80,6 +80,11 @@ class TrainingRun(Trackable):
         if self.replicas is not None:
             self.replicas.agree("stop_training", self.interruption.asked)
 
+    def compare(self) -> None:
+        """Make sure that all replicas hold the same after an epoch, before it is stored."""
+        if self.replicas is not None:
+            self.replicas.compare(self.epoch)
+
     def before_training(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have begun."""
         self.__dict__["_before"].append(action)
