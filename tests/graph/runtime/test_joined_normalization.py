@@ -7,6 +7,7 @@ import trainkit as tk
 from trainkit.graph.ir.passes import optimised, prune
 from trainkit.graph.runtime import joined_normalization
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
+from trainkit.graph.runtime.sized_graphs import at_sizes
 from trainkit.kernels.jit import kernel_family
 
 
@@ -151,3 +152,13 @@ def test_without_compiled_kernels_operations_stay(rng, monkeypatch):
     for a, b in zip(*map(tk.nest.flatten, (plain, expected)), strict=True):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-3, atol=1e-4)
     assert joined_normalization.FORWARD.name == "rectified_normalization"
+
+
+def test_sizes_that_are_not_known_follow_from_those_of_a_call(rng):
+    x, scale, offset = arrays(rng, (4, 6, 5))
+    specs = tk.TensorSpec((None, 6, 5), tk.float32), tk.TensorSpec((5,)), tk.TensorSpec((5,))
+    graph = optimised(tk.function(step(tk.nn.relu6)).get_concrete_function(*specs).graph)
+    sized = at_sizes(with_joined_normalization(graph), [4])
+    assert [tuple(y.shape) for y in sized.outputs] == [
+        y.shape for y in tk.nest.flatten(step(tk.nn.relu6)(x, scale, offset))
+    ]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.dispatch.facets import Absent, Facets, Semantics
+from trainkit.core.shapes import Spec
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import rebuild
 from trainkit.kernels.jit import kernel_family
@@ -46,6 +47,7 @@ class JoinedOperation:
     Attributes:
         name: for those who look at a graph.
         kernel: function of NumPy, arrays and settings.
+        shape_rule: function of `Spec`s of inputs and settings to those of results.
         facets: its record, as operations have one.
     """
 
@@ -53,9 +55,10 @@ class JoinedOperation:
     rules = None
     joint = None
 
-    def __init__(self, name: str, kernel: Any) -> None:
+    def __init__(self, name: str, kernel: Any, shape_rule: Any) -> None:
         self.name = name
         self.kernel = self.body = kernel
+        self.shape_rule = shape_rule
         self.facets = Facets(self, _JOINED)
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
@@ -110,8 +113,17 @@ def _backward(
     return fused_normalization_gradient.primitive.kernel(xp, g, x, *given, **settings)
 
 
-FORWARD = JoinedOperation("rectified_normalization", _forward)
-BACKWARD = JoinedOperation("rectified_normalization_gradient", _backward)
+def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
+    vector = Spec((x.shape[-1],), x.dtype)
+    return Spec(x.shape, x.dtype), vector, vector
+
+
+FORWARD = JoinedOperation(
+    "rectified_normalization", _forward, lambda x, *rest, **settings: _specs(x)
+)
+BACKWARD = JoinedOperation(
+    "rectified_normalization_gradient", _backward, lambda g, z, x, *rest, **settings: _specs(x)
+)
 
 # ------------------------------------------------------------------ the pass
 
