@@ -223,7 +223,7 @@ def diff_modes(run: JournaledRun, step: int = 1, mode: str = "compiled") -> RunD
         return _on_gpu(run, step)
     eager, compiled = _state(run, step), _state(run, step)
     eager.train_step()
-    model = compiled.model
+    model: Any = compiled.model
     model.run_eagerly = False
     with compiled._own_random():
         model.make_train_function(force=True)(iter(compiled.batches))
@@ -246,7 +246,8 @@ def diff_modes(run: JournaledRun, step: int = 1, mode: str = "compiled") -> RunD
 
 
 def _variables(state: PastState) -> list[tuple[str, Any]]:
-    return [(v.path, v) for v in state.model.variables]
+    model: Any = state.model
+    return [(v.path, v) for v in model.variables]
 
 
 def _distance(one: Any, other: Any) -> tuple[float, float]:
