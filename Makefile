@@ -75,6 +75,7 @@ lint: $(VENV)/.ready
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
+	$(BIN)/python -m tests.editors.pages
 
 fast-tests: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m "not gpu and not slow"

@@ -48,9 +48,79 @@ from trainkit.kernels.threads.malloc import keep_freed_memory as _keep_freed_mem
 from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 
 if TYPE_CHECKING:
+    from trainkit import activations as activations
+    from trainkit import array_api as array_api
+    from trainkit import audio as audio
+    from trainkit import autodiff as autodiff
+    from trainkit import autograph as autograph
+    from trainkit import bitwise as bitwise
+    from trainkit import callbacks as callbacks
+    from trainkit import checkpoints as checkpoints
+    from trainkit import compat as compat
+    from trainkit import config as config
+    from trainkit import constraints as constraints
+    from trainkit import data as data
+    from trainkit import datasets as datasets
+    from trainkit import debugging as debugging
+    from trainkit import distillation as distillation
+    from trainkit import distribute as distribute
+    from trainkit import distribution as distribution
+    from trainkit import dtype_policies as dtype_policies
+    from trainkit import dtypes as dtypes
+    from trainkit import eager as eager
+    from trainkit import experimental as experimental
+    from trainkit import image as image
+    from trainkit import initializers as initializers
+    from trainkit import io as io
+    from trainkit import keras as keras
     from trainkit import layers as layers
+    from trainkit import linalg as linalg
+    from trainkit import loggers as loggers
+    from trainkit import lookup as lookup
+    from trainkit import losses as losses
+    from trainkit import math as math
+    from trainkit import metrics as metrics
+    from trainkit import mixed_precision as mixed_precision
     from trainkit import models as models
-    from trainkit.autodiff.recompute import recompute_grad as recompute_grad
+    from trainkit import nest as nest
+    from trainkit import nn as nn
+    from trainkit import optimizers as optimizers
+    from trainkit import profiler as profiler
+    from trainkit import quantizers as quantizers
+    from trainkit import random as random
+    from trainkit import regularizers as regularizers
+    from trainkit import runs as runs
+    from trainkit import saved_graph as saved_graph
+    from trainkit import saved_model as saved_model
+    from trainkit import saving as saving
+    from trainkit import signal as signal
+    from trainkit import strings as strings
+    from trainkit import summary as summary
+    from trainkit import test as test
+    from trainkit import train as train
+    from trainkit import types as types
+    from trainkit import utils as utils
+    from trainkit import version as version
+    from trainkit import visualization as visualization
+    from trainkit import wrappers as wrappers
+    from trainkit.autodiff import recompute_grad as recompute_grad
+    from trainkit.core.tensor_spec import TensorSpec as TensorSpec
+    from trainkit.initializers import Initializer as Initializer
+    from trainkit.layers import DTypePolicy as DTypePolicy
+    from trainkit.layers import InputSpec as InputSpec
+    from trainkit.layers import KerasTensor as KerasTensor
+    from trainkit.layers import Layer as Layer
+    from trainkit.losses import Loss as Loss
+    from trainkit.metrics import Metric as Metric
+    from trainkit.models import Input as Input
+    from trainkit.models import Model as Model
+    from trainkit.models import Sequential as Sequential
+    from trainkit.optimizers import Optimizer as Optimizer
+    from trainkit.quantizers import Quantizer as Quantizer
+    from trainkit.random import normal as random_normal
+    from trainkit.random import uniform as random_uniform
+    from trainkit.regularizers import Regularizer as Regularizer
+    from trainkit.tf import *
 
 __version__ = "0.2.0"
 
@@ -159,28 +229,30 @@ _NOT_EXPORTED = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _FAMILIES:
-        try:
-            value: Any = importlib.import_module(_FAMILIES[name])
-        except ModuleNotFoundError as error:
-            raise AttributeError(str(error)) from error
-    elif name in _MEMBERS:
-        module, there = _MEMBERS[name]
-        value = getattr(importlib.import_module(module), there)
-    elif name == "__all__":  # asked for by `from trainkit import *`
-        return __dir__()
-    elif name.startswith("__"):
-        raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
-    else:
-        names = _from_tf()
-        if name not in names:
-            from trainkit.tf.left_out import not_here
+if not TYPE_CHECKING:  # names that are not there are errors in editors
 
-            raise not_here("", name, __dir__())
-        value = names[name]
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name in _FAMILIES:
+            try:
+                value: Any = importlib.import_module(_FAMILIES[name])
+            except ModuleNotFoundError as error:
+                raise AttributeError(str(error)) from error
+        elif name in _MEMBERS:
+            module, there = _MEMBERS[name]
+            value = getattr(importlib.import_module(module), there)
+        elif name == "__all__":  # asked for by `from trainkit import *`
+            return __dir__()
+        elif name.startswith("__"):
+            raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
+        else:
+            names = _from_tf()
+            if name not in names:
+                from trainkit.tf.left_out import not_here
+
+                raise not_here("", name, __dir__())
+            value = names[name]
+        globals()[name] = value
+        return value
 
 
 def _from_tf() -> dict[str, Any]:

@@ -25,6 +25,15 @@ def tree_of(path: pathlib.Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def is_second_name(path: pathlib.Path) -> bool:
+    """Whether a file only stands for a module of another name, for editors: `from x import *`."""
+    body = tree_of(path).body
+    names = [
+        alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    return len(body) == 2 and names == ["*"] and ast.get_docstring(tree_of(path)) is not None
+
+
 def module_name(path: pathlib.Path, package: pathlib.Path = PACKAGE) -> str:
     """The dotted name of a file; a package has the name of its folder."""
     parts = [package.name, *path.relative_to(package).with_suffix("").parts]

@@ -3,7 +3,7 @@
 import ast
 from collections import Counter, defaultdict
 
-from tests.structure.imports import files, tree_of
+from tests.structure.imports import files, is_second_name, tree_of
 
 # A door names its modules and classes as TensorFlow and Keras do.
 DOORS = {"tf", "keras", "array_api", "eager", "compat", "cli"}
@@ -87,7 +87,7 @@ def inside(name: str) -> bool:
 def modules_by_name() -> dict[str, list[str]]:
     found = defaultdict(list)
     for name, path in files().items():
-        if inside(name) and path.name != "__init__.py":
+        if inside(name) and path.name != "__init__.py" and not is_second_name(path):
             found[path.stem].append(name)
     return found
 

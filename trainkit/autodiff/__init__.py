@@ -43,12 +43,14 @@ ops.custom_gradient = custom_gradient
 ops.jvp = ops.linalg.jvp = jvp
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise unknown_name(__name__, name, __dir__())
-    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise unknown_name(__name__, name, __dir__())
+        value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

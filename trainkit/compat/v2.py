@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trainkit
 
+if TYPE_CHECKING:
+    from trainkit import *
+else:  # names that are not there are errors in editors
 
-def __getattr__(name: str) -> Any:
-    return getattr(trainkit, name)
+    def __getattr__(name: str) -> Any:
+        return getattr(trainkit, name)
 
 
 def __dir__() -> list[str]:

@@ -47,6 +47,10 @@ class Distiller(Model):
         ValueError: one of the two is no model, they do not fit, or losses and weights do not.
     """
 
+    _student_feature_extractor: Any
+    _teacher_feature_extractor: Any
+    distillation_losses: Any
+
     def __init__(
         self,
         teacher: Any,

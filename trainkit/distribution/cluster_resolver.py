@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.names import unknown_name as _unknown_name
@@ -59,7 +59,9 @@ _LEFT_OUT = dict.fromkeys(
 )
 
 
-def __getattr__(name: str) -> Any:
-    raise _unknown_name(
-        "trainkit.distribute.cluster_resolver", name, ["TPUClusterResolver"], _LEFT_OUT
-    )
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _unknown_name(
+            "trainkit.distribute.cluster_resolver", name, ["TPUClusterResolver"], _LEFT_OUT
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name as _unknown_name
 from trainkit.distribution import cluster_resolver as cluster_resolver
@@ -45,6 +45,8 @@ _LEFT_OUT = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    public = (n for n in globals() if not n.startswith("_"))
-    raise _unknown_name("trainkit.distribute", name, public, _LEFT_OUT)
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        public = (n for n in globals() if not n.startswith("_"))
+        raise _unknown_name("trainkit.distribute", name, public, _LEFT_OUT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.names import unknown_name as _unknown_name
 from trainkit.distribution.communication_options import (
@@ -44,6 +44,8 @@ _LEFT_OUT = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    public = (n for n in globals() if not n.startswith("_"))
-    raise _unknown_name("trainkit.distribute.experimental", name, public, _LEFT_OUT)
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        public = (n for n in globals() if not n.startswith("_"))
+        raise _unknown_name("trainkit.distribute.experimental", name, public, _LEFT_OUT)

@@ -14,24 +14,59 @@ from trainkit.core.names import unknown_name
 from trainkit.core.second_names import SecondNames
 
 if TYPE_CHECKING:
-    from trainkit import activations as activations
-    from trainkit import callbacks as callbacks
-    from trainkit import constraints as constraints
-    from trainkit import datasets as datasets
-    from trainkit import distillation as distillation
-    from trainkit import distribution as distribution
-    from trainkit import initializers as initializers
-    from trainkit import layers as layers
-    from trainkit import losses as losses
-    from trainkit import metrics as metrics
-    from trainkit import models as models
-    from trainkit import ops as ops
-    from trainkit import optimizers as optimizers
-    from trainkit import quantizers as quantizers
-    from trainkit import regularizers as regularizers
-    from trainkit import visualization as visualization
-    from trainkit import wrappers as wrappers
-    from trainkit.ops.sampling import keras_random as random
+    from trainkit.autodiff.recompute import recompute_grad as remat
+    from trainkit.autodiff.stateless_scope import StatelessScope as StatelessScope
+    from trainkit.autodiff.stateless_scope import SymbolicScope as SymbolicScope
+    from trainkit.core.devices import device as device
+    from trainkit.initializers import Initializer as Initializer
+    from trainkit.keras import activations as activations
+    from trainkit.keras import applications as applications
+    from trainkit.keras import backend as backend
+    from trainkit.keras import callbacks as callbacks
+    from trainkit.keras import config as config
+    from trainkit.keras import constraints as constraints
+    from trainkit.keras import datasets as datasets
+    from trainkit.keras import distillation as distillation
+    from trainkit.keras import distribution as distribution
+    from trainkit.keras import dtype_policies as dtype_policies
+    from trainkit.keras import export as export
+    from trainkit.keras import initializers as initializers
+    from trainkit.keras import layers as layers
+    from trainkit.keras import legacy as legacy
+    from trainkit.keras import losses as losses
+    from trainkit.keras import metrics as metrics
+    from trainkit.keras import mixed_precision as mixed_precision
+    from trainkit.keras import models as models
+    from trainkit.keras import ops as ops
+    from trainkit.keras import optimizers as optimizers
+    from trainkit.keras import preprocessing as preprocessing
+    from trainkit.keras import quantizers as quantizers
+    from trainkit.keras import random as random
+    from trainkit.keras import regularizers as regularizers
+    from trainkit.keras import saving as saving
+    from trainkit.keras import tree as tree
+    from trainkit.keras import utils as utils
+    from trainkit.keras import visualization as visualization
+    from trainkit.keras import wrappers as wrappers
+    from trainkit.keras.dtype_policies import FloatDTypePolicy as FloatDTypePolicy
+    from trainkit.layers import DTypePolicy as DTypePolicy
+    from trainkit.layers import InputSpec as InputSpec
+    from trainkit.layers import KerasTensor as KerasTensor
+    from trainkit.layers import Layer as Layer
+    from trainkit.layers.base.keras_variable import KerasNameScope as name_scope
+    from trainkit.layers.base.keras_variable import KerasVariable as Variable
+    from trainkit.layers.base.operation import Operation as Operation
+    from trainkit.layers.base.rematerialization import RematScope as RematScope
+    from trainkit.losses import Loss as Loss
+    from trainkit.metrics import Metric as Metric
+    from trainkit.models import Input as Input
+    from trainkit.models import Model as Model
+    from trainkit.models import Sequential as Sequential
+    from trainkit.models.graph_function import Function as Function
+    from trainkit.ops.sampling.keras_random import SeedGenerator as SeedGenerator
+    from trainkit.optimizers import Optimizer as Optimizer
+    from trainkit.quantizers import Quantizer as Quantizer
+    from trainkit.regularizers import Regularizer as Regularizer
 
 _HERE = __name__ + "."
 
@@ -108,17 +143,19 @@ def version() -> str:
 __version__ = "3.15.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # asked for by `from trainkit.keras import *`
-        return [n for n in __dir__() if not n.startswith("_")]
-    if name in _FAMILIES or name in _OWN:
-        value: Any = importlib.import_module(_HERE + name)
-    elif name in _MEMBERS:
-        value = getattr(importlib.import_module(_MEMBERS[name]), _CALLED.get(name, name))
-    else:
-        raise unknown_name(__name__, name, __dir__())
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":  # asked for by `from trainkit.keras import *`
+            return [n for n in __dir__() if not n.startswith("_")]
+        if name in _FAMILIES or name in _OWN:
+            value: Any = importlib.import_module(_HERE + name)
+        elif name in _MEMBERS:
+            value = getattr(importlib.import_module(_MEMBERS[name]), _CALLED.get(name, name))
+        else:
+            raise unknown_name(__name__, name, __dir__())
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

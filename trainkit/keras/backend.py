@@ -5,7 +5,7 @@ The latter are those of `trainkit.compat.keras_backend`, which is imported when 
 
 import gc as _gc
 import importlib as _importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.dtypes import as_dtype as _as_dtype
 from trainkit.core.dtypes import floatx as floatx
@@ -128,13 +128,17 @@ def is_tensor(x: Any) -> bool:
 _OLDER = "trainkit.compat.keras_backend"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # asked for by `from trainkit.keras.backend import *`
-        return [n for n in __dir__() if not n.startswith("_")]
-    older = _importlib.import_module(_OLDER)
-    if name in older.__all__:
-        return getattr(older, name)
-    raise _unknown_name(__name__, name, __dir__())
+if TYPE_CHECKING:
+    from trainkit.compat.keras_backend import *
+else:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":  # asked for by `from trainkit.keras.backend import *`
+            return [n for n in __dir__() if not n.startswith("_")]
+        older = _importlib.import_module(_OLDER)
+        if name in older.__all__:
+            return getattr(older, name)
+        raise _unknown_name(__name__, name, __dir__())
 
 
 def __dir__() -> list[str]:

@@ -154,6 +154,11 @@ class PReLU(Layer):
         array([[-0.5,  1. ]], dtype=float32)
     """
 
+    alpha_initializer: Any
+    alpha_regularizer: Any
+    alpha_constraint: Any
+    shared_axes: Any
+
     def __init__(
         self,
         alpha_initializer: Any = "Zeros",

@@ -15,6 +15,10 @@ from trainkit.layers.fused_activation import split_activation
 class _Windowed(Layer):
     """What all convolutions share: windows, channels, bias and activation."""
 
+    activation: Any
+    bias: Any
+    use_bias: Any
+
     rank: int
     kernel_size: Any
     strides: Any
@@ -113,6 +117,25 @@ class _Conv(_Windowed):
     Raises:
         ValueError: a setting is none of those above, or the channels do not fall into `groups`.
     """
+
+    filters: Any
+    kernel_size: Any
+    strides: Any
+    padding: str
+    data_format: str | None
+    dilation_rate: Any
+    groups: Any
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+    lora_rank: int | None
+    lora_alpha: float | None
 
     _variants_in = "trainkit.layers.quantized.dense_variants"
 
@@ -276,6 +299,23 @@ class _ConvTranspose(_Windowed):
         ValueError: a setting is none of those above.
     """
 
+    filters: Any
+    kernel_size: Any
+    strides: Any
+    padding: str
+    output_padding: Any
+    data_format: str | None
+    dilation_rate: Any
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+
     def __init__(
         self,
         filters: int,
@@ -385,6 +425,22 @@ class _DepthwiseConv(_Windowed):
         ValueError: a setting is none of those above.
     """
 
+    kernel_size: Any
+    strides: Any
+    padding: str
+    depth_multiplier: Any
+    data_format: str | None
+    dilation_rate: Any
+    activation: Any
+    use_bias: bool
+    depthwise_initializer: Any
+    bias_initializer: Any
+    depthwise_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    depthwise_constraint: Any
+    bias_constraint: Any
+
     def __init__(
         self,
         kernel_size: Any,
@@ -476,6 +532,26 @@ class _SeparableConv(_Windowed):
     Raises:
         ValueError: a setting is none of those above.
     """
+
+    filters: Any
+    kernel_size: Any
+    strides: Any
+    padding: str
+    data_format: str | None
+    dilation_rate: Any
+    depth_multiplier: Any
+    activation: Any
+    use_bias: bool
+    depthwise_initializer: Any
+    pointwise_initializer: Any
+    bias_initializer: Any
+    depthwise_regularizer: Any
+    pointwise_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    depthwise_constraint: Any
+    pointwise_constraint: Any
+    bias_constraint: Any
 
     def __init__(
         self,

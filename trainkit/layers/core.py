@@ -42,6 +42,8 @@ class InputLayer(Layer):
         (None, 2)
     """
 
+    _symbolic_call: Any
+
     def __init__(
         self,
         shape: Any = None,

@@ -47,6 +47,20 @@ class Dense(Layer):
         (TensorShape([3, 2]), TensorShape([2]))
     """
 
+    units: Any
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+    lora_rank: int | None
+    lora_alpha: Any
+    quantization_config: Any
+
     _variants_in = _VARIANTS
     _kernel = HeldWeight("kernel")
 
@@ -129,6 +143,16 @@ class EinsumDense(Layer):
         >>> tk.layers.EinsumDense("abc,cd->abd", output_shape=(None, 8))(tk.ones((2, 5, 4))).shape
         TensorShape([2, 5, 8])
     """
+
+    activation: Any
+    bias_axes: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    equation: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
 
     _variants_in = _VARIANTS
     _kernel = HeldWeight("kernel")

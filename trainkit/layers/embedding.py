@@ -40,6 +40,11 @@ class Embedding(Layer):
         TensorShape([1, 3, 4])
     """
 
+    embeddings_constraint: Any
+    embeddings_initializer: Any
+    embeddings_regularizer: Any
+    mask_zero: Any
+
     _variants_in = _VARIANTS
     _embeddings = HeldWeight("embeddings")
 
@@ -122,6 +127,8 @@ class ReversibleEmbedding(Embedding):
         >>> layer(x, reverse=True).shape
         TensorShape([1, 2, 10])
     """
+
+    embeddings_initializer: Any
 
     _variants_in = _VARIANTS
 

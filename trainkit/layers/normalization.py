@@ -75,6 +75,28 @@ class BatchNormalization(Layer):
         array([0.02], dtype=float32)
     """
 
+    moving_stddev: Any
+    renorm_mean: Any
+    renorm_stddev: Any
+
+    axis: Any
+    momentum: float
+    epsilon: float
+    center: bool
+    scale: bool
+    beta_initializer: Any
+    gamma_initializer: Any
+    moving_mean_initializer: Any
+    moving_variance_initializer: Any
+    beta_regularizer: Any
+    gamma_regularizer: Any
+    beta_constraint: Any
+    gamma_constraint: Any
+    renorm: bool
+    renorm_clipping: Any
+    renorm_momentum: float
+    synchronized: bool
+
     def __init__(
         self,
         axis: int = -1,
@@ -329,6 +351,17 @@ class LayerNormalization(Layer):
                [-1.,  1.]], dtype=float32)
     """
 
+    axis: Any
+    epsilon: float
+    center: bool
+    scale: bool
+    beta_initializer: Any
+    gamma_initializer: Any
+    beta_regularizer: Any
+    gamma_regularizer: Any
+    beta_constraint: Any
+    gamma_constraint: Any
+
     def __init__(
         self,
         axis: Any = -1,
@@ -484,6 +517,17 @@ class GroupNormalization(Layer):
         >>> y.numpy().round(2)
         array([[-1.,  1., -1.,  1.]], dtype=float32)
     """
+
+    axis: int
+    epsilon: float
+    center: bool
+    scale: bool
+    beta_initializer: Any
+    gamma_initializer: Any
+    beta_regularizer: Any
+    gamma_regularizer: Any
+    beta_constraint: Any
+    gamma_constraint: Any
 
     groups: Any
 

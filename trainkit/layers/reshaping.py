@@ -182,6 +182,8 @@ def _is_pair(value: Any) -> bool:
 class _Bordered(Layer):
     """What cropping and padding share: pairs of widths for the spatial axes."""
 
+    data_format: Any
+
     rank: int
 
     def _widths(self, pairs: Any) -> list[tuple[int, int]]:

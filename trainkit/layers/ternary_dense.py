@@ -42,6 +42,18 @@ class TernaryDense(Layer):
         TensorShape([2, 4])
     """
 
+    units: Any
+    threshold: float | None
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+
     _variants_in = "trainkit.layers.quantized.dense_variants"
     _kernel = HeldWeight("kernel")
     quantization_config = None

@@ -170,7 +170,7 @@ def _clone_drawn(model: Model, input_tensors: Any, clone: _Cloner) -> Any:
 def _new_input(x: KerasTensor) -> KerasTensor:
     node = x.node
     assert node is not None
-    layer = node.operation
+    layer: Any = node.operation
     return Input(
         batch_shape=tuple(x.shape), dtype=x.dtype, name=layer.name, optional=layer.optional
     )

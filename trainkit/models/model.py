@@ -60,6 +60,8 @@ class Model(Looped, Exportable):
         (3, 2)
     """
 
+    _init_arguments: Any
+
     _warns_of_lost_masks = False  # the layers inside do
     _rematerialized_by_scopes = False  # likewise
     _built_by_running = True
@@ -123,7 +125,7 @@ class Model(Looped, Exportable):
     # ------------------------------------------------------------------ what it is made of
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[Any]:
         """The layers directly in this model, in order."""
         if self._graph is not None:
             return list(self._graph.layers)
@@ -137,7 +139,7 @@ class Model(Looped, Exportable):
 
     _operations = operations
 
-    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """One layer by its name or its position.
 
         Raises:

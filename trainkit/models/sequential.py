@@ -206,7 +206,7 @@ class Sequential(Model):
             self.__dict__["_ends"] = (graph.inputs, graph.outputs)
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[Any]:
         """The layers, without the `Input` in front."""
         return [layer for layer in self._layers if not isinstance(layer, InputLayer)]
 

@@ -23,6 +23,8 @@ DEFAULT = "serving_default"
 class Exportable(Layer):
     """What a model can be written as besides a file of Keras."""
 
+    _graph: Any
+
     def export(
         self,
         filepath: str | os.PathLike[str],

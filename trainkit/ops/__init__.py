@@ -6,7 +6,7 @@ their operators.
 """
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 import trainkit.ops.core.interchange
@@ -102,17 +102,19 @@ from trainkit.ops.special.modified_bessel import i0e as i0e
 from trainkit.ops.special.modified_bessel import i1 as i1
 from trainkit.ops.special.modified_bessel import i1e as i1e
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from trainkit.ops import image as image
 
 custom_gradient: _Any  # set by trainkit.autodiff, which stands above
 
 
-def __getattr__(name: str) -> _Any:
-    if name != "image":  # the one namespace that is loaded when it is asked for
-        raise _unknown_name(__name__, name, __dir__())
-    return _importlib.import_module("trainkit.ops.image")
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> _Any:
+        if name != "image":  # the one namespace that is loaded when it is asked for
+            raise _unknown_name(__name__, name, __dir__())
+        return _importlib.import_module("trainkit.ops.image")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "image"})
+    return sorted({*globals(), "image"} - {"TYPE_CHECKING"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.files.local_paths import local_path
@@ -139,10 +139,12 @@ class Trace:
             self._record = None
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("client", "server"):
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}: a process profiles itself; use start "
-            "and stop, Profile, or tk.profiler.profile"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name in ("client", "server"):
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}: a process profiles itself; "
+                "use start and stop, Profile, or tk.profiler.profile"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices
 from trainkit.core.device_lists import LogicalDevice as LogicalDevice
@@ -87,5 +87,7 @@ experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("config", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("config", name, globals())

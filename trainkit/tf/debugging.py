@@ -6,7 +6,7 @@ shapes and dtypes are checked at once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.process.traceback_filter import (
     disable_traceback_filtering as disable_traceback_filtering,
@@ -47,6 +47,7 @@ from trainkit.profiler.numerics import disable_check_numerics as disable_check_n
 from trainkit.profiler.numerics import enable_check_numerics as enable_check_numerics
 from trainkit.tf.left_out import not_here as _not_here
 
+if not TYPE_CHECKING:  # names that are not there are errors in editors
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("debugging", name, globals())
+    def __getattr__(name: str) -> Any:
+        raise _not_here("debugging", name, globals())

@@ -1,6 +1,6 @@
 """`tk.dtypes`: the element types."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.dtypes import DType as DType
 from trainkit.core.dtypes import as_dtype as as_dtype
@@ -28,6 +28,7 @@ from trainkit.tf.arrays import complex as complex
 from trainkit.tf.arrays import saturate_cast as saturate_cast
 from trainkit.tf.left_out import not_here as _not_here
 
+if not TYPE_CHECKING:  # names that are not there are errors in editors
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("dtypes", name, globals())
+    def __getattr__(name: str) -> Any:
+        raise _not_here("dtypes", name, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
@@ -208,5 +208,7 @@ def sobel_edges(image: Any) -> Tensor:
     return ops.image.sobel_edges(image, data_format="channels_last")
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("image", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("image", name, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -68,5 +68,7 @@ def match_filenames_once(pattern: Any, name: Any = None) -> Tensor:
     return matching_files(pattern)
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("io", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("io", name, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.dtypes import result_type
@@ -286,5 +286,7 @@ def slogdet(input: Any, name: Any = None) -> Any:
     return ops.slogdet(input)
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("linalg", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("linalg", name, globals())

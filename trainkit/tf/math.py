@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -605,5 +605,7 @@ Source of the formulas: NIST Digital Library of Mathematical Functions, chapters
 """
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("math", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("math", name, globals())

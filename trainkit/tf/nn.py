@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -368,5 +368,7 @@ def selu(features: Any, name: Any = None) -> Tensor:
     return ops.selu(features)
 
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("nn", name, globals())
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        raise _not_here("nn", name, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.ops.core.string_hashes import to_hash_bucket as to_hash_bucket
 from trainkit.ops.core.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
@@ -28,6 +28,7 @@ from trainkit.ops.core.unicode_texts import unicode_split as unicode_split
 from trainkit.ops.core.unicode_texts import unicode_transcode as unicode_transcode
 from trainkit.tf.left_out import not_here as _not_here
 
+if not TYPE_CHECKING:  # names that are not there are errors in editors
 
-def __getattr__(name: str) -> Any:
-    raise _not_here("strings", name, globals())
+    def __getattr__(name: str) -> Any:
+        raise _not_here("strings", name, globals())

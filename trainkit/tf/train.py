@@ -1,7 +1,7 @@
 """`tk.train`: checkpoints and the optimizers of the first API."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.checkpoints import Checkpoint as Checkpoint
 from trainkit.checkpoints import CheckpointManager as CheckpointManager
@@ -25,7 +25,19 @@ _MESSAGES = (
 )  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MESSAGES:
-        return getattr(importlib.import_module("trainkit.records.messages"), name)
-    raise _not_here("train", name, globals())
+if TYPE_CHECKING:
+    from trainkit.records.messages import BytesList as BytesList
+    from trainkit.records.messages import Example as Example
+    from trainkit.records.messages import Feature as Feature
+    from trainkit.records.messages import FeatureList as FeatureList
+    from trainkit.records.messages import FeatureLists as FeatureLists
+    from trainkit.records.messages import Features as Features
+    from trainkit.records.messages import FloatList as FloatList
+    from trainkit.records.messages import Int64List as Int64List
+    from trainkit.records.messages import SequenceExample as SequenceExample
+else:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name in _MESSAGES:
+            return getattr(importlib.import_module("trainkit.records.messages"), name)
+        raise _not_here("train", name, globals())

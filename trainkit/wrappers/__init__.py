@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 _NAMES = ("SKLearnClassifier", "SKLearnRegressor", "SKLearnTransformer")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise unknown_name(__name__, name, _NAMES)
-    try:
-        return getattr(importlib.import_module("trainkit.wrappers.estimators"), name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "sklearn":
-            raise
-        raise ImportError(
-            f"{name} needs scikit-learn 1.6 or later: {install_command('sklearn')}",
-            name="sklearn",
-        ) from error
+if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name not in _NAMES:
+            raise unknown_name(__name__, name, _NAMES)
+        try:
+            return getattr(importlib.import_module("trainkit.wrappers.estimators"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != "sklearn":
+                raise
+            raise ImportError(
+                f"{name} needs scikit-learn 1.6 or later: {install_command('sklearn')}",
+                name="sklearn",
+            ) from error
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,8 @@
 They compute what `trainkit.ops` does, under the names and with the defaults of the time.
 """
 
+from typing import TYPE_CHECKING
+
 from trainkit.compat.keras_backend.mathematics import argmax as argmax
 from trainkit.compat.keras_backend.mathematics import argmin as argmin
 from trainkit.compat.keras_backend.mathematics import batch_dot as batch_dot
@@ -136,8 +138,9 @@ from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
 
 name_scope = KerasNameScope
 
-__all__ = sorted(
-    name
-    for name, value in globals().items()
-    if name.islower() and not name.startswith("_") and callable(value)
-)
+if not TYPE_CHECKING:  # who runs nothing takes all names by a star
+    __all__ = sorted(
+        name
+        for name, value in globals().items()
+        if name.islower() and not name.startswith("_") and callable(value)
+    )

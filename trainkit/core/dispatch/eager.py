@@ -379,8 +379,8 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
     if compiled is None:
         return method
     compiled.__wrapped__, compiled.__doc__ = method, op.__doc__
-    found: Callable[..., Any] = compiled
-    return found
+    operator: Callable[..., Any] = compiled
+    return operator
 
 
 def answers_itself(other: Any, reflected: str) -> bool:

@@ -72,6 +72,8 @@ class Function:
         input_signature: the nest of `TensorSpec`s it was made with, or `None`.
     """
 
+    __name__: str
+
     def __init__(
         self,
         python_function: Callable[..., Any],

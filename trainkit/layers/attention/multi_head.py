@@ -59,6 +59,9 @@ class MultiHeadAttention(ProjectedAttention):
         (TensorShape([2, 5, 16]), TensorShape([2, 2, 5, 5]))
     """
 
+    seed: Any
+    use_gate: Any
+
     def __init__(
         self,
         num_heads: int,
@@ -230,6 +233,28 @@ class GroupedQueryAttention(ProjectedAttention):
         >>> layer(x, x).shape
         TensorShape([2, 5, 16])
     """
+
+    gate_dense: Any
+    key_dense: Any
+    query_dense: Any
+    value_dense: Any
+
+    head_dim: Any
+    num_query_heads: Any
+    num_key_value_heads: Any
+    dropout: Any
+    use_bias: bool
+    sliding_window: int | None
+    flash_attention: bool | None
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+    use_gate: bool
+    seed: Any
 
     def __init__(
         self,

@@ -22,6 +22,13 @@ _OPTIONS = ("initializer", "regularizer", "constraint")
 class ProjectedAttention(Layer):
     """Base of layers that attend with projections of query, key and value."""
 
+    gate_dense: Any
+    key_dense: Any
+    output_dense: Any
+    query_dense: Any
+    use_bias: Any
+    value_dense: Any
+
     if TYPE_CHECKING:
         dropout: float
         sliding_window: int | None

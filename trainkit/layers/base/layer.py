@@ -83,6 +83,11 @@ class Layer(Quantizable, StatelessCalls):
         1
     """
 
+    _init_arguments: Any
+    _losses_held: Any
+    _ready_dtype: Any
+    _ready_shape: Any
+
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
     _warns_of_lost_masks = True

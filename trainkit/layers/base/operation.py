@@ -26,6 +26,8 @@ class Operation(Layer):
         ValueError: `name` is no name.
     """
 
+    _init_arguments: Any
+
     _allow_non_tensor_positional_args = True
     _warns_of_lost_masks = False  # operations never knew of masks
 

@@ -37,6 +37,10 @@ class Replaceable:
 class SpecsByRunning(WeightHolder):
     """Shapes and dtypes of results, from what a subclass says or from running `call` on shapes."""
 
+    _losses_held: Any
+    _symbolic_call: Any
+    compute_dtype: Any
+
     _facts: CallSpec
 
     if TYPE_CHECKING:

@@ -46,6 +46,8 @@ def scope_of_values(
 class StatelessCalls(SpecsByRunning):
     """`stateless_call`, which leaves the layer as it is."""
 
+    _losses_held: Any
+
     if TYPE_CHECKING:
         trainable_variables: list[Variable]
         non_trainable_variables: list[Variable]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -62,12 +63,9 @@ class WeightHolder(Trackable):
     _trainable: bool
     _own: list[Variable]
     _losses: list[Any]
+    _taken_policy: Callable[[Any], Any]
+    _follow_quantization: Callable[[], None]
     _locks = True  # whether building it ends the time in which it may be given weights
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """The settings, which `arguments.keep` makes attributes; no method at run time."""
 
     # ------------------------------------------------------------------ weights
 

@@ -22,6 +22,10 @@ class Quantizable:
     `VARIANTS` they stand by its own name; classes derived from it can't unless they say so, too.
     """
 
+    call: Any
+    compute_dtype: Any
+    keeps_floats: Any
+
     _variants_in: ClassVar[str | None] = None
     _is_quantized = is_gptq_calibrated = is_awq_calibrated = False
     lora_enabled = False
@@ -33,9 +37,6 @@ class Quantizable:
         quantization_config: Any
         _path: str | None
         _own: list[Any]
-
-        def __getattr__(self, name: str) -> Any:
-            """What else a layer has; no method at run time."""
 
     @property
     def quantization_mode(self) -> str | None:

@@ -47,12 +47,14 @@ class Bidirectional(Layer):
         if not isinstance(layer, Layer):
             raise InvalidArgumentError(f"Bidirectional: layer must be a Layer, got {layer!r}")
         super().__init__(**kwargs)
+        recurrent: Any = layer
         self.merge_mode = one_of(
             self, "merge_mode", merge_mode, ("sum", "mul", "ave", "concat", None)
         )
         self._given_backward = backward_layer is not None
-        forward = _twin(layer, f"forward_{layer.name}", layer.go_backwards)
-        backward = backward_layer or _twin(layer, f"backward_{layer.name}", not layer.go_backwards)
+        backwards = recurrent.go_backwards
+        forward = _twin(layer, f"forward_{layer.name}", backwards)
+        backward = backward_layer or _twin(layer, f"backward_{layer.name}", not backwards)
         _check_agreement(forward, backward)
         for one in (forward, backward):  # as in Keras: no output is carried over masked steps
             if getattr(one, "zero_output_for_mask", None) is not None:
@@ -60,9 +62,9 @@ class Bidirectional(Layer):
         self.forward_layer = forward
         self.backward_layer = backward
         self._start_weights = weights
-        self.stateful = layer.stateful
-        self.return_sequences = layer.return_sequences
-        self.return_state = layer.return_state
+        self.stateful = recurrent.stateful
+        self.return_sequences = recurrent.return_sequences
+        self.return_state = recurrent.return_state
         self.supports_masking = True
         self.input_spec = layer.input_spec
 

@@ -25,6 +25,10 @@ from trainkit.ops.sampling.draw_devices import beside
 class Cell(Layer):
     """What the cells of this package share: dropout masks that stay the same through a sequence."""
 
+    kernel: Any
+    seed: Any
+    use_bias: Any
+
     gates = 1
     units: Any
     dropout: Any
@@ -157,6 +161,24 @@ class SimpleRNNCell(Cell):
         TensorShape([2, 4])
     """
 
+    recurrent_kernel: Any
+
+    units: int
+    activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
+    dropout: float
+    recurrent_dropout: float
+    seed: Any
+
     def __init__(
         self,
         units: int,
@@ -233,6 +255,26 @@ class GRUCell(Cell):
         >>> tk.layers.RNN(tk.layers.GRUCell(4))(tk.ones((2, 5, 3))).shape
         TensorShape([2, 4])
     """
+
+    recurrent_kernel: Any
+
+    units: int
+    activation: Any
+    recurrent_activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
+    dropout: float
+    recurrent_dropout: float
+    reset_after: bool
+    seed: Any
 
     gates = 3
 
@@ -334,6 +376,26 @@ class LSTMCell(Cell):
         >>> tk.layers.RNN(tk.layers.LSTMCell(4))(tk.ones((2, 5, 3))).shape
         TensorShape([2, 4])
     """
+
+    recurrent_kernel: Any
+
+    units: int
+    activation: Any
+    recurrent_activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    unit_forget_bias: bool
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
+    dropout: float
+    recurrent_dropout: float
+    seed: Any
 
     gates = 4
 

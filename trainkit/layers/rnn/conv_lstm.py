@@ -21,6 +21,33 @@ from trainkit.layers.rnn.recurrent_layers import OfCell
 class ConvLSTMCell(Cell):
     """One step of a convolutional LSTM; the settings are those of the layers."""
 
+    kernel: Any
+    recurrent_kernel: Any
+
+    rank: int
+    filters: Any
+    kernel_size: Any
+    strides: Any
+    padding: Any
+    data_format: Any
+    dilation_rate: Any
+    activation: Any
+    recurrent_activation: Any
+    use_bias: bool
+    kernel_initializer: Any
+    recurrent_initializer: Any
+    bias_initializer: Any
+    unit_forget_bias: bool
+    kernel_regularizer: Any
+    recurrent_regularizer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    recurrent_constraint: Any
+    bias_constraint: Any
+    dropout: float
+    recurrent_dropout: float
+    seed: Any
+
     gates = 4
 
     def __init__(

@@ -88,7 +88,7 @@ def gather(
 
 def _sizes(x: Tensor) -> tuple[Any, ...]:
     """Sizes of all axes, scalar tensors for those that are known when the graph runs."""
-    later_sizes = shape_of(x) if None in x.shape else None
+    later_sizes: Any = shape_of(x) if None in x.shape else None
     return tuple([later_sizes[i] if n is None else n for i, n in enumerate(x.shape)])
 
 

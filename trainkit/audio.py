@@ -1,0 +1,3 @@
+"""The names of `trainkit.tf.audio`, which Python gives in place of this file."""
+
+from trainkit.tf.audio import *

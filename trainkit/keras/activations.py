@@ -1,0 +1,3 @@
+"""The names of `trainkit.activations`, which Python gives in place of this file."""
+
+from trainkit.activations import *

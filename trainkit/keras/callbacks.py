@@ -1,0 +1,3 @@
+"""The names of `trainkit.callbacks`, which Python gives in place of this file."""
+
+from trainkit.callbacks import *

@@ -1,0 +1,3 @@
+"""The names of `trainkit.constraints`, which Python gives in place of this file."""
+
+from trainkit.constraints import *

@@ -1,0 +1,3 @@
+"""The names of `trainkit.metrics`, which Python gives in place of this file."""
+
+from trainkit.metrics import *

@@ -1,0 +1,3 @@
+"""The names of `trainkit.optimizers`, which Python gives in place of this file."""
+
+from trainkit.optimizers import *

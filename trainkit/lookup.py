@@ -1,0 +1,3 @@
+"""The names of `trainkit.data.lookup`, which Python gives in place of this file."""
+
+from trainkit.data.lookup import *
