@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from trainkit.random import normal as random_normal
     from trainkit.random import uniform as random_uniform
     from trainkit.regularizers import Regularizer as Regularizer
+    from trainkit.summary.tensor_protos import make_ndarray as make_ndarray
+    from trainkit.summary.tensor_protos import make_tensor_proto as make_tensor_proto
     from trainkit.tf import *
 
 __version__ = "0.2.0"
@@ -201,6 +203,8 @@ _MEMBERS = {
     "Regularizer": ("trainkit.regularizers", "Regularizer"),
     "Sequential": ("trainkit.models", "Sequential"),
     "TensorSpec": ("trainkit.core.tensor_spec", "TensorSpec"),
+    "make_ndarray": ("trainkit.summary.tensor_protos", "make_ndarray"),
+    "make_tensor_proto": ("trainkit.summary.tensor_protos", "make_tensor_proto"),
     "random_normal": ("trainkit.random", "normal"),
     "random_uniform": ("trainkit.random", "uniform"),
     "recompute_grad": ("trainkit.autodiff", "recompute_grad"),

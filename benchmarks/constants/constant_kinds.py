@@ -58,6 +58,7 @@ OF_NO_MACHINE = {
     "mathematics": """
         autodiff/check.py _STEP _STENCIL
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
+        autodiff/test_case.py _SEED _TOLERANCES
         core/fingerprints.py _WORD _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK _MASK
         graph/tracing/verify.py _RTOL

@@ -121,8 +121,6 @@ from trainkit.ops.math.arithmetic import truncatediv as truncatediv
 from trainkit.ops.math.norm_clipping import clip_by_average_norm as clip_by_average_norm
 from trainkit.ops.math.norm_clipping import clip_by_global_norm as clip_by_global_norm
 from trainkit.ops.math.norm_clipping import clip_by_norm as clip_by_norm
-from trainkit.summary.tensor_protos import make_ndarray as make_ndarray
-from trainkit.summary.tensor_protos import make_tensor_proto as make_tensor_proto
 from trainkit.tf.arrays import broadcast_dynamic_shape as broadcast_dynamic_shape
 from trainkit.tf.arrays import broadcast_static_shape as broadcast_static_shape
 from trainkit.tf.arrays import broadcast_to as broadcast_to
