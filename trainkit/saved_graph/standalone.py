@@ -1047,6 +1047,13 @@ def _erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
 
 
+def _gelu_tanh(x):
+    """0.5 * x * (1 + tanh(u)) by 1 / (1 + exp(-2 * u)), which does not cancel for u far below 0."""
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    twice = 2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+    return (wide / (1 + np.exp(-twice))).astype(x.dtype)
+
+
 def _logsumexp(x, axis, keepdims):
     top = x.max(axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
@@ -1147,9 +1154,7 @@ OPERATIONS.update(
         "erf": _erf,
         "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
         "biased_gelu": lambda z, bias: 0.5 * (z + bias) * (1 + _erf((z + bias) * math.sqrt(0.5))),
-        "gelu_tanh": lambda x: (
-            0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-        ),
+        "gelu_tanh": _gelu_tanh,
         "softmax": _softmax,
         "log_softmax": _log_softmax,
         # reductions

@@ -50,14 +50,16 @@ BY_ERF_BACK = _kernel(
     "const A share = (ERF(x * ROOT_HALF) + 1) * (A)0.5;",
     "g * (share + x * (EXP(x * x * (A)-0.5) * DENSITY))",
 )
-BY_TANH = _kernel("gelu_tanh", "x", "(A)0.5 * x * (1 + TANH(SCALE * (x + CUBIC * x * x * x)))")
+# (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
+_POWER = "const A power = EXP(x * (x * x * (-2 * SCALE * CUBIC) - 2 * SCALE));"
+BY_TANH = _kernel("gelu_tanh", "x", _POWER, "x / (1 + power)")
 BY_TANH_BACK = _kernel(
     "gelu_tanh_back",
     "g x",
-    "const A squared = x * x;",
-    "const A t = TANH(x * (squared * (SCALE * CUBIC) + SCALE));",
-    "const A inner = squared * (3 * SCALE * CUBIC) + SCALE;",
-    "g * ((t + x * inner * (1 - t * t) + 1) * (A)0.5)",
+    _POWER,
+    "const A s = 1 / (1 + power);",
+    "const A slope = x * x * (6 * SCALE * CUBIC) + 2 * SCALE;",
+    "g * (s * (1 + x * slope * (1 - s)))",
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
@@ -17,6 +19,7 @@ from trainkit.ops.math.elementwise import (
     exp,
     keep_where,
     multiply,
+    negative,
     square,
     subtract,
     tanh,
@@ -105,14 +108,28 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
+def _wide(x: Array) -> Array:
+    """Halves as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def _opposite(x: Array, squared: Array) -> Array:
+    """-2 * u, with u the argument of tanh."""
+    return x * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE)
+
+
 @primitive(
     shapes.floating,
     semantics=ELEMENTWISE,
     tuned=elementwise_tuned.gelu_tanh.facet(on_gpu=(gelu_cuda.gelu_tanh,)),
 )
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
-    """Gaussian error linear unit with the tanh approximation of the normal distribution."""
-    return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
+    """Gaussian error linear unit with the tanh approximation of the normal distribution.
+
+    (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
+    """
+    wide = _wide(x)
+    return (wide / (1 + xp.exp(_opposite(wide, wide * wide)))).astype(x.dtype, copy=False)
 
 
 @primitive(
@@ -122,22 +139,25 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     tuned=elementwise_tuned.gelu_tanh_gradient.facet(on_gpu=(gelu_cuda.gelu_tanh_gradient,)),
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
-    """`g` times the slope of `gelu_tanh`."""
-    squared = x * x
-    t = xp.tanh(x * (squared * (_TANH_SCALE * _CUBIC) + _TANH_SCALE))
-    inner = squared * (3 * _TANH_SCALE * _CUBIC) + _TANH_SCALE
+    """`g` times the slope of `gelu_tanh`, s * (1 + x * (1 - s) * slope of 2 * u)."""
+    wide = _wide(x)
+    squared = wide * wide
+    s = 1 / (1 + xp.exp(_opposite(wide, squared)))
+    slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
     # A number of Python widens bfloat16.
-    return (g * ((t + x * inner * (1 - t * t) + 1) * 0.5)).astype(g.dtype, copy=False)
+    return (g * (s * (1 + wide * slope * (1 - s)))).astype(g.dtype, copy=False)
 
 
 def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     squared = square(x)
-    t = tanh(multiply(x, add(multiply(squared, _TANH_SCALE * _CUBIC), _TANH_SCALE)))
+    twice = multiply(x, add(multiply(squared, 2 * _TANH_SCALE * _CUBIC), 2 * _TANH_SCALE))
+    s, rest = sigmoid(twice), sigmoid(negative(twice))
     inner = add(multiply(squared, 3 * _TANH_SCALE * _CUBIC), _TANH_SCALE)
-    # The slope of (1 + t) / 2 is (1 - t**2) * inner / 2, that of inner is 6 * scale * cubic * x.
+    # With t = tanh(u) = s - rest: the slope of s is (1 - t**2) * inner / 2 with 1 - t**2 =
+    # 4 * s * rest, that of inner is 6 * scale * cubic * x.
     part = add(inner, multiply(squared, 3 * _TANH_SCALE * _CUBIC))
-    bend = subtract(part, multiply(multiply(x, t), square(inner)))
-    bend = multiply(subtract(1, square(t)), bend)
+    bend = subtract(part, multiply(multiply(x, subtract(s, rest)), square(inner)))
+    bend = multiply(multiply(multiply(s, rest), 4), bend)
     return multiply(multiply(h, g), bend)
 
 
