@@ -84,7 +84,7 @@ def test_a_batch_of_any_size_is_padded_nowhere(rng):
         {"pads": [[0, 0], [1, 1], [1, 1], [0, 1]]},
         {"op": tk.ops.conv},
     ],
-    ids=str,
+    ids=",".join,
 )
 def test_other_pads_stay(rng, changed):
     x, kernel = arrays(rng, 4)
