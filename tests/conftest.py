@@ -1,5 +1,6 @@
 """Seeds for every test, and the devices that tests run on."""
 
+import gc
 import os
 import random
 import signal
@@ -37,6 +38,12 @@ def pytest_configure(config):
         standing_in = stand_in.in_place()
         standing_in.__enter__()
         config.add_cleanup(lambda: standing_in.__exit__(None, None, None))
+
+
+def pytest_collection_finish(session):
+    """Tens of thousands of tests stay until the end: collections of garbage pass over them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config):
