@@ -1,5 +1,6 @@
 """The journal of a run: what it says, what it costs nothing to tear, and what it refuses."""
 
+import itertools
 import json
 import os
 import signal
@@ -377,3 +378,35 @@ def test_a_loop_of_ones_own_is_written_and_goes_on(tmp_path):
         assert [getattr(s, field) for s in one.steps] == [getattr(s, field) for s in other.steps]
     assert other.status == "finished"
     assert len(other.steps) == 16
+
+
+@pytest.mark.parametrize("loss", [0.5, -1.25e-20, 0.0, 123456.789, None, np.nan, -np.inf])
+def test_a_line_says_the_numbers_of_a_step_whatever_they_are(loss):
+    nothing, all_due = (None,) * 6, (*["0" * 16] * 4, 0.1, 2.5)
+    some_due = (None, None, "a" * 16, None, 0.5, None)
+    for waited, count, odd, due in itertools.product(
+        (0.0, 0.002), (0, 1, 3, 9, 40), (0.75, np.inf), (nothing, all_due, some_due)
+    ):
+        metrics = {f"m{i}": odd if i == 1 else 1 / (3 + i) for i in range(count)}
+        step = lines.Step(7, 2, loss, metrics, 0.0125, waited, *due)
+        line, _ = lines.sealed(lines.encode_step(step, list(metrics.values())), lines.START)
+        assert len(line) <= lines.STEP_BYTES
+        copy = lines.step_of(lines.decode(line[:-1]), list(metrics))
+        assert copy[:2] == (7, 2)
+        assert copy[4:] == pytest.approx((0.0125, waited, *due))
+        assert copy.loss == (None if loss is None else pytest.approx(loss, rel=1e-8, nan_ok=True))
+        fitting = dict(list(metrics.items())[: len(copy.metrics)])
+        assert copy.metrics == pytest.approx(fitting, rel=1e-8)
+        assert len(fitting) == count or len(line) >= lines.STEP_BYTES - len(",0.0123456789")
+
+
+def test_logs_that_are_no_numbers_on_the_host_are_read_when_the_line_is_written(tmp_path):
+    class Own(tk.Sequential):
+        def train_step(self, data):
+            logs = super().train_step(data)
+            return {**logs, "nested": {"size": 3}, "text": tk.constant("x"), "two": tk.ones(2)}
+
+    model = Own([tk.Input((4,)), tk.layers.Dense(3)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(X, np.zeros((60, 3), "f"), 16, 1, verbose=0, run=journal(tmp_path / "a"))
+    assert [step.metrics for step in tk.runs.open(tmp_path / "a").steps] == [{"size": 3.0}] * 4

@@ -21,6 +21,7 @@ from trainkit.core import nest
 from trainkit.core.errors import CheckpointError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import serialize_object
+from trainkit.core.tensor import Tensor
 from trainkit.journal.lines import Step
 from trainkit.journal.replays import ProgramReplay, replay_of
 from trainkit.journal.retention import bytes_of
@@ -32,6 +33,7 @@ from trainkit.ops.sampling.random import global_generator
 MODEL_FILE, DATA_FOLDER = "model.json", "data"
 _MOST_CONFIG = 1 << 16
 _MOST_LAYERS = 1000
+_ON_HOST = (np.ndarray, np.generic)
 
 
 class RunJournal(Callback):
@@ -66,7 +68,7 @@ class RunJournal(Callback):
     reads_batch_logs = False
     stores_runs = True
     _untracked = Callback._untracked | {
-        "log", "facts", "validation", "replay", "_portion", "_optimizer",
+        "log", "facts", "validation", "replay", "_portion", "_optimizer", "_run",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
@@ -88,9 +90,9 @@ class RunJournal(Callback):
         RunLog(folder, **self.settings)  # which refuses what is out of range
         self.keep_data = bytes_of(keep_data)
         self.__dict__.update(log=None, replay=None, facts={}, validation=None)
-        self.__dict__.update(_portion=None, _optimizer=None)
+        self.__dict__.update(_portion=None, _optimizer=None, _run=None)
         self.__dict__.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None)
-        self.__dict__.update(_waited=0.0, _gradient=None)
+        self.__dict__.update(_waited=0.0, _epoch_waited=0.0, _gradient=None, _logs=None)
 
     def describe(self, validation: Any = None, **facts: Any) -> None:
         """Take what only `fit` knows, for the header; and the feed of the validation."""
@@ -101,7 +103,7 @@ class RunJournal(Callback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         fields = self.__dict__
         fields.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None, _portion=None)
-        fields["replay"] = replay_of(self.folder)
+        fields.update(replay=replay_of(self.folder), _run=self.model.training_run, _logs=None)
         if self.replay is not None:
             self.replay.used = True
         if self.replay is None or self.replay.output is not None:
@@ -218,7 +220,7 @@ class RunJournal(Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         fields = self.__dict__
-        portion = self.model.training_run.portion
+        portion = fields["_run"].portion
         if portion is not fields["_portion"]:
             fields.update(_portion=portion, _waited=0.0)
         replay = fields["replay"]
@@ -245,7 +247,7 @@ class RunJournal(Callback):
         fields = self.__dict__
         portion = fields["_portion"]
         batches, portion.kept = portion.kept or [], None
-        steps = fields["steps"] = fields["steps"] + max(len(batches), 1)
+        steps = fields["steps"] = fields["steps"] + (len(batches) or 1)
         rows = 0
         for each in batches:
             rows += rows_of(each) or 0
@@ -254,13 +256,13 @@ class RunJournal(Callback):
         if log is not None or (replay is not None and replay.lines is not None):
             if fields["_averages"] is None:
                 fields["_averages"] = self._logs_average(seen)
-            step = _StepLine(self, steps, self.model.training_run.epoch, logs or {}, seen, rows)
-            step.rate = self._changed_rate()
+            epoch = fields["_run"].epoch
+            step = _StepLine(fields, steps, epoch, logs or {}, seen, rows, self._changed_rate())
         if log is not None:
             wait = portion.wait
             total = wait.seconds if wait is not None else 0.0
             waited, fields["_waited"] = total - fields["_waited"], total
-            fields["_epoch_waited"] = fields.get("_epoch_waited", 0.0) + waited
+            fields["_epoch_waited"] += waited
             log.end_step(steps, batches, waited, step)
             log.save_if_due()
         if replay is not None:
@@ -278,15 +280,15 @@ class RunJournal(Callback):
 
     def _changed_rate(self) -> float | None:
         """The learning rate, if it is another one than before; a schedule is in the config."""
-        rate = getattr(self._optimizer, "_learning_rate", None)
-        value = getattr(rate, "_value", None)
-        array = getattr(value, "_array", None)
+        fields = self.__dict__
+        rate = getattr(fields["_optimizer"], "_learning_rate", None)
+        array = getattr(getattr(rate, "_value", None), "_array", None)
         if type(array) is not np.ndarray or array.ndim:
             return None
-        number = float(array)
-        if number == self.__dict__["_rate"]:
+        number: float = array.item()
+        if number == fields["_rate"]:
             return None
-        self.__dict__["_rate"] = number
+        fields["_rate"] = number
         return number
 
     # ------------------------------------------------------------------ epochs and the end
@@ -305,7 +307,7 @@ class RunJournal(Callback):
             epoch=epoch,
             logs={name: value for name, value in logs.items() if _is_number(value)},
             seconds=round(seconds, 6),
-            waited=round(fields.get("_epoch_waited", 0.0), 6),
+            waited=round(fields["_epoch_waited"], 6),
         )
         log.save_if_due(ends_epoch=True)
 
@@ -337,9 +339,9 @@ class RunJournal(Callback):
         if self.log is not None and self.log.writer is not None:
             self.log.writer.flush()  # which moves the mean on
         mean, count = self.__dict__["_mean"]
-        if self.log is None and self.replay is not None and self.__dict__["_seen"]:
-            loss = numbers(self.__dict__.get("_logs")).get("loss", 0.0)
-            mean, count = loss, self.__dict__["_seen"]
+        logs = self.__dict__["_logs"]  # of a replay, none before its first step
+        if self.log is None and logs is not None and self.__dict__["_seen"]:
+            mean, count = numbers(logs).get("loss", 0.0), self.__dict__["_seen"]
         return {
             "steps": np.int64(self.steps),
             "seen": np.int64(self.__dict__["_seen"]),
@@ -357,24 +359,59 @@ class RunJournal(Callback):
         )
 
 
-class _StepLine:
-    """Makes a step's line when it is written: until then its logs stay tensors."""
+def _read_on_host(logs: Logs) -> dict[str, float] | None:
+    """Logs as numbers; `None` if a device would have to be waited for, or if some are none."""
+    values: dict[str, Any] = {}
+    for name, value in logs.items():
+        array = value._array if type(value) is Tensor else value
+        if type(array) is not float:
+            if not isinstance(array, _ON_HOST) or array.ndim or array.dtype.kind not in "fiub":
+                return None
+            array = float(array)
+        values[name] = array
+    return values
 
-    __slots__ = ("epoch", "journal", "logs", "rate", "rows", "seen", "step")
+
+class _StepLine:
+    """Makes a step's line when it is written: until then logs on a device stay tensors.
+
+    Those on the host are read at once, so that the next steps can use their memory again.
+
+    Args:
+        fields: of the `RunJournal`, with the mean of the loss up to the line before.
+        step: number of the step.
+        epoch: its number.
+        logs: of the step.
+        seen: how many rows of the epoch were seen.
+        rows: how many of them this step saw.
+        rate: the learning rate, if it has changed.
+    """
+
+    __slots__ = ("epoch", "fields", "logs", "rate", "rows", "seen", "step", "values")
 
     def __init__(
-        self, journal: RunJournal, step: int, epoch: int, logs: Any, seen: int, rows: int
+        self,
+        fields: dict[str, Any],
+        step: int,
+        epoch: int,
+        logs: Logs,
+        seen: int,
+        rows: int,
+        rate: float | None,
     ) -> None:
-        self.journal, self.step, self.epoch = journal, step, epoch
-        self.logs, self.seen, self.rows = logs, seen, rows
-        self.rate: float | None = None
+        self.fields, self.step, self.epoch = fields, step, epoch
+        self.values = values = _read_on_host(logs)
+        self.logs = logs if values is None else None
+        self.seen, self.rows, self.rate = seen, rows, rate
 
     def __call__(
         self, seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
     ) -> Step:
-        values = {name: v for name, v in numbers(self.logs).items() if isinstance(v, float)}
+        values = self.values
+        if values is None:
+            values = {name: v for name, v in numbers(self.logs).items() if isinstance(v, float)}
         loss = values.pop("loss", None)
-        fields = self.journal.__dict__
+        fields = self.fields
         if loss is not None and fields["_averages"] and self.rows:
             mean, count = fields["_mean"] if self.seen > self.rows else (0.0, 0)
             fields["_mean"] = (loss, self.seen)

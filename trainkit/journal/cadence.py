@@ -8,7 +8,6 @@ _LARGEST = 1 << 20
 _LONG_STEP = 5e-3
 _SHARE_OF_SHORT, _SHARE_OF_LONG = 0.0015, 0.0005
 """Of the time of steps; so two of a kind leave room for a line within 1 % and 0.2 %."""
-_FIRST_LOOKS = 3
 _WEIGHT = 0.25
 
 
@@ -43,8 +42,6 @@ class Cadence:
         weight = 1.0 if self._looks == 2 else _WEIGHT
         self._cost += weight * (cost - self._cost)
         self._step += weight * (step_seconds - self._step)
-        if self._looks <= _FIRST_LOOKS:
-            return
         share = _SHARE_OF_SHORT if self._step < _LONG_STEP else _SHARE_OF_LONG
         ideal = self._cost / (share * max(self._step, 1e-9))
         every = 1

@@ -55,21 +55,20 @@ class JournalWriter:
         """Write the first line."""
         self._append([lines.encode({"trainkit_run": lines.FORMAT, **fields})])
 
-    def step(self, make: Any) -> None:
-        """Note a step.
+    def step(self, make: Any, facts: tuple[Any, ...] = (), now: float = 0.0) -> bool:
+        """Note a step, and write all that waits if it is time to; whether it was.
 
         Args:
-            make: a function without arguments that gives the `Step`, called when it is written; or
-                a `Step`.
+            make: a `Step`; or a function that gives it, called when it is written.
+            facts: the arguments of that function.
+            now: the time by `time.perf_counter`.
         """
-        self._waiting.append(make)
-        if len(self._waiting) >= _MOST_WAITING:
+        waiting = self._waiting
+        waiting.append(make if isinstance(make, Step) else (make, facts))
+        if len(waiting) >= _MOST_WAITING or now - self._last_flush > _MOST_SECONDS:
             self.flush()
-
-    @property
-    def due(self) -> bool:
-        """Whether enough time has passed to write."""
-        return time.perf_counter() - self._last_flush > _MOST_SECONDS
+            return True
+        return False
 
     def flush(self, sync: bool = False) -> None:
         """Write all that waits.
@@ -83,7 +82,7 @@ class JournalWriter:
             if isinstance(item, dict):
                 bodies.append(lines.encode(item))
                 continue
-            step: Step = item if isinstance(item, Step) else item()
+            step: Step = item if isinstance(item, Step) else item[0](*item[1])
             names = list(step.metrics)
             if names != (self._names or []):
                 self._names = names

@@ -6,6 +6,7 @@ there. Whoever changes, drops or inserts a line breaks all that follow.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -73,10 +74,8 @@ def number_text(value: float, exact: bool = True) -> str:
         value: any number.
         exact: all digits of a float32, else four.
     """
-    if not math.isfinite(value):
-        return '"nan"' if value != value else '"inf"' if value > 0 else '"-inf"'
     text = f"{value:.9g}" if exact else f"{value:.4g}"
-    return text
+    return f'"{text}"' if text[-1] in "nf" else text
 
 
 def number_of(value: Any) -> float | None:
@@ -165,6 +164,17 @@ def decode(line: bytes) -> dict[str, Any]:
     return record
 
 
+_NOTHING_DUE = (None,) * 6
+"""What a step has after `waited`, where no digest, rate or gradient is due."""
+
+
+@functools.cache
+def _usual_line(metrics: int) -> bytes:
+    """The format of the line of a step with so many metrics, of which nothing else is due."""
+    listed = b',"m":[%b]' % b",".join([b"%.9g"] * metrics) if metrics else b""
+    return b'{"n":%d,"e":%d,"l":%.9g,"t":%.4g,"d":%.3g' + listed
+
+
 def encode_step(values: Step, metrics: list[float]) -> bytes:
     """The line of a step without its link, at most `STEP_BYTES` with it.
 
@@ -172,33 +182,33 @@ def encode_step(values: Step, metrics: list[float]) -> bytes:
         values: what is written; of `metrics` only the numbers, in the next argument.
         metrics: in the order of the last record of names; the last are left out if need be.
     """
-    parts = [f'{{"n":{values.step},"e":{values.epoch}']
-    if values.loss is not None:
-        parts.append(f',"l":{number_text(values.loss)}')
-    parts.append(f',"t":{values.seconds * 1e3:.4g}')
-    if values.waited > 5e-8:
-        parts.append(f',"d":{values.waited * 1e3:.3g}')
-    for key, digest in zip(
-        "brws", (values.batch, values.random, values.weights, values.slots), strict=True
-    ):
-        if digest is not None:
-            parts.append(f',"{key}":"{digest}"')
-    if values.rate is not None:
-        parts.append(f',"lr":{number_text(values.rate)}')
-    if values.gradient is not None:
-        parts.append(f',"g":{number_text(values.gradient, exact=False)}')
-    head = "".join(parts)
+    step, epoch, loss, _, seconds, waited, batch, random, weights, slots, rate, gradient = values
+    if loss is not None and waited > 5e-8 and values[6:] == _NOTHING_DUE:
+        numbers = (step, epoch, loss, seconds * 1e3, waited * 1e3, *metrics)
+        body = _usual_line(len(metrics)) % numbers
+        # NaN and infinity, which have an n, become strings below
+        if len(body) < STEP_BYTES - _LINK_BYTES and body.find(b"n", 3) < 0:
+            return body
+    head = f'{{"n":{step},"e":{epoch}'
+    if loss is not None:
+        head += f',"l":{number_text(loss)}'
+    head += f',"t":{seconds * 1e3:.4g}'
+    if waited > 5e-8:
+        head += f',"d":{waited * 1e3:.3g}'
+    if batch or random or weights or slots:
+        digests = zip("brws", (batch, random, weights, slots), strict=True)
+        head += "".join([f',"{key}":"{digest}"' for key, digest in digests if digest is not None])
+    if rate is not None:
+        head += f',"lr":{number_text(rate)}'
+    if gradient is not None:
+        head += f',"g":{number_text(gradient, exact=False)}'
     room = STEP_BYTES - _LINK_BYTES - 1 - len(head) - len(',"m":[]')
-    texts: list[str] = []
-    for value in metrics:
-        text = number_text(value)
-        room -= len(text) + 1
-        if room < 0:
-            break
-        texts.append(text)
-    if texts:
-        head += f',"m":[{",".join(texts)}]'
-    return head.encode()
+    listed = [number_text(value) for value in metrics[: max(room, 0)]]
+    text = ",".join(listed)
+    while listed and len(text) > room:
+        listed.pop()
+        text = ",".join(listed)
+    return (f'{head},"m":[{text}]' if listed else head).encode()
 
 
 _DIGITS = set("0123456789abcdef")

@@ -192,27 +192,35 @@ class RunLog:
             make: gives the `Step` from the seconds it took, `waited`, and the digests of the batch,
                 the generators, weights and slots, each `None` where not due; called later.
         """
-        assert self.writer is not None
+        writer = self.writer
+        assert writer is not None
         now = time.perf_counter()
         seconds = now - self._last_end
+        facts = (seconds, waited, None, None, None, None)
+        if not (step % self.batch_cadence.every and step % self.state_cadence.every):
+            facts = (seconds, waited, *self._digests(step, batch, seconds))
+            now = time.perf_counter()
+        self.step = step
+        self._last_end = now
+        if writer.step(make, facts, now):
+            self._last_end = time.perf_counter()
+
+    def _digests(self, step: int, batch: Any, seconds: float) -> tuple[Any, Any, Any, Any]:
+        """Those of the batch, the generators, weights and slots that are due, else `None`."""
+        state = self.state
+        assert state is not None
         of_batch = random = weights = slots = None
+        began = time.perf_counter()
         if step % self.batch_cadence.every == 0:
-            assert self.state is not None
-            of_batch, random = batch_digest(batch), self.state.digest("random")
-            cost = time.perf_counter() - now
-            self.batch_cadence.note(cost, seconds)
+            of_batch, random = batch_digest(batch), state.digest("random")
+            self.batch_cadence.note(time.perf_counter() - began, seconds)
         if step % self.state_cadence.every == 0:
-            assert self.state is not None
             began = time.perf_counter()
             if step <= 2 or self.step == 0:
-                self.state.look()
-            weights, slots = self.state.digest("weights"), self.state.digest("slots")
+                state.look()
+            weights, slots = state.digest("weights"), state.digest("slots")
             self.state_cadence.note(time.perf_counter() - began, seconds)
-        self.step = step
-        self.writer.step(lambda: make(seconds, waited, of_batch, random, weights, slots))
-        if self.writer.due:
-            self.writer.flush()
-        self._last_end = time.perf_counter()
+        return of_batch, random, weights, slots
 
     def record(self, kind: str, **fields: Any) -> None:
         """Note a record of another kind, after the steps so far."""
@@ -227,8 +235,7 @@ class RunLog:
         if every == "epoch":
             due = ends_epoch
         elif every == "auto":
-            passed = time.perf_counter() - self._began_at
-            allowed = _SHARE_OF_SAVES * passed
+            allowed = _SHARE_OF_SAVES * (self._last_end - self._began_at)
             due = self._save_seconds + 1.5 * self._last_save_cost <= allowed
         else:
             due = self.step % every == 0

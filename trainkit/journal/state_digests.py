@@ -65,6 +65,12 @@ def batch_digest(batch: Any) -> str:
 
 def rows_of(batch: Any) -> int | None:
     """How many samples a batch has, `None` where it does not say."""
+    first = batch
+    while type(first) in (tuple, list) and first:
+        first = first[0]
+    array = first._array if type(first) is Tensor else first
+    if type(array) is np.ndarray and array.ndim:  # of nearly all, without flattening
+        return len(array)
     for leaf in nest.flatten(batch):
         shape = getattr(leaf, "shape", None)
         if shape is not None and len(shape):
