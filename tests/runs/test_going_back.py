@@ -210,6 +210,9 @@ def test_several_steps_in_one_execution(tmp_path):
     run = tk.runs.open(tmp_path / "a")
     assert [step.step for step in run.steps] == [2, 4, 6, 8]
     assert run.at(7).verified
+    for step in (4, 8):  # in the midst of the run, and of its last execution
+        with pytest.raises(RuntimeError, match="within an execution of several"):
+            run.at(step)
 
 
 @pytest.mark.parametrize("source", ["stored", "model", "program"])

@@ -154,7 +154,8 @@ class JournaledRun:
 
         Raises:
             InvalidArgumentError: the run has no such step.
-            FailedPreconditionError: the model, the data or the checkpoints are missing.
+            FailedPreconditionError: the model, the data or the checkpoints are missing; or the step
+                is within an execution of several.
             ReplayError: the bits are others than those that the journal tells of.
         """
         self._require_step(step)
@@ -164,7 +165,13 @@ class JournaledRun:
             _stop_after(replay, step - 1)
         with process_unchanged():
             replayed(self.steps_program(), replay)
-            owner, batches, _ = replay.reached
+            owner, batches, done = replay.reached
+            if check and done != step - 1:
+                raise FailedPreconditionError(
+                    f"step {step} of {self.folder} is within an execution of several "
+                    f"(steps_per_execution), which ended with step {done}: a state can be had "
+                    f"before the first step of each, such as {done + 1}"
+                )
             state = PastState(step, owner, batches, global_generator().state.value())
         differences = self._differences(state)
         if differences and check:

@@ -175,5 +175,7 @@ def replayed(program: Program, replay: ProgramReplay) -> None:
         )
     if replay.target is not None and replay.reached is None:
         raise FailedPreconditionError(
-            f"the program ended before step {replay.target}: there is no such step"
+            f"the program ended before step {replay.target}: there is no such step, or it is "
+            "within an execution of several (steps_per_execution); a state can be had before the "
+            "first step of each, the one after a step of run.steps"
         )
