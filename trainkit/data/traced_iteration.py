@@ -62,7 +62,9 @@ def _specs(*inputs: Any, source: ElementSource) -> tuple[Spec, ...]:
     return source.specs
 
 
-@primitive(_specs, effect=Effect("it takes an element of a data set"), semantics=MESSAGE)
+@primitive(
+    _specs, effect=Effect("it takes an element of a data set", runs_python=True), semantics=MESSAGE
+)
 def iterator_get_next(xp: Any, *, source: ElementSource) -> tuple[Any, ...]:
     """Take the next element of an iterator, as a tuple of its tensors."""
     return source.arrays(xp)
@@ -89,7 +91,9 @@ def _nothing(*inputs: Any, start: PassStart) -> tuple[Spec, ...]:
     return ()
 
 
-@primitive(_nothing, effect=Effect("it begins a pass over a data set"), semantics=MESSAGE)
+@primitive(
+    _nothing, effect=Effect("it begins a pass over a data set", runs_python=True), semantics=MESSAGE
+)
 def iterator_begin(xp: Any, *, start: PassStart) -> tuple[Any, ...]:
     """Begin a pass over a data set, from which `iterator_get_next` takes."""
     with eagerly(), trace_state.silence():

@@ -170,13 +170,15 @@ class Effect:
     Attributes:
         what: in a few words.
         saved: whether a saved graph may hold the call.
+        runs_python: whether it runs code of the user's, which may read and assign variables.
     """
 
-    __slots__ = ("saved", "what")
+    __slots__ = ("runs_python", "saved", "what")
 
-    def __init__(self, what: str, saved: bool = False) -> None:
+    def __init__(self, what: str, saved: bool = False, runs_python: bool = False) -> None:
         self.what = what
         self.saved = saved
+        self.runs_python = runs_python
 
     def __repr__(self) -> str:
         return self.what

@@ -7,7 +7,7 @@ import inspect
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,9 @@ def _spec_of(x: Any, rank: int = 0) -> Spec:
 #
 # Each tensor of a graph has a rank, and a dtype in `Tout` says none. The result is traced as a
 # scalar; where the first run shows another rank, the graph is made again with that, and run again
-# from its start. Variables are assigned after a run, so the first one has changed none; and what
-# Python functions gave in it they are not asked for again.
+# from its start. Variables that the graph knows get their values back for it; and what Python
+# functions gave in the first run they are not asked for again: these variables get the values that
+# they had after the call.
 
 
 class RankSeen(BaseException):
@@ -84,6 +85,7 @@ class _FirstRun(threading.local):
 
     given: dict[Any, list[Any]] | None = None
     before: dict[Any, list[Any]]
+    variables: Sequence[Any] = ()  # those of the graph
     guesses = 0  # results of which a trace took the rank for granted
     learns = False  # whether a function runs as Python to show the ranks
 
@@ -100,25 +102,40 @@ def _key_of(function: Any, announced: list[Any]) -> Any:
     return code, tuple([None if hasattr(x, "shape") else as_dtype(x).name for x in announced])
 
 
-def run_first(run: Callable[[], Any], again: Callable[[], Any]) -> Any:
+def run_first(
+    run: Callable[[], Any], again: Callable[[], Any], variables: Sequence[Any] = ()
+) -> Any:
     """What `run` gives, which runs a graph; or `again`, which makes it anew, if a rank is seen.
 
     Args:
         run: without arguments.
         again: forgets the graph and calls the function, which comes here again.
+        variables: those that the graph reads or assigns.
     """
     before = _SESSION.__dict__.get("before", {})
-    _SESSION.given = {}
+    _SESSION.given, _SESSION.variables = {}, variables
+    start = _values_now()
     try:
         return run()
     except RankSeen:
         _SESSION.before = _SESSION.given
+        _give_back(start)
     finally:
-        _SESSION.given = None
+        _SESSION.given, _SESSION.variables = None, ()
     try:
         return again()
     finally:
         _SESSION.before = before
+
+
+def _values_now() -> list[tuple[Any, Tensor]]:
+    """The variables of the graph that runs first, with their values, which are held by this."""
+    return [(variable, variable._value) for variable in _SESSION.variables]
+
+
+def _give_back(values: list[tuple[Any, Tensor]]) -> None:
+    for variable, value in values:
+        variable._value = value
 
 
 def guess_count() -> int:
@@ -146,13 +163,15 @@ def _result_of(function: HostFunction, given: list[Any]) -> list[Any]:
     items = None
     if _SESSION.given is not None:
         known = _SESSION.__dict__.get("before", {}).get(function.key)
-        items = known.pop(0) if known else None
+        if known:
+            items, after = known.pop(0)
+            _give_back(after)
     if items is None:
         with eagerly(), trace_state.silence():
             result = function.function(*given)
         items = _items(result, len(function.specs), repr(function))
     if _SESSION.given is not None:
-        _SESSION.given.setdefault(function.key, []).append(items)
+        _SESSION.given.setdefault(function.key, []).append((items, _values_now()))
     return items
 
 
@@ -177,7 +196,7 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
 @primitive(
     _host_rule,
     name="host_call",
-    effect=Effect("it calls a Python function"),
+    effect=Effect("it calls a Python function", runs_python=True),
     semantics=CONTROL,
     text="beside numbers",
     no_gradient=Absent("it calls Python on arrays"),
@@ -190,7 +209,7 @@ def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]
 @primitive(
     _host_rule,
     name="py_call",
-    effect=Effect("it calls a Python function"),
+    effect=Effect("it calls a Python function", runs_python=True),
     semantics=CONTROL,
     text="beside numbers",
 )

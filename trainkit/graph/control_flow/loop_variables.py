@@ -9,7 +9,7 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
-from trainkit.graph.ir.graph import Graph, GraphTensor
+from trainkit.graph.ir.graph import Graph, GraphTensor, VariableSlot
 from trainkit.graph.ir.subgraphs import (
     is_number,
     merged_dims,
@@ -47,6 +47,48 @@ def body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
         )
     with eagerly():
         return graph.lift(convert_to_tensor(y, dtype_hint=spec.dtype))
+
+
+def carried_slots(
+    body: Graph, test: Graph | None = None, runs_python: bool = False
+) -> list[VariableSlot]:
+    """The variables whose values are loop variables, with these at the end of a round.
+
+    They are those that the body assigns. Where Python runs in the loop they are all: it may assign
+    them between two reads, and in the next round it sees what this one has assigned.
+
+    Args:
+        body: the loop's body.
+        test: its condition.
+        runs_python: whether Python runs outside of both, between rounds.
+    """
+    if not (runs_python or body.runs_python or (test is not None and test.runs_python)):
+        return body.assigned
+    for slot in [] if test is None else test.slots.values():
+        body.slot_of(slot.variable)
+    body.store_pending()
+    for slot in body.slots.values():
+        body.read_variable(slot.variable)
+    return list(body.slots.values())
+
+
+def take_carried(
+    outer: Graph, slots: Sequence[VariableSlot], values: Sequence[Any], runs_python: bool
+) -> None:
+    """Let the graph around go on from `values`, those after the last round.
+
+    Args:
+        outer: the graph around.
+        slots: what `carried_slots` gave for the body.
+        values: a symbol of `outer` for each.
+        runs_python: whether Python ran in the loop. The variables have these values then, if it has
+            not assigned others since, so they are read again.
+    """
+    for slot, y in zip(slots, values, strict=True):
+        if runs_python:
+            outer.slot_of(slot.variable).now = y
+        else:
+            outer.assign_variable(slot.variable, y)
 
 
 def variable_name(names: Sequence[str] | None, i: int) -> str:

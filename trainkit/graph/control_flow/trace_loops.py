@@ -22,9 +22,11 @@ from trainkit.graph.control_flow.loop_to_scan import RowPlan
 from trainkit.graph.control_flow.loop_variables import (
     agreed_specs,
     body_output,
+    carried_slots,
     cast_to,
     loop_start,
     order_inputs,
+    take_carried,
     variable_name,
 )
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
@@ -82,9 +84,11 @@ def traced_while(
             specs = new_specs
     limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
     start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
-    inner.outputs = [inner.lift(y) for y in result]
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
-    assigned = inner.assigned
+    if test.runs_python:  # which is between the start of a round and what the round reads
+        inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names, 1)
+    inner.outputs = [inner.lift(y) for y in result]
+    assigned = carried_slots(inner, test)
     inner_first, test_first = [], []
     before = []
     for slot in assigned:
@@ -105,8 +109,7 @@ def traced_while(
     }
     inputs = (*start, *before, *test.captures, *inner.captures)
     outputs = add_node(outer, while_primitive, inputs, settings)
-    for slot, y in zip(assigned, outputs[len(start) :], strict=True):
-        outer.assign_variable(slot.variable, y)
+    take_carried(outer, assigned, outputs[len(start) :], inner.runs_python or test.runs_python)
     return nest.pack(loop_vars, list(outputs[: len(start)]))
 
 
@@ -162,9 +165,15 @@ def _loose_input(graph: Graph, spec: Spec) -> GraphTensor:
 
 
 def _trace_body(
-    outer: Graph, body: Callable[..., Any], loop_vars: Any, specs: list[Spec], names: Any
+    outer: Graph,
+    body: Callable[..., Any],
+    loop_vars: Any,
+    specs: list[Spec],
+    names: Any,
+    python_calls: int = 0,
 ) -> tuple[Graph, list[Any], list[GraphTensor]]:
     graph = Graph("body", outer)
+    graph.python_calls = python_calls
     placeholders = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
     packed = nest.pack(loop_vars, list(placeholders))
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
@@ -212,7 +221,7 @@ class _Fed:
     Attributes:
         graph: the body; it gives the next loop variables, those assigned, and what else it gives.
         start: the loop variables before the first round.
-        slots: variables that it assigns, whose values are loop variables too.
+        slots: variables whose values are loop variables, too: see `carried_slots`.
         most: the largest number of rounds that it says of itself, `None` for any.
     """
 
@@ -224,6 +233,7 @@ class _Fed:
         elements: list[Spec],
         names: Sequence[str] | None,
         loop: str,
+        between: bool = False,
     ) -> None:
         self._outer = outer
         weak = [type(x) in (bool, int, float) for x in loop_vars]
@@ -231,6 +241,7 @@ class _Fed:
         specs = [Spec(x.shape, x.dtype) for x in start]
         for _ in range(8):
             graph = Graph("body", outer)
+            graph.python_calls = int(between)
             state = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
             fed = [graph.add_input(spec, "element") for spec in elements]
             with loop_options() as options:
@@ -245,9 +256,10 @@ class _Fed:
             specs = new_specs
         self.start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
         self.most = options.most
-        self.slots = graph.assigned
         with graph:
             given = [as_output(graph, y, y, "loop's") for y in extra]
+        self._runs_python = between or graph.runs_python
+        self.slots = carried_slots(graph, runs_python=self._runs_python)
         graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *given]
         order_inputs(graph, state + [slot.first for slot in self.slots])
         captures = graph.inputs[len(state) + len(self.slots) :]
@@ -266,8 +278,8 @@ class _Fed:
 
     def settle(self, outputs: Sequence[Any]) -> list[Any]:
         """Take note of what the loop assigned; the loop variables after the last round."""
-        for slot, y in zip(self.slots, outputs[len(self.start) : self.count], strict=True):
-            self._outer.assign_variable(slot.variable, y)
+        after = outputs[len(self.start) : self.count]
+        take_carried(self._outer, self.slots, after, self._runs_python)
         return list(outputs[: len(self.start)])
 
 
@@ -403,7 +415,7 @@ def traced_for_each(
         return result, [] if flag is None else [flag]
 
     elements, checked = known or element_specs(source)
-    fed = _Fed(outer, step, loop_vars, elements, names, "for")
+    fed = _Fed(outer, step, loop_vars, elements, names, "for", between=True)
     if fed.most is not None:
         source = _first_elements(source, fed.most)
     settings = {

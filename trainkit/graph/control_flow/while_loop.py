@@ -277,7 +277,10 @@ def _for_rule(
 
 
 @primitive(
-    _for_rule, name="for_each", effect=Effect("it takes elements of a dataset"), semantics=CONTROL
+    _for_rule,
+    name="for_each",
+    effect=Effect("it takes elements of a dataset", runs_python=True),
+    semantics=CONTROL,
 )
 def for_primitive(
     xp: Any,

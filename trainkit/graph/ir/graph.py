@@ -5,7 +5,8 @@ reading
 gives the symbolic value that the variable has at that point, assigning replaces it, and what has
 been
 assigned when the graph ends is stored when it has run. So a run that fails leaves variables alone,
-and order is a matter of data alone.
+and order is a matter of data alone. Only around calls back into Python, which may read and assign
+any variable, they are stored and read by nodes: see `variable_access`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from trainkit.core.variable import Variable
 from trainkit.graph.ir.assigned_devices import copy_needed
 from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
 from trainkit.graph.ir.nodes import Node as Node
-from trainkit.graph.ir.nodes import NodeList
+from trainkit.graph.ir.nodes import NodeList, runs_python
 from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
+from trainkit.graph.ir.variable_access import load_variable, store_variable
 
 
 class Above:
@@ -89,7 +91,12 @@ class Graph(NodeList):
         # the graph in which a nested function was called, whose tensors it may refer to
         self.caller: Graph | None = None
         self.slots: dict[int, VariableSlot] = {}
+        # calls of Python so far; a loop in which Python runs between rounds begins with one
+        self.python_calls = 0
         self.captures: dict[GraphTensor, GraphTensor] = {}
+        # captures that stand for variables, and by what came in as one of them its plain value
+        self._of_variables: set[GraphTensor | None] = set()
+        self._values: dict[GraphTensor, GraphTensor] = {}
         self.may_create_variables: bool = outer.may_create_variables if outer else True
         # tapes that record in the graph around, and hear of variables that are read in here
         self.watchers: list[Any] = []
@@ -169,6 +176,9 @@ class Graph(NodeList):
 
     def _capture(self, x: GraphTensor) -> GraphTensor:
         found = self.captures.get(x)
+        if found in self._of_variables:
+            x = self._value_of(x)
+            found = self.captures.get(x)
         if found is not None:
             return found
         around = self.outer or self.caller
@@ -178,6 +188,21 @@ class Graph(NodeList):
         inner = self.add_input(Spec(x.shape, x.dtype), x.node.name)
         self.captures[x] = inner
         return inner
+
+    def _value_of(self, x: GraphTensor) -> GraphTensor:
+        """What stands in the graph around for `x`, as which a variable has come in.
+
+        The input for the variable has another value in each round of a loop that assigns it.
+        """
+        value = self._values.get(x)
+        if value is None:
+            identity, around = PRIMITIVES["identity"], self.outer
+            assert around is not None
+            value = self._values[x] = around.apply(identity, (x,), {})
+            for tape in self.watchers:
+                if x in tape.tracked:
+                    tape.tracked[value] = (identity, {}, x)
+        return value
 
     def encloses(self, x: GraphTensor) -> bool:
         """Whether `x` belongs to this graph or to one around it."""
@@ -200,6 +225,9 @@ class Graph(NodeList):
                 raise
             raise at_user_line(refused) from None
         many = isinstance(result, tuple)
+        calls = runs_python(primitive, settings)
+        if calls:
+            self.store_pending()
         node = Node(
             self,
             "op",
@@ -212,6 +240,7 @@ class Graph(NodeList):
         node.many = many
         node.where = user_line()
         self._add(node)
+        self.python_calls += calls
         return node.outputs if many else node.outputs[0]
 
     # ------------------------------------------------------------------ variables
@@ -222,9 +251,12 @@ class Graph(NodeList):
         if slot is None:
             if self.outer is not None:
                 symbol = self.outer.read_variable(variable)
+                if symbol in self.captures:  # as a value, which stays when the variable changes
+                    symbol = self.outer.apply(PRIMITIVES["identity"], (symbol,), {})
                 for tape in self.watchers:
                     tape.note_variable(variable, symbol)
                 first = self.lift(symbol)
+                self._of_variables.add(first)
             else:
                 spec = Spec(variable.shape, variable.dtype)
                 name = getattr(variable, "_name", "variable")
@@ -235,7 +267,21 @@ class Graph(NodeList):
 
     def read_variable(self, variable: Variable) -> Any:
         """The symbolic value that `variable` has at this point."""
-        return self.slot_of(variable).now
+        slot = self.slot_of(variable)
+        if slot.known_at < self.python_calls:
+            slot.now = self.apply(load_variable.primitive, (slot.now,), {"variable": slot.variable})
+            slot.known_at = self.python_calls
+        return slot.now
+
+    def store_pending(self) -> None:
+        """Let variables have what was assigned to them so far, whoever reads them."""
+        for slot in self.slots.values():
+            if slot.pending:
+                slot.now = self.apply(
+                    store_variable.primitive, (slot.now,), {"variable": slot.variable}
+                )
+                slot.pending, slot.stored = False, True
+                slot.assigned = self.outer is not None
 
     def assign_variable(self, variable: Variable, value: Any) -> None:
         """Let `variable` have the value `value` from this point on."""
@@ -244,7 +290,8 @@ class Graph(NodeList):
             slot.now = self.apply(PRIMITIVES["copy_to_device_of"], (value, slot.first), {})
         else:
             slot.now = self.apply(PRIMITIVES["identity"], (value,), {})
-        slot.assigned = True
+        slot.assigned = slot.pending = True
+        slot.known_at = self.python_calls
 
     def initial_value(self, value: Any, name: str | None) -> Any:
         """The eager initial value of a variable that is made while tracing.
@@ -297,6 +344,11 @@ class Graph(NodeList):
     def has_effects(self) -> bool:
         """Whether a node does something besides its results."""
         return any(node.effect for node in self.nodes)
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether code of the user's runs in it, which may read and assign any variable."""
+        return any(node.runs_python for node in self.nodes)
 
     # ------------------------------------------------------------------ control flow
 
@@ -426,7 +478,7 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
     for node in nodes:
         if node.kind == "op":
             ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
-            call = _as_node(node, ready) or node.primitive.op
+            call = _access_of(graph, node) or _as_node(node, ready) or node.primitive.op
             try:
                 result = call(*ready, **node.settings)
             except Exception as error:
@@ -445,6 +497,27 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
         for slot in graph.assigned:
             slot.variable.assign(env[slot.now])
     return [env[y] for y in graph.outputs]
+
+
+def _access_of(graph: Graph, node: Node) -> Callable[..., Any] | None:
+    """What stores to or reads a variable in the middle of a graph that is no branch.
+
+    Tapes hear of it, and so does the trace around, which stores and reads by nodes of its own.
+    """
+    if graph.outer is not None:
+        return None
+    if node.primitive is store_variable.primitive:
+        return _stored
+    return _loaded if node.primitive is load_variable.primitive else None
+
+
+def _stored(x: Any, *, variable: Variable) -> Any:
+    variable.assign(x)
+    return x
+
+
+def _loaded(x: Any, *, variable: Variable) -> Any:
+    return variable.read_value()
 
 
 def _last_uses(graph: Graph, nodes: list[Node]) -> dict[Node, list[GraphTensor]]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 class NodeList:
     """What `Graph` is to its nodes, which stand in a file before it."""
 
+    @property
+    def runs_python(self) -> bool:
+        """Whether code of the user's runs in it."""
+        raise NotImplementedError
+
 
 _PARTS = {
     "body": "body of a loop",
@@ -183,6 +188,11 @@ class Node:
             self.primitive.facets.effect is not None or any(g.has_effects for g in self.subgraphs())
         )
 
+    @property
+    def runs_python(self) -> bool:
+        """Whether code of the user's runs in it, which may read and assign any variable."""
+        return self.kind == "op" and runs_python(self.primitive, self.settings)
+
     def subgraphs(self) -> list[Any]:
         """The graphs of branches and loop bodies."""
         return [value for value in self.settings.values() if isinstance(value, NodeList)]
@@ -191,13 +201,34 @@ class Node:
         return f"<tf.Operation '{self.name}' type={self.type}>"
 
 
-class VariableSlot:
-    """What a graph knows of one variable: its value at the start and its value now."""
+def runs_python(primitive: Any, settings: dict[str, Any]) -> bool:
+    """Whether code of the user's runs in a call, or in a branch or body of it."""
+    effect = primitive.facets.effect
+    if effect is not None and effect.runs_python:
+        return True
+    return any(x.runs_python for x in settings.values() if isinstance(x, NodeList))
 
-    __slots__ = ("assigned", "first", "now", "variable")
+
+class VariableSlot:
+    """What a graph knows of one variable: its value at the start and its value now.
+
+    Attributes:
+        variable: the variable.
+        first: its value at the start.
+        now: its value after all nodes so far.
+        assigned: whether `now` is stored when the graph has run.
+        pending: whether the graph has assigned it, and no node has stored that yet.
+        stored: whether a node of the graph stores to it.
+        known_at: how many calls of Python there were in the graph when `now` was its value.
+    """
+
+    __slots__ = ("assigned", "first", "known_at", "now", "pending", "stored", "variable")
 
     def __init__(self, variable: Variable, first: GraphTensor) -> None:
         self.variable = variable
         self.first = first
         self.now: Any = first
         self.assigned = False
+        self.pending = False
+        self.stored = False
+        self.known_at = 0

@@ -78,10 +78,10 @@ def finished(graph: Graph, new: Graph, env: dict[GraphTensor, Any]) -> Graph:
     new.outputs = [env[y] for y in graph.outputs]
     for key, slot in graph.slots.items():
         kept = new.slots.get(key)
-        if graph.outer is None and (slot.assigned or kept is not None):
+        if graph.outer is None and (slot.assigned or slot.stored or kept is not None):
             if kept is None:
                 kept = new.slots[key] = VariableSlot(slot.variable, slot.first)
-            kept.assigned = slot.assigned
+            kept.assigned, kept.stored = slot.assigned, slot.stored
             if slot.assigned:
                 kept.now = env[slot.now]
     return new

@@ -157,7 +157,9 @@ class _ProgramWriter:
             if node.kind == "constant":
                 self.namespace[_local(node.outputs[0])] = node.value._array
         readers = _readers(operations)
-        ending = _ending(operations)
+        # what Python may assign and read is never written over
+        alone = not any(node.runs_python for node in operations)
+        ending = _ending(operations) if alone else len(operations)
         slots = {id(slot.now): slot for slot in stored}
         for i, node in enumerate(operations):
             if isinstance(node.primitive, FusedKernel):

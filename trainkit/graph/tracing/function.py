@@ -222,7 +222,8 @@ class Function:
                 self._takes_tuples |= any(type(x) is tuple for x in args)
         if UNSEEN and not _THREAD.traces:
             run = functools.partial(concrete.run, tensors_in(args, kwargs))
-            return run_first(run, functools.partial(self._again, args, kwargs))
+            again = functools.partial(self._again, args, kwargs)
+            return run_first(run, again, concrete.variables)
         return concrete.run(tensors_in(args, kwargs))
 
     def _again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
