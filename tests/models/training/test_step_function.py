@@ -68,25 +68,6 @@ def test_fit_traces_once_for_each_batch_size():
     assert step._function.experimental_get_tracing_count() == 2
 
 
-def test_batches_of_many_sizes_share_a_trace_and_give_the_numbers_of_eager_steps():
-    images, labels = digits_like(64)
-    results = []
-    for eagerly in (True, False):
-        tk.random.set_seed(1)
-        model = small_model()
-        loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss, run_eagerly=eagerly)
-        sizes = (8, 8, 8, 8, 5, 7, 6, 1, 2, 9, 8)
-        losses = [float(model.train_on_batch(images[:n], labels[:n])) for n in sizes]
-        for n in range(2, 7):
-            predictions = model.predict(images, batch_size=n, verbose=0)
-        results.append((losses, predictions))
-    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-6)
-    np.testing.assert_allclose(results[1][1], results[0][1], rtol=1e-5, atol=1e-6)
-    for step in (model.make_train_function().step, model.make_predict_function().step):
-        assert step._function.experimental_get_tracing_count() == 2
-
-
 def test_a_step_that_looks_at_values_goes_on_eagerly_and_says_why():
     seen = []
 

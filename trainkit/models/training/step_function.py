@@ -24,7 +24,6 @@ EAGER_PREDICTIONS = 16
 class CompiledStep:
     """Calls a step eagerly at first, then as a graph; both give the same numbers.
 
-    Batches of a second size make one trace for batches of any size, as in Keras.
     A step that can't be traced, because it looks at values or leaves the library, goes on eagerly,
     and a warning says why.
 
@@ -44,7 +43,7 @@ class CompiledStep:
         self._calls = self.eager_steps = 0
         self._compiles = False  # what the replica that goes ahead has chosen for this step
         jit = None if jit_compile == "auto" else bool(jit_compile)
-        self._function: Any = function(step, jit_compile=jit, reduce_retracing=True)
+        self._function: Any = function(step, jit_compile=jit)
 
     def __call__(self, data: Any) -> Any:
         """One step on a batch."""
