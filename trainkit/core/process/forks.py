@@ -41,12 +41,52 @@ def make_rlock() -> Any:
     return free_in_child(threading.RLock())
 
 
-COMPILING = threading.RLock()
-"""Held while LLVM or Numba compiles. Their state can't be taken up in the middle: a fork waits."""
+class _Compilers:
+    """Any number of threads compile at a time; a fork waits until none but its own does.
+
+    It is entered and left by `with`, within itself too, as one compiler may call another.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._of_thread = threading.local()
+
+    def _own(self) -> int:
+        return getattr(self._of_thread, "depth", 0)
+
+    def _move(self, step: int) -> None:
+        with self._changed:
+            self._inside += step
+            self._of_thread.depth = self._own() + step
+            self._changed.notify_all()
+
+    def __enter__(self) -> None:
+        self._move(1)
+
+    def __exit__(self, *error: object) -> None:
+        self._move(-1)
+
+    def hold(self) -> None:
+        """Wait for all others, and let none begin or end until `release`."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: self._inside == self._own())
+
+    def release(self) -> None:
+        """Go on, in the process that forked."""
+        self._changed.release()
+
+    def begin_child(self) -> None:
+        """Go on in the process that was forked off, where no other thread is."""
+        self._changed, self._inside = threading.Condition(), self._own()
+
+
+COMPILING = _Compilers()
+"""Entered while LLVM or Numba compiles. Their state can't be taken up in the middle: a fork waits."""
 
 
 def _begin_child() -> None:
-    COMPILING.release()
+    COMPILING.begin_child()
     for lock in list(_LOCKS):
         lock._at_fork_reinit()
     _Generation.number += 1
@@ -54,7 +94,7 @@ def _begin_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=COMPILING.acquire,
+        before=COMPILING.hold,
         after_in_parent=COMPILING.release,
         after_in_child=_begin_child,
     )
