@@ -68,5 +68,5 @@ def test_what_is_not_there_is_said(monkeypatch):
         history().plot(["accuracy"])
     found = history()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="pip install .matplotlib"):
+    with pytest.raises(ImportError, match=r"pip install 'matplotlib>=3\.8'"):
         found.plot()

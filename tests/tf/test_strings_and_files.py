@@ -358,7 +358,7 @@ def test_without_pillow_the_extra_is_named(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match="pip install .pillow"):
+    with pytest.raises(ImportError, match=r"pip install 'pillow>=10\.1'"):
         tk.io.decode_jpeg(b"\xff\xd8\xff")
 
 

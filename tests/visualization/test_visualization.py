@@ -225,5 +225,5 @@ def test_errors_name_the_argument(call, error, text):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install .matplotlib"):
+    with pytest.raises(ImportError, match=r"pip install 'matplotlib>=3\.8'"):
         visualization.plot_image_gallery(GRAY)
