@@ -82,7 +82,7 @@ class _Compilers:
 
 
 COMPILING = _Compilers()
-"""Entered while LLVM or Numba compiles. Their state can't be taken up in the middle: a fork waits."""
+"""Entered while LLVM or Numba compiles, whose state can't be taken up in the middle."""
 
 
 def _begin_child() -> None:
