@@ -32,6 +32,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
         hypothesis.settings.register_profile("stand-in", deadline=None)  # g++ compiles in between
         hypothesis.settings.load_profile("stand-in")

@@ -454,7 +454,7 @@ def describe_model(model: Any) -> dict[str, Any]:
     for layer in model._flatten_layers(include_self=False)[:_MOST_LAYERS]:
         try:
             config = json.dumps(serialize_object(layer), sort_keys=True, default=str)
-        except Exception:
+        except Exception:  # a get_config of the user's own may raise what it likes
             config = type(layer).__name__
         digest = hashlib.sha256(config.encode()).hexdigest()[:8]
         layers.append([layer.name, type(layer).__name__, digest])
@@ -499,7 +499,7 @@ def _bounded(make: Any) -> Any:
     try:
         value = make()
         text = json.dumps(value, default=str)
-    except Exception:
+    except Exception:  # the same; the header says None, and training goes on
         return None
     return json.loads(text) if len(text) <= _MOST_CONFIG else {"too_long": len(text)}
 
