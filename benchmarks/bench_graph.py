@@ -74,29 +74,6 @@ def _sized(n: int, size: int | None) -> Step:
     return _warm(lambda: run(x))
 
 
-def _batches(many: bool) -> Step:
-    """`train_on_batch` of batches of 60 to 68 by one small network, or by one for each size."""
-    rng = np.random.default_rng(0)
-    shared, work = _classifier(), []
-    for n in (60, 62, 64, 66, 68):
-        batch = rng.standard_normal((n, 32), dtype=np.float32), rng.integers(0, 10, n)
-        work.append((shared if many else _classifier(), batch))
-
-    def steps() -> None:
-        for model, (x, y) in work:
-            model.train_on_batch(x, y)
-
-    for _ in range(30):
-        _warm(steps)
-    return steps
-
-
-def _classifier() -> Any:
-    model = tk.Sequential([tk.layers.Dense(64, activation="relu"), tk.layers.Dense(10)])
-    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
-
-
 BENCHMARKS = [
     *(
         Benchmark(
@@ -109,15 +86,6 @@ BENCHMARKS = [
             },
         )
         for n in (1024, 100_000, 1_000_000)
-    ),
-    Benchmark(
-        "train_on_batch: five sizes by one model, or a model for each",
-        "us",
-        1e6,
-        {
-            "trainkit many": lambda: _batches(True),
-            "trainkit each": lambda: _batches(False),
-        },
     ),
     Benchmark(
         "function: a call that does nothing",
