@@ -29,6 +29,7 @@ CASES = [
     ((37, 41), (3, 3), 24, 40, (1, 1), "same", (1, 1)),  # gradients are packed in several steps
     ((29, 23), (1, 1), 33, 40, (1, 1), "valid", (1, 1)),  # products of matrices
     ((29, 23), (1, 1), 33, 40, (2, 3), "valid", (1, 1)),
+    ((4, 4), (2, 2), 1, 8, (1, 1), "valid", (1, 1)),  # the ends of a tile lie as if side by side
     ((900,), (1,), 17, 64, (1,), "same", (1,)),
     ((900,), (1,), 17, 64, (1,), ((2, 1),), (1,)),  # of which some see the padding alone
 ]

@@ -296,6 +296,15 @@ def _gather_inputs(source, step, at, points, target):
 
 
 @compiled(parallel=False)
+def _lie_side_by_side(at):
+    """Whether numbers follow one another; the ends alone may be as far apart by chance."""
+    for i in range(1, len(at)):
+        if at[i] - at[i - 1] != 4:
+            return False
+    return True
+
+
+@compiled(parallel=False)
 def _packed_weights_part(
     part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
     tile_rows, vectors, lanes,
@@ -347,7 +356,7 @@ def _packed_weights_part(
                         seen = n * x_image + plane * by_plane + i0 * by_line + point_0 * by_point
                         for tile in range(tile_0, tile_1):
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
-                            beside = rows_at[-1] - rows_at[0] == 4 * (tile_rows - 1)
+                            beside = _lie_side_by_side(rows_at)
                             for b in range(block_0, block_1):
                                 if b == block_0 or blocks[b, 0] != blocks[b - 1, 0]:
                                     packed = panel_at
