@@ -42,8 +42,15 @@ def pytest_configure(config):
         config.add_cleanup(lambda: standing_in.__exit__(None, None, None))
 
 
+@hypothesis.settings(max_examples=1, database=None, phases=[hypothesis.Phase.generate])
+@hypothesis.given(hypothesis.strategies.none())
+def draw_once(value):
+    """Hypothesis makes its random numbers at the first draw, and asks who refers to them."""
+
+
 def pytest_collection_finish(session):
     """Tens of thousands of tests stay until the end: collections of garbage pass over them."""
+    draw_once()  # before: objects that are frozen are not named when one asks who refers to another
     gc.collect()
     gc.freeze()
 
