@@ -1,17 +1,22 @@
 """Ranks that die, fail or go another way end the job with one clear message, and soon."""
 
+import os
+import sys
+import types
+
 import pytest
 
 from tests.distribution.processes import needs_mpi, run_processes
+from trainkit.collectives import agreement, endings
 
 pytestmark = needs_mpi
 
 SUM = "group = strategy._group; group.all_reduce(np.ones(3, np.float32), what='the gradients')\n"
 
 
-def stopped(code, size=3):
+def stopped(code, size=3, status=1):
     done = run_processes(size, code, timeout=60, check=False)
-    assert done.returncode != 0
+    assert done.returncode == status
     return done.stderr
 
 
@@ -31,14 +36,18 @@ if rank == 1:
 
 
 def test_a_killed_rank_is_named():
-    text = stopped("import os\nif rank == 1: os.kill(os.getpid(), 9)\n" + SUM)
+    text = stopped("import os\nif rank == 1: os.kill(os.getpid(), 9)\n" + SUM, status=9)
     assert "trainkit: rank 1 of 3 (process " in text
     assert "go on from the last checkpoint" in text
     assert text.count("trainkit: rank") == 1
 
 
 def test_an_error_of_one_rank_is_told_once():
-    text = stopped("if rank == 2: raise RuntimeError('no more')\n" + SUM)
+    # Rank 0 waits for the others, 1 does not look at them: the launcher kills it.
+    code = (
+        "import time\nif rank == 1: time.sleep(30)\nif rank == 2: raise RuntimeError('no more')\n"
+    )
+    text = stopped(code + SUM)
     assert "RuntimeError: no more" in text
     assert "trainkit: rank 2 of 3 stopped (RuntimeError: no more), so all end." in text
     assert text.count("trainkit: rank") == 1
@@ -56,6 +65,67 @@ def test_other_sizes_are_told_before_anything_is_sent():
         "strategy._group.all_reduce(np.ones(size, np.float32), what='the gradients')"
     )
     assert "ranks 0, 2: the gradients of 3 float32; rank 1: the gradients of 4 float32" in text
+
+
+class OneProcess:
+    """A communicator of one process, which notes how the job is ended."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def Get_rank(self):
+        return 0
+
+    def Get_size(self):
+        return 1
+
+    Barrier = Get_rank
+
+    def allgather(self, value):
+        return [value]
+
+    def Abort(self, status):
+        self.events.append(("abort", status))
+        raise SystemExit
+
+
+@pytest.mark.parametrize("speaker", [0, 1])
+def test_no_rank_exits_before_the_launcher_knows_the_status(monkeypatch, tmp_path, speaker):
+    """A rank that exits first is one that was lost: the launcher kills the others and gives 9."""
+    events = []
+    monkeypatch.setattr(endings.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr(endings, "_observe", lambda *arguments: None)
+    monkeypatch.setattr(endings.atexit, "register", lambda function: None)
+    monkeypatch.setattr(endings.time, "sleep", lambda seconds: events.append(("waits", seconds)))
+    monkeypatch.setattr(endings, "_wait_until_read", lambda number: events.append(("read", number)))
+    monkeypatch.setattr(endings.os, "_exit", lambda status: events.append(("exit", status)))
+    monkeypatch.setattr(sys, "excepthook", lambda *error: events.append(("says", error[0])))
+    ends = endings.Endings(OneProcess([]), types.SimpleNamespace(), OneProcess(events))
+    differ = agreement.RanksDifferError(["the end of the script", "a sum"][:: 1 if speaker else -1])
+    assert differ.speaker == speaker
+    for error in (differ, ValueError("no")):
+        events.clear()
+        with pytest.raises(SystemExit):
+            ends._on_error(type(error), error, None)
+        silent = error is differ and speaker == 1
+        first = ("waits", endings.SECONDS_TO_SPEAK) if silent else ("says", type(error))
+        assert events == [first, ("read", 1), ("read", 2), ("abort", 1)]
+    os.close(ends._marks)
+
+
+def test_what_was_written_is_read_before_the_end(monkeypatch):
+    source, sink = os.pipe()
+    try:
+        os.write(sink, b"the message")
+        texts = []
+        monkeypatch.setattr(
+            endings.time, "sleep", lambda seconds: texts.append(os.read(source, 100))
+        )
+        endings._wait_until_read(sink)
+        assert texts == [b"the message"]
+    finally:
+        os.close(source)
+        os.close(sink)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])

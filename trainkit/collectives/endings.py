@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import atexit
 import contextlib
 import os
 import pathlib
 import select
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -18,24 +20,30 @@ from typing import Any
 from trainkit.collectives.agreement import END_OF_SCRIPT, Agreement, RanksDifferError
 from trainkit.collectives.observer import ASKED, ENDED, FAILED, GOING
 
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows
+    fcntl = termios = None  # type: ignore[assignment]
+
 SECONDS_TO_SPEAK = 5.0
 """How long a rank that ends with all others leaves it to one of them to say why, and to end all."""
 
 _SECONDS_TO_START = 5.0
-_SECONDS_TO_EXIT = 0.02
-_SECONDS_TO_FOLLOW = 1.0
+_SECONDS_TO_READ = 1.0
 
 
 class Endings:
     """Sees to it that no rank waits for one that has ended.
 
     Args:
-        comm: a communicator of mpi4py.
+        comm: a communicator of mpi4py, used for nothing else.
         agreement: compares what ranks are about to do.
+        world: the communicator of all processes that the launcher started.
     """
 
-    def __init__(self, comm: Any, agreement: Agreement) -> None:
-        self._comm, self._agreement = comm, agreement
+    def __init__(self, comm: Any, agreement: Agreement, world: Any) -> None:
+        self._comm, self._agreement, self._world = comm, agreement, world
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         host = socket.gethostname()
         found = comm.allgather((host, os.getpid()))
@@ -61,23 +69,28 @@ class Endings:
     def end_all(self) -> None:
         """End the job with status 1.
 
-        Where a rank only exits, MPICH's launcher kills the others, and their death is the status of
-        the job, 9, as after a kill.
+        Only `MPI_Abort` of the world reaches MPICH's launcher as a command, with the status that it
+        then has. That of another communicator, as an exit, is a lost process to it: it kills the
+        others, and gives 9, their death, for the status of the job where it sees them die in time.
         """
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._comm.Abort(1)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number in (1, 2):
+            _wait_until_read(number)
+        self._world.Abort(1)
         os._exit(1)
+
+    def _leave_it_to_another(self) -> None:
+        """Wait to be ended with all others by the rank that says why; end all where it does not.
+
+        A rank that only exits would be taken for one that was lost, see `end_all`.
+        """
+        self._mark(FAILED)
+        time.sleep(SECONDS_TO_SPEAK)
+        self.end_all()
 
     def _mark(self, how: bytes) -> None:
         os.pwrite(self._marks, how, self.rank)
-
-    def _wait_for_mark(self, rank: int) -> None:
-        """Wait until a rank has said why all end, and exit with it: what is killed ends with 9."""
-        self._mark(FAILED)
-        until = time.monotonic() + SECONDS_TO_SPEAK
-        while time.monotonic() < until and os.pread(self._marks, 1, rank) != FAILED:
-            time.sleep(1e-3)
 
     def _marks_of_others(self) -> bytes:
         marks = os.pread(self._marks, self.size, 0)
@@ -86,8 +99,7 @@ class Endings:
     def hear_signal(self, asked: bool) -> None:
         """Tell the ranks of this machine that this one is to stop, or that it has.
 
-        Where another one has failed, the signal comes from the launcher, which is about to kill
-        this one and to give its death for the status of the job: it ends by itself instead.
+        Where another one has failed, the signal comes from the launcher, which ends all.
 
         Args:
             asked: whether a signal has come.
@@ -100,25 +112,14 @@ class Endings:
     def look(self) -> bool:
         """Look at the marks of this machine's ranks, where this one waits for another.
 
-        It exits where another has said why all end: the launcher kills what has not exited.
+        Where one has failed, this one waits for the end that comes to all.
 
         Returns:
             Whether a signal has asked a rank to stop, this one included.
         """
         if FAILED in self._marks_of_others():
-            self._mark(FAILED)
-            self._wait_for_others()
-            sys.stdout.flush()
-            os._exit(1)
+            self._leave_it_to_another()
         return ASKED in os.pread(self._marks, self.size, 0)
-
-    def _wait_for_others(self) -> None:
-        """Wait until all ranks of this machine are about to exit, so that none is killed."""
-        until = time.monotonic() + _SECONDS_TO_FOLLOW
-        while time.monotonic() < until:
-            if not set(self._marks_of_others()) & set(GOING + ASKED):
-                return
-            time.sleep(1e-3)
 
     def give_up(self, what: str) -> None:
         """End the job because a rank does not come, though all are to stop.
@@ -136,23 +137,17 @@ class Endings:
 
     def _on_error(self, kind: Any, error: Any, trace: Any) -> None:
         """What happens to an error that nobody catches."""
-        if isinstance(error, RanksDifferError):
-            if error.speaker != self.rank:  # all ranks have it, and one says it
-                self._wait_for_mark(error.speaker)
-                sys.stdout.flush()
-                os._exit(1)
-            self._hook(kind, error, trace)
-            self._mark(FAILED)
-            time.sleep(_SECONDS_TO_EXIT)
-        else:
-            self._hook(kind, error, trace)
+        in_all = isinstance(error, RanksDifferError)
+        if in_all and error.speaker != self.rank:  # one rank says it
+            self._leave_it_to_another()
+        self._hook(kind, error, trace)
+        if not in_all:
             last = traceback.format_exception_only(kind, error)[-1].strip()
             print(
                 f"trainkit: rank {self.rank} of {self.size} stopped ({last}), so all end.",
                 file=sys.stderr,
             )
-            self._mark(FAILED)
-            self._wait_for_others()
+        self._mark(FAILED)
         self.end_all()
 
     def _at_exit(self) -> None:
@@ -160,11 +155,27 @@ class Endings:
         try:
             self._agreement.check(END_OF_SCRIPT)
         except RanksDifferError:  # those that are not at their end say so
-            self._mark(FAILED)
-            time.sleep(SECONDS_TO_SPEAK)
-            self.end_all()
+            self._leave_it_to_another()
         self._mark(ENDED)
         self._comm.Barrier()  # no rank is gone before all marks are set
+
+
+def _wait_until_read(number: int) -> None:
+    """Wait until the launcher has read what this process has written: it exits at once, too.
+
+    Args:
+        number: of a file that may be a pipe to it.
+    """
+    if fcntl is None:
+        return
+    unread = array.array("i", [0])
+    until = time.monotonic() + _SECONDS_TO_READ
+    with contextlib.suppress(OSError):  # closed
+        while stat.S_ISFIFO(os.fstat(number).st_mode) and time.monotonic() < until:
+            fcntl.ioctl(number, termios.FIONREAD, unread)
+            if not unread[0]:
+                return
+            time.sleep(1e-3)
 
 
 def _line_to_observer(path: str) -> int | None:

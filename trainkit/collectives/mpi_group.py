@@ -49,7 +49,7 @@ class MPIGroup(ProcessGroup):
         self._order = _Order()  # one for all views of these processes
         self._short_operations: dict[Any, Any] = {}
         self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
-        self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
+        self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement, MPI.COMM_WORLD)
         self.look_for_nccl()
 
     def look_for_nccl(self) -> None:
