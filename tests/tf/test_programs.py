@@ -269,6 +269,8 @@ def test_python_functions_give_any_shape_by_their_dtype_alone(call):
     def outer(x):
         total = x
         for _ in tk.range(3):
+            shape = tk.TensorShape([None])
+            tk.autograph.experimental.set_loop_options(shape_invariants=[(total, shape)])
             total = plain(total)
         return total
 

@@ -113,6 +113,10 @@ class ShapeError(InvalidArgumentError):
     """Shapes do not fit each other or the operation."""
 
 
+class DTypeError(InvalidArgumentError, TypeError):
+    """A dtype is not the one that an operation needs."""
+
+
 class UnknownArgumentError(ValueError, TypeError):
     """A class was given arguments that it does not have.
 

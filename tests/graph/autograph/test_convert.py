@@ -236,6 +236,8 @@ def test_a_size_that_changes_inside_a_loop_becomes_unknown():
     def doubled(n):
         x = tk.zeros([1])
         for _ in tk.range(n):
+            shape = tk.TensorShape([None])
+            tk.autograph.experimental.set_loop_options(shape_invariants=[(x, shape)])
             x = tk.concat([x, x], 0)
         return x
 

@@ -101,6 +101,8 @@ def cond_inside(x, n):
 def growing(x, n):
     y = x
     for _ in tk.range(n):
+        shape = tk.TensorShape([None, *x.shape[1:]])
+        tk.autograph.experimental.set_loop_options(shape_invariants=[(y, shape)])
         y = tk.concat([y * y, x], axis=0)
     return tk.reduce_sum(y * y)
 

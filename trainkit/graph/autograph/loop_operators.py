@@ -10,7 +10,6 @@ from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
-from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.autograph.builtins import length
@@ -21,16 +20,15 @@ from trainkit.graph.autograph.conditional_operators import (
     is_symbolic,
     is_without_value,
     label,
-    reader,
     staged_if,
     undefined,
 )
+from trainkit.graph.autograph.loop_state import LoopState, is_varying
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.trace_loops import traced_for_each, traced_scan, traced_while
 from trainkit.graph.control_flow.while_loop import element_specs
 from trainkit.graph.ir.graph import Graph
-from trainkit.graph.ir.subgraphs import equal_values
 from trainkit.ops.core.run_time_checks import assert_true
 
 
@@ -52,53 +50,44 @@ def while_stmt(
             return
         with loop_options():  # a loop of Python, whose options are not those of a loop around
             body()
-    read = reader(get_state, symbol_names)
-    _staged_loop(outer, test, lambda: body(), read, set_state, symbol_names, None)
+    _staged_loop(outer, test, body, State(get_state, set_state, symbol_names), None)
 
 
 def _staged_loop(
     outer: Graph,
     test: Callable[[], Any],
     body: Callable[[], Any],
-    get_state: Callable[[], Any],
-    set_state: Callable[[Any], None],
-    names: tuple[str, ...],
+    state: State,
     limit: Any,
 ) -> None:
     """A loop whose condition is a tensor: the names it changes become loop variables."""
-    known = tuple(get_state())
-    before = _defined(outer, known, lambda graph: body(), get_state, set_state, names)
-    of_body = _names_of_body(known, before, names)
-    dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
+    known = tuple(state.get())
+    changed = LoopState(known, _defined(outer, known, lambda graph: body(), state), state)
+    of_body = _names_of_body(known, changed.before, state.names)
     # whether there was a round is a loop variable of its own, where names get values in it alone
-    start = [before[i] for i in dynamic] + [False] * bool(of_body)
-
-    def put(values: Any) -> None:
-        state = list(before)
-        for i, value in zip(dynamic, values, strict=False):
-            state[i] = value
-        set_state(tuple(state))
+    flag = [False] * bool(of_body)
 
     def step(*values: Any) -> Any:
-        put(values)
+        changed.put(values)
         body()
-        after = tuple(get_state())
-        _check_constant(before, after, dynamic, names)
-        return [after[i] for i in dynamic] + [True] * bool(of_body)
+        return changed.leaves() + [True] * bool(of_body)
 
     def check(*values: Any) -> Any:
-        put(values)
+        changed.put(values)
         return test()
 
-    labels = [name for i in dynamic for name in _labels(names[i], before[i])]
-    labels += ["a round"] * bool(of_body)
+    trace = functools.partial(
+        traced_while,
+        names=[*changed.labels, "a round"],
+        fixed=changed.fixed + [True] * bool(of_body),
+    )
     try:
-        after = at_line(traced_while, outer, check, step, start, limit, labels)
+        after = at_line(trace, outer, check, step, changed.start + flag, limit)
     finally:
-        set_state(before)
+        state.put(changed.before)
     if of_body:
         _check_that_it_ran(after[-1], of_body)
-    put(after)
+    changed.put(after)
 
 
 def _names_of_body(known: Any, filled_up: Any, names: tuple[str, ...]) -> list[str]:
@@ -121,45 +110,27 @@ def _check_that_it_ran(ran: Any, of_body: list[str]) -> None:
         assert_true(ran, message=message)
 
 
-def _check_constant(before: Any, after: Any, dynamic: list[int], names: tuple[str, ...]) -> None:
-    """Refuse a loop that changes something which is neither tensor nor number."""
-    for i, (x, y) in enumerate(zip(before, after, strict=True)):
-        if i not in dynamic and not (x is y or undefined(x) or equal_values(x, y)):
-            raise InvalidArgumentError(
-                f"{label(names[i])} is {x!r} before the loop and {y!r} after one iteration. The "
-                "loop runs over "
-                "tensors, so its body is in the graph once, and only tensors and numbers can "
-                "change in it: start "
-                "with a tensor."
-            )
-
-
-def _is_loop_value(x: Any) -> bool:
-    leaves = nest.flatten(x)
-    return bool(leaves) and all(is_tensor(v) or isinstance(v, bool | int | float) for v in leaves)
-
-
 def _defined(
     outer: Graph,
     before: tuple[Any, ...],
     body: Callable[[Graph], Any],
-    get_state: Callable[[], Any],
-    set_state: Callable[[Any], None],
-    names: tuple[str, ...],
+    state: State,
 ) -> tuple[Any, ...]:
     """`before` with zeros for names that only the body defines; a trial run tells their kind."""
     if not any(undefined(x) or has_empty(x) for x in before):
         return before
     trial = Graph("trial", outer)
     symbols = [
-        nest.map_structure(lambda v: _trial_symbol(trial, v), x) if _is_loop_value(x) else x
+        nest.map_structure(lambda v: _trial_symbol(trial, v) if is_varying(v) else v, x)
+        if any(map(is_varying, nest.flatten(x)))
+        else x
         for x in before
     ]
     with trial, loop_options(), trace_state.silence():
-        set_state(tuple(symbols))
+        state.put(tuple(symbols))
         body(trial)
-        after = tuple(get_state())
-    set_state(before)
+        after = tuple(state.get())
+    state.put(before)
     return tuple(
         filled(outer, x, y) if undefined(x) and not undefined(y) else with_elements(x, y)
         for x, y in zip(before, after, strict=True)
@@ -255,7 +226,7 @@ def _for_tensor(
         body(ops.take(x, i, axis=0))
         position[0] = i + 1
 
-    _staged_loop(outer, test, step, get, put, (*state.names, "position"), None)
+    _staged_loop(outer, test, step, State(get, put, (*state.names, "position")), None)
 
 
 def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], state: State) -> None:
@@ -265,7 +236,8 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
         body(graph.add_input(Spec(tuple(x.shape)[1:], x.dtype), "element"))
 
     known = tuple(state.get())
-    changed = _Changed(_defined(outer, known, one, state.get, state.put, state.names), state)
+    defined = _defined(outer, known, one, state)
+    changed = LoopState(known, defined, state)
     of_body = _names_of_body(known, changed.before, state.names)
 
     def step(leaves: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -275,50 +247,20 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
 
     try:
         after, _ = at_line(
-            traced_scan, outer, step, changed.start, [x], count, False, changed.labels, "for"
+            functools.partial(traced_scan, loop="for", fixed=changed.fixed),
+            outer,
+            step,
+            changed.start,
+            [x],
+            count,
+            False,
+            changed.labels,
         )
     finally:
         state.put(changed.before)
     if of_body and not (isinstance(count, int) and count > 0):
         _check_that_it_ran(convert_to_tensor(count) > 0, of_body)
     changed.put(after)
-
-
-class _Changed:
-    """The names that a loop changes, as a flat list of tensors and numbers.
-
-    Attributes:
-        before: the values of all names before the loop.
-        start: those of them that are tensors and numbers, flattened.
-        labels: what they are called in texts.
-    """
-
-    def __init__(self, before: tuple[Any, ...], state: State) -> None:
-        self.before = before
-        self._state = state
-        self._dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
-        self.start = [leaf for i in self._dynamic for leaf in nest.flatten(before[i])]
-        names = state.names
-        self.labels = [name for i in self._dynamic for name in _labels(names[i], before[i])]
-
-    def put(self, leaves: Any) -> None:
-        """Give the names these values."""
-        rest = iter(leaves)
-        values = list(self.before)
-        for i in self._dynamic:
-            like = self.before[i]
-            values[i] = nest.pack(like, [next(rest) for _ in nest.flatten(like)])
-        self._state.put(tuple(values))
-
-    def leaves(self) -> list[Any]:
-        """The values that the names have now.
-
-        Raises:
-            InvalidArgumentError: something changed that is neither tensor nor number.
-        """
-        after = tuple(self._state.get())
-        _check_constant(self.before, after, self._dynamic, self._state.names)
-        return [leaf for i in self._dynamic for leaf in nest.flatten(after[i])]
 
 
 def _for_dataset(
@@ -335,9 +277,9 @@ def _for_dataset(
         fed = [graph.add_input(s, "element") for s in known[0]]
         body(nest.pack(spec, list(fed)))
 
-    changed = _Changed(
-        _defined(outer, tuple(state.get()), one, state.get, state.put, state.names), state
-    )
+    before = tuple(state.get())
+    defined = _defined(outer, before, one, state)
+    changed = LoopState(before, defined, state)
 
     def step(element: Any, leaves: Any) -> Any:
         changed.put(leaves)
@@ -348,14 +290,14 @@ def _for_dataset(
 
     try:
         after = at_line(
-            traced_for_each, outer, dataset, spec, step, changed.start, changed.labels, known
+            functools.partial(traced_for_each, known=known, fixed=changed.fixed),
+            outer,
+            dataset,
+            spec,
+            step,
+            changed.start,
+            changed.labels,
         )
     finally:
         state.put(changed.before)
     changed.put(after)
-
-
-def _labels(name: str, x: Any) -> list[str]:
-    """What the leaves of `x` are called in texts."""
-    count = len(nest.flatten(x))
-    return [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import is_tensor
+from trainkit.ops.core.loop_shapes import above_shapes
 
 
 class LoopOptions:
@@ -18,10 +20,20 @@ class LoopOptions:
 
     Attributes:
         most: the largest number of rounds, `None` for any.
+        variables: the symbols that stand for the loop variables in the body.
+        names: what they are called in texts, as far as they have names.
+        invariants: shapes of loop variables in all rounds, by their numbers.
     """
 
     def __init__(self) -> None:
         self.most: int | None = None
+        self.variables: list[Any] = []
+        self.names: Sequence[str] = ()
+        self.invariants: dict[int, TensorShape] = {}
+
+    def number_of(self, x: Any) -> int | None:
+        """Which loop variable `x` is, `None` if it is none of them."""
+        return next((i for i, variable in enumerate(self.variables) if variable is x), None)
 
 
 class _Open(threading.local):
@@ -55,19 +67,26 @@ def set_loop_options(
         parallel_iterations: a hint of TensorFlow's that changes no result.
         swap_memory: likewise.
         maximum_iterations: the loop ends after so many rounds at the latest, an int.
-        shape_invariants: list of pairs of a tensor and its shape in all rounds; sizes that a loop
-            changes become unknown by themselves, so the pairs are only compared with the tensors.
+        shape_invariants: list of pairs of a loop variable and its shape in all rounds, with `None`
+            for sizes that change; a nest of tensors has a nest of shapes. The call comes before
+            the body gives these variables other values. Others keep their shapes.
 
     Raises:
         InvalidArgumentError: a tensor does not have the shape that is said; or
             `maximum_iterations` is no int, or set in a loop over an iterator of a dataset.
+
+    >>> @tk.function
+    ... def doubled(x, n):
+    ...     for _ in tk.range(n):
+    ...         shape = tk.TensorShape([None])
+    ...         tk.autograph.experimental.set_loop_options(shape_invariants=[(x, shape)])
+    ...         x = tk.concat([x, x], 0)
+    ...     return x
+    >>> doubled(tk.constant([7]), tk.constant(2)).numpy()
+    array([7, 7, 7, 7], dtype=int32)
     """
-    for x, shape in shape_invariants or ():
-        if is_tensor(x) and not TensorShape(shape).is_compatible_with(x.shape):
-            raise InvalidArgumentError(
-                f"set_loop_options: a loop variable has shape {x.shape}, its invariant says "
-                f"{TensorShape(shape)}"
-            )
+    for value, shapes in shape_invariants or ():
+        _keep_invariants(value, shapes)
     if maximum_iterations is None or not _OPEN.loops:
         return
     symbolic = isinstance(maximum_iterations, SymbolicTensor)
@@ -77,3 +96,31 @@ def set_loop_options(
             "for a limit that is a tensor, compare a counter with it in the condition"
         )
     _OPEN.loops[-1].most = max(0, maximum_iterations.__index__())
+
+
+def _keep_invariants(value: Any, shapes: Any) -> None:
+    """Take note of the shapes of the tensors in `value`, for the innermost loop."""
+    leaves, said = [value], [shapes]
+    if not is_tensor(value):
+        leaves = nest.flatten(value, nest.above_arrays)
+        said = nest.flatten(shapes, above_shapes)
+    if len(said) != len(leaves):
+        raise InvalidArgumentError(
+            f"set_loop_options: {len(said)} shapes for a loop variable of {len(leaves)} tensors"
+        )
+    for x, shape in zip(leaves, said, strict=True):
+        if is_tensor(x):
+            _keep_invariant(x, TensorShape(getattr(shape, "shape", shape)))
+
+
+def _keep_invariant(x: Any, invariant: TensorShape) -> None:
+    options = _OPEN.loops[-1] if _OPEN.loops else LoopOptions()
+    i = options.number_of(x)
+    if not invariant.is_compatible_with(x.shape):
+        name = "a tensor" if i is None or i >= len(options.names) else repr(options.names[i])
+        raise InvalidArgumentError(
+            f"set_loop_options: {name} has shape {x.shape}, its invariant says {invariant}"
+        )
+    if i is not None:  # a graph knows all ranks
+        general = TensorShape([None] * len(x.shape))
+        options.invariants[i] = general if invariant.rank is None else invariant

@@ -8,11 +8,10 @@ from typing import Any
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.ir.graph import Graph, GraphTensor, VariableSlot
 from trainkit.graph.ir.subgraphs import (
     is_number,
-    merged_dims,
 )
 
 
@@ -22,11 +21,6 @@ def loop_start(x: Any) -> Any:
         return x if isinstance(x, Tensor) else x.value()
     with eagerly():
         return convert_to_tensor(x)
-
-
-def cast_to(x: Any, spec: Spec) -> Any:
-    """A loop variable in the dtype that rounds agree on."""
-    return x if x.dtype == spec.dtype else PRIMITIVES["cast"].op(x, dtype=spec.dtype.name)
 
 
 def order_inputs(graph: Graph, first: list[GraphTensor]) -> None:
@@ -94,29 +88,3 @@ def take_carried(
 def variable_name(names: Sequence[str] | None, i: int) -> str:
     """What error texts call loop variable `i`."""
     return names[i].replace(".", "_") if names and i < len(names) else f"loop_var_{i}"
-
-
-def agreed_specs(
-    specs: list[Spec], result: list[Any], weak: list[bool], names: Any, loop: str = "while_loop"
-) -> list[Spec]:
-    """Specs of the loop variables that fit both their start and what the body gives."""
-    agreed = []
-    for i, (spec, y) in enumerate(zip(specs, result, strict=True)):
-        label = f"{variable_name(names, i)!r}"
-        if len(spec.shape) != len(y.shape):
-            raise InvalidArgumentError(
-                f"{loop}: loop variable {label} has shape {spec.shape} before the loop and "
-                f"{tuple(y.shape)} after one iteration; the rank can't change. Start with a tensor "
-                "of the final rank, or collect values in a tk.TensorArray."
-            )
-        dtype = spec.dtype
-        if dtype != y.dtype:
-            if not weak[i] or dtype.is_bool:
-                raise InvalidArgumentError(
-                    f"{loop}: loop variable {label} has dtype {dtype.name} before the loop and "
-                    f"{y.dtype.name} after one iteration; start with a value of that dtype, or "
-                    "cast it in the body"
-                )
-            dtype = y.dtype
-        agreed.append(Spec(merged_dims(spec.shape, y.shape), dtype))
-    return agreed

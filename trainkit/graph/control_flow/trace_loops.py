@@ -17,13 +17,12 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
-from trainkit.graph.control_flow.loop_options import loop_options
+from trainkit.graph.control_flow.loop_options import LoopOptions, loop_options
+from trainkit.graph.control_flow.loop_specs import LoopSpecs
 from trainkit.graph.control_flow.loop_to_scan import RowPlan
 from trainkit.graph.control_flow.loop_variables import (
-    agreed_specs,
     body_output,
     carried_slots,
-    cast_to,
     loop_start,
     order_inputs,
     take_carried,
@@ -52,11 +51,12 @@ def traced_while(
     loop_vars: Any,
     maximum_iterations: Any = None,
     names: Sequence[str] | None = None,
+    fixed: Sequence[bool] | None = None,
 ) -> Any:
     """Trace condition and body and add one `while_loop` node.
 
-    A size that the body changes becomes unknown; a Python number takes the dtype that the body
-    gives it.
+    A size that the body changes becomes unknown, where the shape is not `fixed`; a Python number
+    takes the dtype that the body gives it.
 
     Args:
         outer: the graph being traced.
@@ -65,28 +65,27 @@ def traced_while(
         loop_vars: nest of tensors and numbers.
         maximum_iterations: Python int, or `None`.
         names: what the loop variables are called in error texts.
+        fixed: which leaves of the loop variables must keep their shapes, as in `LoopSpecs`.
 
     Raises:
-        InvalidArgumentError: a loop variable changes dtype, rank or structure.
+        InvalidArgumentError: a loop variable changes dtype, rank, structure, or a fixed shape.
     """
     if has_empty(loop_vars):
         loop_vars = _filled(outer, body, loop_vars)
-    leaves = nest.flatten(loop_vars)
-    weak = [type(x) in (bool, int, float) for x in leaves]
-    start = [loop_start(x) for x in leaves]
-    specs = [Spec(x.shape, x.dtype) for x in start]
     with loop_options() as options:
-        for _ in range(8):
-            inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
-            new_specs = agreed_specs(specs, result, weak, names)
-            if new_specs == specs:
-                break
-            specs = new_specs
+        agreement = LoopSpecs(nest.flatten(loop_vars), names, "while_loop", options, fixed)
+
+        def trace(python_calls: int = 0) -> tuple[Graph, list[Any], list[GraphTensor]]:
+            return _trace_body(
+                outer, body, loop_vars, agreement.specs, names, python_calls, options
+            )
+
+        inner, result, placeholders = _agree(agreement, trace, lambda traced: traced[1])
     limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
-    start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+    start, specs = agreement.start(), agreement.specs
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
     if test.runs_python:  # which is between the start of a round and what the round reads
-        inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names, 1)
+        inner, result, placeholders = trace(1)
     inner.outputs = [inner.lift(y) for y in result]
     assigned = carried_slots(inner, test)
     inner_first, test_first = [], []
@@ -111,6 +110,23 @@ def traced_while(
     outputs = add_node(outer, while_primitive, inputs, settings)
     take_carried(outer, assigned, outputs[len(start) :], inner.runs_python or test.runs_python)
     return nest.pack(loop_vars, list(outputs[: len(start)]))
+
+
+def _agree(agreement: LoopSpecs, trace: Callable[[], Any], results: Callable[[Any], Any]) -> Any:
+    """Trace a body until its results have the shapes and dtypes that it was traced for.
+
+    A round makes at least one size unknown or changes one dtype, so few are enough. A body may
+    fail for the shapes before the loop, and not for those that it has said.
+    """
+    while True:
+        try:
+            traced = trace()
+        except Exception:
+            if not agreement.take_invariants():
+                raise
+            continue
+        if agreement.admit(results(traced)):
+            return traced
 
 
 def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
@@ -170,11 +186,13 @@ def _trace_body(
     loop_vars: Any,
     specs: list[Spec],
     names: Any,
-    python_calls: int = 0,
+    python_calls: int,
+    options: LoopOptions,
 ) -> tuple[Graph, list[Any], list[GraphTensor]]:
     graph = Graph("body", outer)
     graph.python_calls = python_calls
     placeholders = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
+    options.variables = placeholders
     packed = nest.pack(loop_vars, list(placeholders))
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
     if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
@@ -234,27 +252,26 @@ class _Fed:
         names: Sequence[str] | None,
         loop: str,
         between: bool = False,
+        fixed: Sequence[bool] | None = None,
     ) -> None:
         self._outer = outer
-        weak = [type(x) in (bool, int, float) for x in loop_vars]
-        start = [loop_start(x) for x in loop_vars]
-        specs = [Spec(x.shape, x.dtype) for x in start]
-        for _ in range(8):
-            graph = Graph("body", outer)
-            graph.python_calls = int(between)
-            state = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
-            fed = [graph.add_input(spec, "element") for spec in elements]
-            with loop_options() as options:
+        with loop_options() as options:
+            agreement = LoopSpecs(loop_vars, names, loop, options, fixed)
+
+            def trace() -> Any:
+                graph = Graph("body", outer)
+                graph.python_calls = int(between)
+                specs = agreement.specs
+                state = [graph.add_input(s, variable_name(names, i)) for i, s in enumerate(specs)]
+                fed = [graph.add_input(spec, "element") for spec in elements]
+                options.variables = state
                 result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
-            with graph:
-                result = [
-                    body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)
-                ]
-            new_specs = agreed_specs(specs, result, weak, names, loop)
-            if new_specs == specs:
-                break
-            specs = new_specs
-        self.start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+                with graph:
+                    result = [body_output(graph, y, s) for y, s in zip(result, specs, strict=True)]
+                return graph, state, fed, result, extra
+
+            graph, state, fed, result, extra = _agree(agreement, trace, lambda traced: traced[3])
+        self.start = agreement.start()
         self.most = options.most
         with graph:
             given = [as_output(graph, y, y, "loop's") for y in extra]
@@ -292,6 +309,7 @@ def traced_scan(
     reverse: bool = False,
     names: Sequence[str] | None = None,
     loop: str = "scan",
+    fixed: Sequence[bool] | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """Trace `body(loop_vars, rows)` and add one `scan` node.
 
@@ -304,15 +322,16 @@ def traced_scan(
         reverse: from the last row to the first.
         names: what the loop variables are called in error texts.
         loop: what the loop is called there.
+        fixed: which loop variables must keep their shapes, as in `LoopSpecs`.
 
     Returns:
         The loop variables after the last round, and the stacked results.
 
     Raises:
-        InvalidArgumentError: a loop variable changes dtype or rank.
+        InvalidArgumentError: a loop variable changes dtype, rank, or a fixed shape.
     """
     elements = [Spec(tuple(x.shape)[1:], x.dtype) for x in stacks]
-    fed = _Fed(outer, body, loop_vars, elements, names, loop)
+    fed = _Fed(outer, body, loop_vars, elements, names, loop, fixed=fixed)
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
     stacks = [loop_start(x) for x in stacks]
@@ -403,11 +422,13 @@ def traced_for_each(
     loop_vars: list[Any],
     names: Sequence[str] | None = None,
     known: tuple[list[Spec], bool] | None = None,
+    fixed: Sequence[bool] | None = None,
 ) -> list[Any]:
     """Trace `body(element, loop_vars)` and add one node that runs it for each element of a dataset.
 
     The body gives the next loop variables, and a bool scalar that says whether to go on, or `None`.
-    `known` is what `element_specs` gives for the dataset, if the caller has it.
+    `known` is what `element_specs` gives for the dataset, if the caller has it; `fixed` says which
+    loop variables must keep their shapes.
     """
 
     def step(state: list[Any], leaves: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -415,7 +436,7 @@ def traced_for_each(
         return result, [] if flag is None else [flag]
 
     elements, checked = known or element_specs(source)
-    fed = _Fed(outer, step, loop_vars, elements, names, "for", between=True)
+    fed = _Fed(outer, step, loop_vars, elements, names, "for", between=True, fixed=fixed)
     if fed.most is not None:
         source = _first_elements(source, fed.most)
     settings = {

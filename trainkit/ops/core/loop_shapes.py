@@ -26,7 +26,7 @@ def check_invariants(loop_vars: Any, results: Any, shape_invariants: Any) -> Non
     after = nest.flatten(results, nest.above_arrays)
     shapes = [None] * len(before)
     if shape_invariants is not None:
-        shapes = nest.flatten(shape_invariants, _above_shapes)
+        shapes = nest.flatten(shape_invariants, above_shapes)
     if len(shapes) != len(before):
         raise ValueError(
             f"while_loop: shape_invariants has {len(shapes)} shapes for {len(before)} loop "
@@ -39,12 +39,12 @@ def check_invariants(loop_vars: Any, results: Any, shape_invariants: Any) -> Non
 
 def _check_invariant(i: int, before: TensorShape, after: TensorShape, said: Any) -> None:
     invariant = before if said is None else TensorShape(getattr(said, "shape", said))
-    if not _covers(invariant, before):
+    if not before.is_subtype_of(invariant):
         raise ShapeError(
             f"while_loop: loop variable {i} has shape {before} before the loop, its invariant is "
             f"{invariant}"
         )
-    if not _covers(invariant, after):
+    if not after.is_subtype_of(invariant):
         raise ShapeError(
             f"while_loop: loop variable {i} has shape {before} before the loop and {after} after "
             f"some rounds; its invariant is {invariant}. Give shape_invariants with None for each "
@@ -52,14 +52,6 @@ def _check_invariant(i: int, before: TensorShape, after: TensorShape, said: Any)
         )
 
 
-def _covers(general: TensorShape, special: TensorShape) -> bool:
-    """Whether all arrays of the shape `special` have the shape `general`."""
-    if general.rank is None or special.rank is None:
-        return general.rank is None
-    pairs = zip(general.as_list(), special.as_list(), strict=False)
-    return general.rank == special.rank and all(size in (None, n) for size, n in pairs)
-
-
-def _above_shapes(x: Any) -> Any:
+def above_shapes(x: Any) -> Any:
     """How a nest of shapes is taken apart."""
     return None if isinstance(x, TensorShape) or hasattr(x, "shape") else nest.container(x)

@@ -1,0 +1,130 @@
+"""The names that a loop changes, as loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import is_tensor
+from trainkit.graph.autograph.conditional_operators import State, label, undefined
+from trainkit.graph.control_flow.loop_variables import loop_start
+from trainkit.graph.ir.subgraphs import equal_values
+
+
+class LoopState:
+    """The names that a loop changes, as a flat list of tensors and numbers.
+
+    What else a name holds, such as a `None` in a tuple, is the same in all rounds.
+
+    Args:
+        known: the values of all names before the loop.
+        before: the same, with zeros for names that only the body defines.
+        state: the names.
+
+    Attributes:
+        before: as in the arguments.
+        start: the tensors and numbers among the leaves of `before`.
+        labels: what they are called in texts.
+        fixed: which of them must keep their shapes.
+    """
+
+    def __init__(self, known: tuple[Any, ...], before: tuple[Any, ...], state: State) -> None:
+        self.before = before
+        self._state = state
+        self._dynamic = [i for i, x in enumerate(before) if any(map(is_varying, nest.flatten(x)))]
+        self.start: list[Any] = []
+        self.labels: list[str] = []
+        self.fixed: list[bool] = []
+        for i in self._dynamic:
+            paths, shapes = _paths(state.names[i], before[i]), _fixed_leaves(known[i], before[i])
+            for path, is_fixed, leaf in zip(paths, shapes, nest.flatten(before[i]), strict=True):
+                if is_varying(leaf):
+                    self.start.append(leaf)
+                    self.labels.append(path)
+                    self.fixed.append(is_fixed)
+
+    def put(self, leaves: Any) -> None:
+        """Give the names these values, of which there may be more behind them."""
+        rest = iter(leaves)
+        values = list(self.before)
+        for i in self._dynamic:
+            like = self.before[i]
+            items = [next(rest) if is_varying(x) else x for x in nest.flatten(like)]
+            values[i] = nest.pack(like, items)
+        self._state.put(tuple(values))
+
+    def leaves(self) -> list[Any]:
+        """The values that the names have now.
+
+        Raises:
+            InvalidArgumentError: something changed that is neither tensor nor number, or what a
+                name holds is nested otherwise than before the loop.
+        """
+        after, varying = tuple(self._state.get()), []
+        for i, (x, y) in enumerate(zip(self.before, after, strict=True)):
+            if i not in self._dynamic:
+                self._check_constant(i, x, y)
+                continue
+            if not nest.same_structure(x, y):
+                raise self._change(i, x, y, "a name holds the same nest of tensors in all rounds")
+            for a, b in zip(nest.flatten(x), nest.flatten(y), strict=True):
+                if is_varying(a) and is_varying(b):
+                    varying.append(loop_start(b) if isinstance(b, _ARRAYS) else b)
+                else:
+                    self._check_constant(i, a, b)
+        return varying
+
+    def _check_constant(self, i: int, x: Any, y: Any) -> None:
+        if not (x is y or undefined(x) or equal_values(x, y)):
+            why = "only tensors and numbers can change in it: start with a tensor"
+            raise self._change(i, x, y, why)
+
+    def _change(self, i: int, x: Any, y: Any, why: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{label(self._state.names[i])} is {x!r} before the loop and {y!r} after one "
+            f"iteration. The loop runs over tensors, so its body is in the graph once, and {why}."
+        )
+
+
+_ARRAYS = (np.ndarray, np.generic)
+
+
+def is_varying(x: Any) -> bool:
+    """Whether a leaf can be a loop variable: a tensor, an array or a number."""
+    if isinstance(x, _ARRAYS):
+        return x.dtype.kind in "biufc"
+    return is_tensor(x) or isinstance(x, bool | int | float)
+
+
+def _fixed_leaves(known: Any, x: Any) -> list[bool]:
+    """Which leaves of `x` must keep their shapes in a loop.
+
+    Those of names that had no value before it need not, nor the elements of a `TensorArray`, which
+    may grow.
+    """
+    flags = []
+    for part in nest.flatten(x, nest.above_arrays):
+        free = undefined(known) or nest.above_arrays(part) is not nest.container(part)
+        flags += [not free] * len(nest.flatten(part))
+    return flags
+
+
+def _paths(name: str, x: Any) -> Iterator[str]:
+    """What the leaves of `x` are called in texts, as Python writes them."""
+    parts = nest.above_arrays(x)
+    if parts is None:
+        yield from [name] * len(nest.flatten(x))
+        return
+    children = list(parts.children(x))
+    if parts.family is dict:
+        keys = [f"[{key!r}]" for key in nest.sorted_keys(x)]
+    elif parts.has_fields:
+        keys = [f".{field}" for field in parts.names(x) or ()]
+    else:
+        keys = [f"[{i}]" for i in range(len(children))]
+    for key, child in zip(keys, children, strict=True):
+        yield from _paths(name + key, child)
