@@ -74,16 +74,6 @@ def set_loop_options(
     Raises:
         InvalidArgumentError: a tensor does not have the shape that is said; or
             `maximum_iterations` is no int, or set in a loop over an iterator of a dataset.
-
-    >>> @tk.function
-    ... def doubled(x, n):
-    ...     for _ in tk.range(n):
-    ...         shape = tk.TensorShape([None])
-    ...         tk.autograph.experimental.set_loop_options(shape_invariants=[(x, shape)])
-    ...         x = tk.concat([x, x], 0)
-    ...     return x
-    >>> doubled(tk.constant([7]), tk.constant(2)).numpy()
-    array([7, 7, 7, 7], dtype=int32)
     """
     for value, shapes in shape_invariants or ():
         _keep_invariants(value, shapes)
