@@ -62,9 +62,9 @@ OF_NO_MACHINE = {
         core/fingerprints.py _WORD _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK _MASK
         graph/tracing/verify.py _RTOL
-        kernels/elementwise/bias_activation_compiled.py _HALF
-        kernels/elementwise/elementwise_compiled.py _HALF _ROOT_HALF
-        kernels/elementwise/vector_math.py _LOG2_E _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
+        kernels/elementwise/elementwise_compiled.py _ZERO
+        kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
+        kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST
         kernels/random/random_tuned.py _LOW
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN

@@ -1047,6 +1047,14 @@ def _erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
 
 
+def _gelu_erf(x):
+    """0.5 * x * (1 + erf(x / sqrt(2))) by erfc, which does not cancel for x far below 0."""
+    wide = x.astype(np.float64)
+    return (
+        0.5 * wide * np.vectorize(math.erfc, otypes=[np.float64])(wide * -math.sqrt(0.5))
+    ).astype(x.dtype)
+
+
 def _gelu_tanh(x):
     """0.5 * x * (1 + tanh(u)) by 1 / (1 + exp(-2 * u)), which does not cancel for u far below 0."""
     wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
@@ -1152,8 +1160,8 @@ OPERATIONS.update(
         "soft_shrink": lambda x, threshold: np.sign(x) * np.maximum(np.abs(x) - threshold, 0),
         "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
         "erf": _erf,
-        "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
-        "biased_gelu": lambda z, bias: 0.5 * (z + bias) * (1 + _erf((z + bias) * math.sqrt(0.5))),
+        "gelu_erf": _gelu_erf,
+        "biased_gelu": lambda z, bias: _gelu_erf(z + bias),
         "gelu_tanh": _gelu_tanh,
         "softmax": _softmax,
         "log_softmax": _log_softmax,

@@ -2,7 +2,7 @@
 
 A text has `T` for the elements in memory and `A` for what is computed with: float32 for elements of
 16 bits, else the same. `wide(x)` and `narrow(a)` go from one to the other, and `EXP(a)`, `LOG(a)`,
-`ERF(a)`, `TANH(a)` and `SQRT(a)` are functions of `A`.
+`ERF(a)`, `ERFC(a)`, `TANH(a)` and `SQRT(a)` are functions of `A`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __device__ inline A wide(T x) {{ return {widened}; }}
 __device__ inline T narrow(A a) {{ return {narrowed}; }}
 #define EXP exp{end}
 #define ERF erf{end}
+#define ERFC erfc{end}
 #define LOG log{end}
 #define TANH tanh{end}
 #define SQRT sqrt{end}

@@ -6,14 +6,11 @@ import numpy as np
 from numba import boolean, float32
 
 from trainkit.kernels.elementwise import vector_math
-from trainkit.kernels.jit.builders import FLAT, by_element, by_parts
+from trainkit.kernels.jit.builders import FLAT, by_element
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.threads.parallel_for import chunk_range
 
 _MASK = boolean[::1]
-_HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0), np.float32(1)
-_ROOT_HALF = np.float32(0.5**0.5)
-_DENSITY = np.float32((2 * np.pi) ** -0.5)
+_ZERO, _ONE = np.float32(0), np.float32(1)
 _TANH_SCALE, _CUBIC = np.float32((2 / np.pi) ** 0.5), np.float32(0.044715)
 
 # ------------------------------------------------------------------ exact ones
@@ -77,10 +74,10 @@ def erf(x):
     return vector_math.erf(x)
 
 
-@by_element(FLAT)
+@by_element(FLAT, ordered=True)
 def gelu_erf(x):
     """X times the normal distribution function."""
-    return _HALF * x * (_ONE + vector_math.erf(x * _ROOT_HALF))
+    return vector_math.gelu(x)
 
 
 @inlined
@@ -105,15 +102,10 @@ def silu_gradient(g, x):
     return g * s * (_ONE + x * (_ONE - s))
 
 
-# As a formula of numbers it would have sums in another order, which are other bits.
-@by_parts(FLAT, FLAT, FLAT)
-def gelu_erf_gradient(part, parts, g, x, result):
+@by_element(FLAT, FLAT, ordered=True)
+def gelu_erf_gradient(g, x):
     """The gradient g * (distribution(x) + x * density(x)) of the normal distribution."""
-    first, last = chunk_range(part, parts, g.size, 16)
-    for i in range(first, last):
-        share = _HALF + _HALF * vector_math.erf(x[i] * _ROOT_HALF)
-        density = _DENSITY * vector_math.exponential(-_HALF * x[i] * x[i])
-        result[i] = g[i] * (share + x[i] * density)
+    return g * vector_math.gelu_slope(x)
 
 
 @by_element(FLAT, FLAT)

@@ -43,12 +43,16 @@ def _kernel(name: str, inputs: str, *steps: str) -> TypedKernel:
 
 
 ERF = _kernel("error_function", "x", "ERF(x)")
-BY_ERF = _kernel("gelu_erf", "x", "(A)0.5 * x * (1 + ERF(x * ROOT_HALF))")
+# 1 + erf(z) is erfc(-z), which does not cancel where erf(z) is near -1. Beyond 40 it is 0 or 2, and
+# the density is 0, whose product with inf is NaN.
+_WITHIN = "const A t = x < -40 ? (A)-40 : x > 40 ? (A)40 : x;"
+BY_ERF = _kernel("gelu_erf", "x", _WITHIN, "(x > 40 ? x : t) * ((A)0.5 * ERFC(-t * ROOT_HALF))")
 BY_ERF_BACK = _kernel(
     "gelu_erf_back",
     "g x",
-    "const A share = (ERF(x * ROOT_HALF) + 1) * (A)0.5;",
-    "g * (share + x * (EXP(x * x * (A)-0.5) * DENSITY))",
+    _WITHIN,
+    "const A share = ERFC(-t * ROOT_HALF) * (A)0.5;",
+    "g * (share + t * (EXP(t * t * (A)-0.5) * DENSITY))",
 )
 # (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)), which does not cancel where tanh(u) is near -1.
 _POWER = "const A power = EXP(x * (x * x * (-2 * SCALE * CUBIC) - 2 * SCALE));"

@@ -35,23 +35,28 @@ def part(part, parts, {names}, result):
 """
 
 
-def by_parts(*kinds: Any, exact: bool = False, apart: bool = False) -> Callable[[Body], Builder]:
+def by_parts(
+    *kinds: Any, exact: bool = False, ordered: bool = False, apart: bool = False
+) -> Callable[[Body], Builder]:
     """Make a body `(part, parts, ...)` the builder of a kernel `run(pool, parts, ...)`.
 
     Args:
         *kinds: Numba's types of what follows `parts`.
-        exact: floating-point arithmetic in the order in which it is written.
+        exact: floating-point arithmetic as it is written.
+        ordered: in the order in which it is written.
         apart: the arrays that are given do not overlap.
     """
 
     def builder_of(body: Body) -> Builder:
-        part = compiled(parallel=False, exact=exact, apart=apart)(body)
+        part = compiled(parallel=False, exact=exact, ordered=ordered, apart=apart)(body)
         return _builder(body, part, list(inspect.signature(body).parameters)[2:], kinds)
 
     return builder_of
 
 
-def by_element(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
+def by_element(
+    *kinds: Any, exact: bool = False, ordered: bool = False
+) -> Callable[[Body], Builder]:
     """Make a formula of numbers the builder of a kernel `run(pool, parts, ..., result)`.
 
     Where it has an array among `kinds`, the formula takes an element of it; numbers as they are.
@@ -65,7 +70,7 @@ def by_element(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
         ]
         text = _LOOP.format(names=", ".join(names), items=", ".join(items))
         loop = _function(text, formula, formula=inlined(formula), chunk_range=chunk_range)
-        part = compiled(parallel=False, exact=exact)(loop)
+        part = compiled(parallel=False, exact=exact, ordered=ordered)(loop)
         return _builder(formula, part, [*names, "result"], (*kinds, FLAT))
 
     return builder_of

@@ -24,17 +24,20 @@ class _ArraysApart(Compiler):
         super().__init__(typing, target, library, arguments, result, flags, names)
 
 
-def compiled(parallel: bool = True, exact: bool = False, apart: bool = False) -> Any:
+def compiled(
+    parallel: bool = True, exact: bool = False, ordered: bool = False, apart: bool = False
+) -> Any:
     """Numba's decorator.
 
     Args:
         parallel: `prange` spreads over the cores.
-        exact: floating-point arithmetic in the order in which it is written.
+        exact: floating-point arithmetic as it is written.
+        ordered: in the order in which it is written; a product and a sum may be rounded once.
         apart: the arrays that are given do not overlap.
     """
     return numba.njit(
         parallel=parallel,
-        fastmath=False if exact else set(REORDERED),
+        fastmath=False if exact else set(REORDERED) - ({"reassoc"} if ordered else set()),
         error_model="numpy",
         boundscheck=False,
         cache=WITHOUT_POOL,

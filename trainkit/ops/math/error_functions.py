@@ -39,6 +39,17 @@ _ERF32_BOTTOM = (
     3.741820720134403e-05, 0.001185549400101956, 0.015207271334095171,
     0.11535041196506143, 0.5048586373291866, 1.0,
 )  # fmt: skip
+# exp(t**2 / 2) times the normal distribution function of -t, for 0 <= t <= 13.2665: least squares
+# weighted to equal relative errors.
+_MILLS32_TOP = (
+    2.1165280294169975e-07, 0.014576691117281501, 0.10857582039537265,
+    0.34170183700256435, 0.4999999286043085,
+)  # fmt: skip
+_MILLS32_BOTTOM = (
+    0.03656405080589212, 0.2716341301620386, 0.8991085342080644, 1.481280571431044, 1.0,
+)  # fmt: skip
+# Here the density is 0, and so is its product with a number that is not inf.
+_FARTHEST32, _FARTHEST64 = 15.0, 39.0
 # Cody, erf(x) / x in x**2 for |x| <= 0.46875.
 _ERF_TOP = (
     1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
@@ -181,6 +192,29 @@ _SLOPE = 2 / math.sqrt(math.pi)
 
 erf.gradients(lambda g, y, x: multiply(g, multiply(exp(negative(square(x))), _SLOPE)))
 erfc.gradients(lambda g, y, x: multiply(g, multiply(exp(negative(square(x))), -_SLOPE)))
+
+
+def normal_tail(xp: ArrayModule, x: Array) -> tuple[Array, Array, Array]:
+    """The normal distribution of -|x|, |x| and exp(-x**2 / 2), of which `gelu` is made.
+
+    Args:
+        xp: array module.
+        x: of float32 or float64.
+
+    Returns:
+        Three arrays like x, each new. |x| ends where the density is 0: inf times 0 is NaN.
+    """
+    if x.dtype == np.float64:
+        t = xp.clip(xp.abs(x), 0, _FARTHEST64)
+        return 0.5 * erfc.primitive.run((t * math.sqrt(0.5),), {}), t, xp.exp(t * t * -0.5)
+    t = xp.clip(xp.abs(x), 0, _FARTHEST32)
+    bell = t * t
+    bell *= -0.5
+    bell = xp.exp(bell, out=bell if bell.ndim else None)
+    share = _ratio(_MILLS32_TOP, _MILLS32_BOTTOM, t)
+    share *= bell
+    return share, t, bell
+
 
 # ------------------------------------------------------------------ inverses
 

@@ -24,7 +24,7 @@ from trainkit.ops.math.elementwise import (
     subtract,
     tanh,
 )
-from trainkit.ops.math.error_functions import erf
+from trainkit.ops.math.error_functions import normal_tail
 from trainkit.ops.neural.activations import (
     between,
     hard_sigmoid,
@@ -172,11 +172,14 @@ gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
     tuned=elementwise_tuned.gelu_erf.facet(on_gpu=(gelu_cuda.gelu_erf,)),
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
-    """Gaussian error linear unit: x times the normal distribution function of x."""
-    y = erf.primitive.run((x * math.sqrt(0.5),), {})
-    y += 1
-    y *= 0.5 * x
-    return y
+    """Gaussian error linear unit: x times the normal distribution function of x.
+
+    For x < 0 by the tail below x: 1 + erf(x / sqrt(2)) cancels there.
+    """
+    wide = _wide(x)
+    tail, size, _ = normal_tail(xp, wide)
+    tail *= size
+    return xp.subtract(xp.clip(wide, 0, math.inf), tail).astype(x.dtype, copy=False)
 
 
 _DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -191,14 +194,15 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
-    slope = erf.primitive.run((x * math.sqrt(0.5),), {})
-    slope += 1
-    slope *= 0.5
-    density = x * x * -0.5
-    density = xp.exp(density, out=density if density.ndim else None)
-    density *= _DENSITY
-    density *= x
-    slope += density
+    wide = _wide(x)
+    slope, size, bell = normal_tail(xp, wide)
+    size *= bell
+    size *= _DENSITY
+    slope -= size
+    # Above 0 it is 1 - slope; `where` takes NumPy as long as all else together.
+    above = (wide > 0).astype(wide.dtype)
+    slope *= 1 - 2 * above
+    slope += above
     return (g * slope).astype(g.dtype, copy=False)
 
 
