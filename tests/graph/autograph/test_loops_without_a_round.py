@@ -78,3 +78,69 @@ def test_gradients_go_through_a_loop_with_a_name_of_its_own():
         tape.watch(x)
         y = run(x, tk.constant(2))
     np.testing.assert_allclose(tape.gradient(y, x), 6)
+
+
+@tk.function
+def in_a_loop(n):
+    for i in tk.range(3):
+        for j in tk.range(n - i):
+            loss = tk.cast(i + j, tk.float32)
+    return loss
+
+
+@tk.function
+def in_a_loop_of_another_kind(n):
+    k = tk.constant(3)
+    while k > 0:
+        k -= 1
+        for _ in tk.data.Dataset.range(2):
+            while n > 0:
+                losses = {"loss": tk.cast(n, tk.float32)}
+                n -= 1
+    return losses["loss"]
+
+
+@tk.function
+def used_in_the_loop(n):
+    total = 0.0
+    for i in tk.range(2):
+        for j in tk.range(n - i):
+            loss = tk.cast(i + j, tk.float32)
+        if total >= 0.0:
+            total += loss
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(in_a_loop, 3), (in_a_loop_of_another_kind, 1), (used_in_the_loop, 6)],
+)
+def test_a_loop_in_a_loop_that_never_has_a_round(function, expected):
+    assert float(function(tk.constant(4))) == expected
+    with pytest.raises(ERROR, match=r"'loss(es)?' must be defined before the loop"):
+        function(tk.constant(0))
+    # a name that one round of several has given its value
+    assert float(function(tk.constant(1))) == {3: 0, 1: 1, 6: 0}[expected]
+
+
+def test_an_empty_dataset_or_tensor_gives_no_name_a_value():
+    @tk.function
+    def last(source):
+        for x in source:
+            value = x
+        return value
+
+    @tk.function
+    def first(source):
+        for x in source:
+            value = x
+            if value > -5:
+                break
+        return value
+
+    rows = tk.data.Dataset.range(3)
+    assert [int(last(rows)), int(first(rows))] == [2, 0]
+    for source in (rows.take(0), tk.zeros((0,))):
+        for function in (last, first):
+            with pytest.raises(ERROR, match="'value' must be defined before the loop"):
+                function(source)

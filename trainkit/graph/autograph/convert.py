@@ -29,6 +29,7 @@ from trainkit.core.user_frames import SOURCE_MAPS
 from trainkit.graph.autograph.builtins import BUILTINS, EXPRESSIONS
 from trainkit.graph.autograph.conditional_operators import if_stmt, is_symbolic, undefined
 from trainkit.graph.autograph.loop_operators import for_stmt, while_stmt
+from trainkit.graph.autograph.unset_names import read_name
 from trainkit.graph.control_flow.cond import cond_primitive
 from trainkit.graph.ir.graph import ABOVE
 from trainkit.graph.ir.user_lines import at_user_line
@@ -368,6 +369,7 @@ _OPERATORS: dict[str, Any] = {
     "while_stmt": while_stmt,
     "for_stmt": for_stmt,
     "converted_call": converted_call,
+    "ld": read_name,
     **EXPRESSIONS,
 }
 

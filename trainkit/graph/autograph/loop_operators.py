@@ -19,17 +19,16 @@ from trainkit.graph.autograph.conditional_operators import (
     filled,
     is_symbolic,
     is_without_value,
-    label,
     staged_if,
     undefined,
 )
 from trainkit.graph.autograph.loop_state import LoopState, is_varying
+from trainkit.graph.autograph.unset_names import flag_of
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.trace_loops import traced_for_each, traced_scan, traced_while
 from trainkit.graph.control_flow.while_loop import element_specs
 from trainkit.graph.ir.graph import Graph
-from trainkit.ops.core.run_time_checks import assert_true
 
 
 def while_stmt(
@@ -61,53 +60,35 @@ def _staged_loop(
     limit: Any,
 ) -> None:
     """A loop whose condition is a tensor: the names it changes become loop variables."""
-    known = tuple(state.get())
-    changed = LoopState(known, _defined(outer, known, lambda graph: body(), state), state)
-    of_body = _names_of_body(known, changed.before, state.names)
-    # whether there was a round is a loop variable of its own, where names get values in it alone
-    flag = [False] * bool(of_body)
+    changed = _loop_state(outer, lambda graph: body(), state, rounds_known=False)
 
     def step(*values: Any) -> Any:
         changed.put(values)
         body()
-        return changed.leaves() + [True] * bool(of_body)
+        return changed.leaves()
 
     def check(*values: Any) -> Any:
         changed.put(values)
         return test()
 
-    trace = functools.partial(
-        traced_while,
-        names=[*changed.labels, "a round"],
-        fixed=changed.fixed + [True] * bool(of_body),
-    )
+    trace = functools.partial(traced_while, names=changed.labels, fixed=changed.fixed)
     try:
-        after = at_line(trace, outer, check, step, changed.start + flag, limit)
+        after = at_line(trace, outer, check, step, changed.start, limit)
     finally:
         state.put(changed.before)
-    if of_body:
-        _check_that_it_ran(after[-1], of_body)
-    changed.put(after)
+    changed.finish(after)
 
 
-def _names_of_body(known: Any, filled_up: Any, names: tuple[str, ...]) -> list[str]:
-    """The names that only the body of a loop gives a value, and that have zeros before it."""
-    pairs = enumerate(zip(known, filled_up, strict=True))
-    return [names[i] for i, (x, y) in pairs if is_without_value(x) and y is not x]
-
-
-def _check_that_it_ran(ran: Any, of_body: list[str]) -> None:
-    """Raise, when the graph runs, if a loop without a round should have given names their values.
-
-    Python raises where such a name is used, TensorFlow behind the loop; zeros would be wrong.
-    """
-    if not isinstance(ran, bool):
-        those = " and ".join(map(label, of_body))
-        message = (
-            f"{those} must be defined before the loop: it had no round, and its body alone gives "
-            "a value. Start with one, such as a zero of the right dtype."
-        )
-        assert_true(ran, message=message)
+def _loop_state(
+    outer: Graph, body: Callable[[Graph], Any], state: State, rounds_known: bool
+) -> LoopState:
+    """The loop variables of a loop; flags among them where only its rounds tell them."""
+    known = tuple(state.get())
+    before, unset = _defined(outer, known, body, state)
+    new = {i for i, x in enumerate(known) if is_without_value(x) and before[i] is not x}
+    flagged = {i for i, x in enumerate(known) if flag_of(x) is not None}
+    flagged |= new & unset if rounds_known else new
+    return LoopState(known, before, state, sorted(flagged))
 
 
 def _defined(
@@ -115,10 +96,14 @@ def _defined(
     before: tuple[Any, ...],
     body: Callable[[Graph], Any],
     state: State,
-) -> tuple[Any, ...]:
-    """`before` with zeros for names that only the body defines; a trial run tells their kind."""
+) -> tuple[tuple[Any, ...], set[int]]:
+    """`before` with zeros for names that only the body defines; a trial run tells their kind.
+
+    Returns:
+        Those values, and the numbers of names that a round may leave without a value.
+    """
     if not any(undefined(x) or has_empty(x) for x in before):
-        return before
+        return before, set()
     trial = Graph("trial", outer)
     symbols = [
         nest.map_structure(lambda v: _trial_symbol(trial, v) if is_varying(v) else v, x)
@@ -130,11 +115,13 @@ def _defined(
         state.put(tuple(symbols))
         body(trial)
         after = tuple(state.get())
+        unset = {i for i, x in enumerate(after) if flag_of(x) is not None}
     state.put(before)
-    return tuple(
+    values = tuple(
         filled(outer, x, y) if undefined(x) and not undefined(y) else with_elements(x, y)
         for x, y in zip(before, after, strict=True)
     )
+    return values, unset
 
 
 def _trial_symbol(graph: Graph, x: Any) -> Any:
@@ -235,10 +222,7 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
     def one(graph: Graph) -> None:
         body(graph.add_input(Spec(tuple(x.shape)[1:], x.dtype), "element"))
 
-    known = tuple(state.get())
-    defined = _defined(outer, known, one, state)
-    changed = LoopState(known, defined, state)
-    of_body = _names_of_body(known, changed.before, state.names)
+    changed = _loop_state(outer, one, state, rounds_known=True)
 
     def step(leaves: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
         changed.put(leaves)
@@ -258,9 +242,8 @@ def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], sta
         )
     finally:
         state.put(changed.before)
-    if of_body and not (isinstance(count, int) and count > 0):
-        _check_that_it_ran(convert_to_tensor(count) > 0, of_body)
-    changed.put(after)
+    ran = isinstance(count, int) and count > 0
+    changed.finish(after, ran or convert_to_tensor(count) > 0)
 
 
 def _for_dataset(
@@ -277,9 +260,7 @@ def _for_dataset(
         fed = [graph.add_input(s, "element") for s in known[0]]
         body(nest.pack(spec, list(fed)))
 
-    before = tuple(state.get())
-    defined = _defined(outer, before, one, state)
-    changed = LoopState(before, defined, state)
+    changed = _loop_state(outer, one, state, rounds_known=False)
 
     def step(element: Any, leaves: Any) -> Any:
         changed.put(leaves)
@@ -300,4 +281,4 @@ def _for_dataset(
         )
     finally:
         state.put(changed.before)
-    changed.put(after)
+    changed.finish(after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,13 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import is_tensor
-from trainkit.graph.autograph.conditional_operators import State, label, undefined
+from trainkit.graph.autograph.conditional_operators import (
+    State,
+    is_without_value,
+    label,
+    undefined,
+)
+from trainkit.graph.autograph.unset_names import check_flags, flag_of, put_flag
 from trainkit.graph.control_flow.loop_variables import loop_start
 from trainkit.graph.ir.subgraphs import equal_values
 
@@ -24,16 +30,26 @@ class LoopState:
         known: the values of all names before the loop.
         before: the same, with zeros for names that only the body defines.
         state: the names.
+        flagged: numbers of names that a round may leave without a value, as `unset_names` says;
+            whether they have one is a loop variable, too.
 
     Attributes:
         before: as in the arguments.
-        start: the tensors and numbers among the leaves of `before`.
+        start: the tensors and numbers among the leaves of `before`, and behind them the flags.
         labels: what they are called in texts.
         fixed: which of them must keep their shapes.
     """
 
-    def __init__(self, known: tuple[Any, ...], before: tuple[Any, ...], state: State) -> None:
+    def __init__(
+        self,
+        known: tuple[Any, ...],
+        before: tuple[Any, ...],
+        state: State,
+        flagged: Sequence[int] = (),
+    ) -> None:
         self.before = before
+        self._known = known
+        self._flagged = list(flagged)
         self._state = state
         self._dynamic = [i for i, x in enumerate(before) if any(map(is_varying, nest.flatten(x)))]
         self.start: list[Any] = []
@@ -46,19 +62,26 @@ class LoopState:
                     self.start.append(leaf)
                     self.labels.append(path)
                     self.fixed.append(is_fixed)
+        for i in self._flagged:
+            flag = flag_of(known[i])
+            self.start.append(False if flag is None else flag)
+            self.labels.append("a round")
+            self.fixed.append(True)
 
     def put(self, leaves: Any) -> None:
-        """Give the names these values, of which there may be more behind them."""
+        """Give the names these values."""
         rest = iter(leaves)
         values = list(self.before)
         for i in self._dynamic:
             like = self.before[i]
             items = [next(rest) if is_varying(x) else x for x in nest.flatten(like)]
             values[i] = nest.pack(like, items)
+        for i in self._flagged:
+            put_flag(values[i], next(rest), self._state.names[i])
         self._state.put(tuple(values))
 
     def leaves(self) -> list[Any]:
-        """The values that the names have now.
+        """The values that the names have now, and the flags.
 
         Raises:
             InvalidArgumentError: something changed that is neither tensor nor number, or what a
@@ -76,7 +99,26 @@ class LoopState:
                     varying.append(loop_start(b) if isinstance(b, _ARRAYS) else b)
                 else:
                     self._check_constant(i, a, b)
-        return varying
+        flags = (flag_of(after[i]) for i in self._flagged)
+        return varying + [True if flag is None else flag for flag in flags]
+
+    def finish(self, leaves: Sequence[Any], ran: Any = True) -> None:
+        """Give the names the values after the loop, and check that these are values.
+
+        Args:
+            leaves: those of all loop variables.
+            ran: whether there was a round, a bool or a bool scalar.
+        """
+        self.put(leaves)
+        unset: dict[int, tuple[Any, list[str]]] = {}
+        for i, x in enumerate(tuple(self._state.get())):
+            if is_without_value(self._known[i]) and not is_without_value(x):
+                flag, name = flag_of(x) if i in self._flagged else ran, self._state.names[i]
+                put_flag(x, flag, name)
+                unset.setdefault(id(flag), (flag, []))[1].append(name)
+        for flag, names in unset.values():
+            if flag is not None:
+                check_flags(flag, names)
 
     def _check_constant(self, i: int, x: Any, y: Any) -> None:
         if not (x is y or undefined(x) or equal_values(x, y)):

@@ -98,6 +98,8 @@ class Graph(NodeList):
         self._of_variables: set[GraphTensor | None] = set()
         self._values: dict[GraphTensor, GraphTensor] = {}
         self.may_create_variables: bool = outer.may_create_variables if outer else True
+        # for symbols in names that a loop may leave without a value: a flag that says, and the name
+        self.unset: dict[GraphTensor | None, tuple[Any, str]] = {}
         # tapes that record in the graph around, and hear of variables that are read in here
         self.watchers: list[Any] = []
         self._constants: dict[int, GraphTensor] = {}
