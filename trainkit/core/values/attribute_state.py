@@ -19,6 +19,29 @@ class _NoStateError(Exception):
     """A value is nothing that can be written down."""
 
 
+class SettingChanges:
+    """How often layers, models and optimizers were given other values, in the whole process.
+
+    What was made from settings, as a compiled step, looks at them again where a number is another.
+
+    Attributes:
+        attributes: how often an attribute was set to a value that can be written down.
+        trainable: how often something was frozen, or the other way round.
+    """
+
+    attributes = trainable = 0
+
+    def note(self, value: Any) -> None:
+        """Count an attribute that is set, where its value can be a setting."""
+        if isinstance(value, _SETTING_TYPES):
+            self.attributes += 1
+
+
+_SETTING_TYPES = (int, float, str, list, tuple, dict, np.generic, np.ndarray, type(None))
+
+CHANGES = SettingChanges()
+
+
 def texts_of(owner: Any, without: Iterable[str] = ()) -> dict[str, str]:
     """The attributes of an object that can be written down, as texts by name.
 
@@ -30,11 +53,28 @@ def texts_of(owner: Any, without: Iterable[str] = ()) -> dict[str, str]:
     for name, value in vars(owner).items():
         if name in without:
             continue
-        try:
-            texts[name] = json.dumps(_encode(value))
-        except _NoStateError:
-            continue
+        text = text_of(value)
+        if text is not None:
+            texts[name] = text
     return texts
+
+
+def text_of(value: Any) -> str | None:
+    """A value written down as `texts_of` does; `None` where that can't be."""
+    try:
+        return json.dumps(_encode(value))
+    except _NoStateError:
+        return None
+
+
+def value_of(text: str, now: Any = None) -> Any:
+    """The value that `text_of` wrote down.
+
+    Args:
+        text: what it gave.
+        now: the value there is; a generator goes on from the state that is read.
+    """
+    return _decode(json.loads(text), now)
 
 
 def packed(changes: dict[str, tuple[str | None, str]]) -> Any:
@@ -63,7 +103,7 @@ def load(owner: Any, array: Any, first: dict[str, str]) -> None:
         for name, (before, text) in changes.items():
             _check_name(owner, name)
             if before == first.get(name):
-                values[name] = _decode(json.loads(text), vars(owner).get(name))
+                values[name] = value_of(text, vars(owner).get(name))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"attributes of {type(owner).__name__} can't be read: {error}") from error
     for name, value in values.items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
 from trainkit.layers.base.weight_arguments import follow_policy
@@ -114,6 +115,7 @@ class WeightHolder(Trackable):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
+        CHANGES.trainable += 1
         for layer in tracking.all_layers(self, WeightHolder):
             layer.__dict__["_trainable"] = bool(value)
             for variable in tracking.own_variables(layer):
@@ -234,6 +236,7 @@ class WeightHolder(Trackable):
         if name == "dtype_policy":
             value = self._taken_policy(value)
         Trackable.__setattr__(self, name, value)
+        CHANGES.note(value)
         if name == "dtype_policy":
             for variable in self._own:
                 follow_policy(variable, self)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.trackable import traverse
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Metric
 
@@ -14,8 +15,8 @@ from trainkit.metrics import Metric
 class StepCache:
     """Variables, layers and metrics of a model as they are while it is trained on batches.
 
-    A layer that is built later, or a metric made later, is noticed; freezing layers takes effect
-    with the next epoch. A model has a new one from each reset of its metrics on.
+    A layer that is built, frozen or thawed later, or a metric made later, is noticed. A model has a
+    new one from each reset of its metrics on.
     """
 
     def __init__(self) -> None:
@@ -24,16 +25,18 @@ class StepCache:
         self.layers: list[Any] = []
         self.regularized = False
         self.metrics: list[Any] = []
-        self.compiled = -1
+        self.compiled = self.frozen = -1
         self.takes_training: bool | None = None
 
     def trainable(self, model: Any, read: Any) -> list[Any]:
         """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
-        if self.variables is None or not self.known.issuperset(map(id, read)):
+        known = self.variables is not None and self.frozen == CHANGES.trainable
+        if not known or not self.known.issuperset(map(id, read)):
             return self._look(model)
-        return self.variables
+        return self.variables  # type: ignore[return-value]
 
     def _look(self, model: Any) -> list[Any]:
+        self.frozen = CHANGES.trainable
         self.variables = found = model.trainable_variables
         self.known = {id(v) for v in model.variables}
         self.layers = [part for _, part in traverse(model) if isinstance(part, Layer)]

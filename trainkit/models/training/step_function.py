@@ -11,8 +11,10 @@ from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.graph.tracing.function import function
 from trainkit.graph.tracing.python_calls import functions_run_eagerly
+from trainkit.models import part_settings
 
 FIRST_EAGER = 2
 """Steps that run operation by operation, so that all that is made by the first call is there."""
@@ -25,10 +27,12 @@ class CompiledStep:
     """Calls a step eagerly at first, then as a graph; both give the same numbers.
 
     A step that can't be traced, because it looks at values or leaves the library, goes on eagerly,
-    and a warning says why.
+    and a warning says why. A graph has the settings of layers and optimizers as numbers, so once
+    somebody sets another, the next step runs operation by operation, and the one after is traced.
 
     Args:
-        step: a bound method of the model, `train_step` or `test_step`.
+        model: whose settings the step reads.
+        step: a bound method of it, `train_step` or `test_step`.
         jit_compile: `True`, `False`, or `"auto"`.
         first_eager: how many steps run operation by operation at first.
 
@@ -37,13 +41,20 @@ class CompiledStep:
     """
 
     def __init__(
-        self, step: Callable[[Any], Any], jit_compile: Any, first_eager: int = FIRST_EAGER
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        jit_compile: Any,
+        first_eager: int = FIRST_EAGER,
     ) -> None:
+        self._model = model
         self._step, self._first_eager = step, first_eager
         self._calls = self.eager_steps = 0
         self._compiles = False  # what the replica that goes ahead has chosen for this step
-        jit = None if jit_compile == "auto" else bool(jit_compile)
-        self._function: Any = function(step, jit_compile=jit)
+        self._jit = None if jit_compile == "auto" else bool(jit_compile)
+        self._function: Any = function(step, jit_compile=self._jit)
+        self._settings: Any = None
+        self._changes = (0, 0)
 
     def __call__(self, data: Any) -> Any:
         """One step on a batch."""
@@ -52,6 +63,11 @@ class CompiledStep:
         if REPLICAS and replicas.follows_in_process():
             return (self._function if self._compiles else self._step)(data)
         self._compiles = False
+        if self._calls > self._first_eager and self._changes != (
+            CHANGES.attributes,
+            CHANGES.trainable,
+        ):
+            self._look_at_settings()
         if self._calls < self._first_eager:
             self._calls += 1
             return self._step(data)
@@ -72,8 +88,21 @@ class CompiledStep:
                     stacklevel=4,
                 )
                 return self._step(data)
+            self._note_settings()
         self._compiles = True
         return self._function(data)
+
+    def _note_settings(self) -> None:
+        self._settings = part_settings.settings_of(self._model)
+        self._changes = (CHANGES.attributes, CHANGES.trainable)
+
+    def _look_at_settings(self) -> None:
+        """Forget the graph if it was traced with other settings than there are."""
+        before = self._settings
+        self._note_settings()
+        if self._settings != before:
+            self._function = function(self._step, jit_compile=self._jit)
+            self._calls = max(self._first_eager - 1, 0)
 
 
 class StepsInARow:

@@ -486,7 +486,7 @@ class Trained(StatelessLosses):
                 first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
                 if self.distribute_strategy.virtual is not None:  # as many turns make many calls
                     first_eager = 0
-                step = CompiledStep(step, self.jit_compile, first_eager)
+                step = CompiledStep(self, step, self.jit_compile, first_eager)
             made = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
         return made[1]
 

@@ -75,7 +75,8 @@ def _run_epochs(
     run.note_attributes()
     if run.waits:
         model.prepare(run.feed.spec())
-        run.run_actions("_before")
+    run.note_settings()
+    run.run_actions("_before")
     if run.replicas is not None:
         run.replicas.begin(run.feed, (run.epoch, run.step))
         run.agree()

@@ -14,6 +14,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values import attribute_state
 from trainkit.core.variable import Variable
+from trainkit.models import part_settings
+from trainkit.models.part_settings import is_of_package
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.mirrored_steps import MirroredSteps
 from trainkit.models.training.replica_steps import ReplicaSteps
@@ -21,7 +23,7 @@ from trainkit.ops.sampling.random import global_generator
 
 _ITERATOR = "iterator."
 _ATTRIBUTES = "attributes."
-_PACKAGE = __name__.split(".")[0] + "."
+_SETTINGS = "settings"
 
 Steps = ReplicaSteps | MirroredSteps
 
@@ -46,6 +48,7 @@ class TrainingRun(Trackable):
     replicas: Steps | None
     portion: Any
     data_wait: str
+    _settings_at_first: part_settings.Settings | None
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class TrainingRun(Trackable):
         self.resumed = False
         self.first_epoch, self.first_step = epoch, 0
         self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
-        self.__dict__["_at_first"] = {}
+        self.__dict__.update(_at_first={}, _settings_at_first=None)
 
     @property
     def interrupted(self) -> bool:
@@ -123,13 +126,17 @@ class TrainingRun(Trackable):
             for name, callback in self._callbacks_of_user().items()
         }
 
+    def note_settings(self) -> None:
+        """Note the settings of the model's parts and its optimizer, likewise."""
+        self.__dict__["_settings_at_first"] = part_settings.settings_of(self.model)
+
     def _callbacks_of_user(self) -> dict[str, Any]:
         """Those of classes that do not say themselves what they store."""
         return {
             name: callback
             for name, callback in self.callbacks.items()
-            if not _is_of_package(type(callback))
-            and _is_of_package(_class_with(type(callback), "state_arrays"))
+            if not is_of_package(type(callback))
+            and is_of_package(_class_with(type(callback), "state_arrays"))
         }
 
     def _attributes(self, unchanged: bool = False) -> dict[str, Any]:
@@ -158,6 +165,7 @@ class TrainingRun(Trackable):
         values = [(v, v.value()) for v in parts if isinstance(v, Variable) and _has_value(v)]
         arrays = [(part, type(part).state_arrays(part)) for part in self.callbacks.values()]
         attributes, stopped = self._attributes(unchanged=True), self.model.stop_training
+        settings = part_settings.settings_of(self.model)
         yield
         for variable, value in values:
             if variable.value()._array is not value._array:
@@ -166,6 +174,7 @@ class TrainingRun(Trackable):
             if state:
                 type(part).load_state_arrays(part, state)
         self._load_attributes(attributes)
+        part_settings.put_back(self.model, settings)
         self.model.stop_training = stopped
 
     # ------------------------------------------------------------------ what is stored
@@ -182,7 +191,9 @@ class TrainingRun(Trackable):
         }
         position = self.feed.position(within=self.step > 0)
         iterator = {_ITERATOR + name: value for name, value in position.items()}
-        return here | self._attributes() | iterator
+        changed = part_settings.changes_since(self._settings_at_first, self.model)
+        settings = {} if changed is None else {_SETTINGS: changed}
+        return here | self._attributes() | settings | iterator
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         if not {"epoch", "step"} <= set(arrays):
@@ -198,6 +209,8 @@ class TrainingRun(Trackable):
         self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
         self.resumed, self.first_epoch = True, self.epoch
         self._load_attributes(arrays)
+        if _SETTINGS in arrays:
+            part_settings.take_over(self.model, arrays[_SETTINGS], self._settings_at_first)
 
 
 def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
@@ -212,10 +225,6 @@ def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
     return named
 
 
-def _is_of_package(kind: type) -> bool:
-    return kind.__module__.startswith(_PACKAGE)
-
-
 def _class_with(kind: type, method: str) -> type:
     """The class that `kind` has a method from."""
     return next(base for base in kind.__mro__ if method in vars(base))
@@ -223,7 +232,7 @@ def _class_with(kind: type, method: str) -> type:
 
 def _names_of_package(kind: type) -> frozenset[str]:
     """The attributes that the package's own classes among the bases see to."""
-    bases = [base for base in kind.__mro__ if _is_of_package(base)]
+    bases = [base for base in kind.__mro__ if is_of_package(base)]
     codes = [getattr(f, "__code__", None) for base in bases for f in vars(base).values()]
     names = {name for code in codes if code is not None for name in code.co_names}
     return frozenset(names | {"params", "_model"})

@@ -15,6 +15,9 @@ from trainkit.ops.math.norm_clipping import joint_clip_factor as joint_clip_fact
 from trainkit.ops.math.norm_clipping import joint_norm as joint_norm
 from trainkit.ops.math.norm_clipping import square_sum as square_sum
 
+CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")
+"""The settings of optimizers, as `ClipLimits` takes them."""
+
 
 def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
     """Gradients within `limits`, as arrays of `xp`, or as tensors when `xp` is the operations."""
@@ -42,7 +45,7 @@ class ClipLimits:
     """
 
     def __init__(self, norm: Any, value: Any, global_norm: Any) -> None:
-        given = {"clipnorm": norm, "clipvalue": value, "global_clipnorm": global_norm}
+        given = dict(zip(CLIPPING, (norm, value, global_norm), strict=True))
         given = {name: bound for name, bound in given.items() if bound is not None}
         if len(given) > 1:
             shown = ", ".join(f"{name}={bound}" for name, bound in given.items())

@@ -23,9 +23,10 @@ from trainkit.core.names import name_for
 from trainkit.core.registry import CustomObjectScope
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
-from trainkit.optimizers.base.clipping import ClipLimits
+from trainkit.optimizers.base.clipping import CLIPPING, ClipLimits
 from trainkit.optimizers.base.early_sums import early_joined
 from trainkit.optimizers.base.grads_and_vars import (
     checked_pairs,
@@ -123,7 +124,7 @@ class Optimizer(OutsideState):
         for option in DEFAULTS:
             if option != "name":
                 setattr(self, option, options[option])
-        self._limits = ClipLimits(self.clipnorm, self.clipvalue, self.global_clipnorm)
+        self._limits = ClipLimits(*(getattr(self, name) for name in CLIPPING))
         self._states = SlotTable()
         self._programs = Programs()
         with eval_shape.eagerly(), devices.device("/cpu:0"):
@@ -565,9 +566,19 @@ class Optimizer(OutsideState):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.settings:
             check_setting(type(self).__name__, name, value)
+        limits = self._limits_with(name, value)
         super().__setattr__(name, value)
+        CHANGES.note(value)
+        if limits is not None:
+            self.__dict__["_limits"] = limits
         if "_programs" in self.__dict__:  # programs hold settings as numbers
             self._programs.forget()
+
+    def _limits_with(self, name: str, value: Any) -> ClipLimits | None:
+        """The limits of gradients where one of them is set to another value."""
+        if name not in CLIPPING or "_limits" not in self.__dict__:
+            return None
+        return ClipLimits(*(value if n == name else getattr(self, n) for n in CLIPPING))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {int(self._iterations)} steps>"

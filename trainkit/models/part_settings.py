@@ -1,0 +1,221 @@
+"""Settings of a model's layers, metrics and optimizer, which callbacks change in training.
+
+`Dropout.rate`, `optimizer.clipnorm` and `layer.trainable` are Python values, so no Variable has
+them. A compiled step looks whether they are still those that it was traced with, and a run stores
+those that have changed since it began: what a program begins with is the program's.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.values.attribute_state import text_of, value_of
+from trainkit.core.variable import Variable
+from trainkit.optimizers.base.options import DEFAULTS
+
+Settings = dict[str, dict[str, Any]]
+"""By path and name: a text that can be stored, or a function in a tuple, which can't."""
+
+_PACKAGE = __name__.split(".")[0] + "."
+_NEVER = frozenset({"self", "name", "dtype", "args", "kwargs", "seed", "built"})
+
+
+def settings_of(model: Any) -> Settings:
+    """The settings of a model and of all of its parts that have some."""
+    found: Settings = {}
+    for path, part in _parts_of(model):
+        texts = {name: _noted(value) for name, value in _values_of(part)}
+        texts = {name: text for name, text in texts.items() if text is not None}
+        if texts:
+            found[path] = texts
+    return found
+
+
+def _parts_of(model: Any) -> Iterator[tuple[str, Trackable]]:
+    for path, part in traverse(model):
+        if not isinstance(part, Variable | list | tuple | dict):
+            yield "/".join(path), part
+
+
+def _values_of(part: Any) -> Iterator[tuple[str, Any]]:
+    """Arguments of constructors, and what classes of the user's, or others, have set."""
+    kind: Any = type(part)
+    arguments, of_package = _names_of(kind)
+    for name, value in vars(part).items():
+        if name in arguments or not (name in of_package or name.startswith("_")):
+            yield name, value
+    if "_trainable" in vars(part):
+        yield "trainable", part.trainable
+
+
+def _noted(value: Any) -> Any:
+    text = text_of(value)
+    is_function = text is None and callable(value) and not isinstance(value, Trackable | type)
+    return (value,) if is_function else text
+
+
+@functools.lru_cache(maxsize=1024)
+def _names_of(kind: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the arguments of a class, and those that the package's code gives attributes."""
+    arguments = {*DEFAULTS, *getattr(kind, "settings", ())}
+    assigned: set[str] = set()
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            arguments |= set(inspect.signature(vars(base)["__init__"]).parameters)
+        if is_of_package(base):
+            assigned |= set(vars(base).get("__annotations__", ()))
+            for function in vars(base).values():
+                assigned |= _assigned_by(getattr(function, "__code__", None))
+    return frozenset(arguments - _NEVER), frozenset(assigned | _NEVER)
+
+
+def _assigned_by(code: Any) -> set[str]:
+    if code is None:
+        return set()
+    return {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
+
+
+def is_of_package(kind: type) -> bool:
+    """Whether a class is one of this package's, rather than the user's."""
+    return kind.__module__.startswith(_PACKAGE)
+
+
+# ---------------------------------------------------------------------- stored
+
+
+def changes_since(first: Settings | None, model: Any) -> Any:
+    """What has changed since training began, as an array of bytes; `None` if nothing has.
+
+    Args:
+        first: the settings at that time; `None` if nobody has noted them.
+        model: has those of now.
+    """
+    if first is None:
+        return None
+    changes: dict[str, dict[str, Any]] = {}
+    for path, texts in settings_of(model).items():
+        before = first.get(path, {})
+        changed = {
+            name: (_stored(before.get(name)), _stored(text), _shown(text))
+            for name, text in texts.items()
+            if text != before.get(name)
+        }
+        if changed:
+            changes[path] = changed
+    if not changes:
+        return None
+    return np.frombuffer(json.dumps(changes).encode(), np.uint8).copy()
+
+
+def _stored(text: Any) -> str | None:
+    return text if isinstance(text, str) else None
+
+
+def _shown(text: Any) -> str:
+    return text if isinstance(text, str) else repr(*text)
+
+
+def take_over(model: Any, array: Any, first: Settings | None) -> None:
+    """Set what `changes_since` stored, where the program begins with what that run began with.
+
+    Where it does not, its own value stays, and a warning shows both; likewise for functions.
+
+    Args:
+        model: of the run that goes on.
+        array: of bytes.
+        first: what this program begins with.
+
+    Raises:
+        ValueError: the array is none that `changes_since` gave; nothing is set then.
+    """
+    parts = dict(_parts_of(model))
+    here = settings_of(model) if first is None else first
+    values: list[tuple[Any, str, Any]] = []
+    try:
+        changes = json.loads(np.asarray(array, np.uint8).tobytes())
+        for path, name, before, now, shown in _flat(changes):
+            mine = here.get(path, {}).get(name)
+            if mine is None or mine == now:
+                continue
+            if now is not None and mine == before:
+                values.append((parts[path], name, value_of(now, getattr(parts[path], name))))
+            else:
+                _warn(parts[path], name, mine, before, shown)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"settings of the model can't be read: {error}") from error
+    _set_all(model, values)
+
+
+def _flat(changes: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any, str]]:
+    for path, names in changes.items():
+        for name, (before, now, shown) in names.items():
+            yield path, name, before, now, shown
+
+
+def _warn(part: Any, name: str, mine: Any, before: str | None, shown: str) -> None:
+    whose = f"{type(part).__name__} {getattr(part, 'name', '')!r}"
+    if before is not None:
+        text = (
+            f"the stored run began with {name}={before} and went on with {shown}, this program "
+            f"begins with {_shown(mine)}, which stays"
+        )
+    else:
+        text = (
+            f"{name} was changed to {shown} in the stored run, which can't be stored, so training "
+            f"goes on with {_shown(mine)}: set it before fit, or in on_train_begin"
+        )
+    warnings.warn(f"fit: {whose}: {text}", UserWarning, stacklevel=2)
+
+
+def put_back(model: Any, settings: Settings) -> None:
+    """Set what is not as it was any more.
+
+    Args:
+        model: its parts are set.
+        settings: what `settings_of` gave.
+    """
+    now, parts = settings_of(model), dict(_parts_of(model))
+    _set_all(
+        model,
+        [
+            (parts[path], name, value_of(text) if isinstance(text, str) else text[0])
+            for path, texts in settings.items()
+            for name, text in texts.items()
+            if path in parts and now.get(path, {}).get(name) != text
+        ],
+    )
+
+
+def _set_all(model: Any, values: list[tuple[Any, str, Any]]) -> None:
+    """Set attributes, those to `None` first, since of some only one may have another value.
+
+    `trainable` comes last, from the outermost part inwards: it is set in all parts inside as well.
+    """
+    if not values:
+        return
+    flags = {id(part): part.trainable for _, part in _parts_of(model) if hasattr(part, "trainable")}
+    flags |= {id(part): value for part, name, value in values if name == "trainable"}
+    for part, name, value in sorted(values, key=lambda change: change[2] is not None):
+        if name != "trainable":
+            _set(part, name, value)
+    for _, part in _parts_of(model):
+        if id(part) in flags and part.trainable != flags[id(part)]:  # type: ignore[attr-defined]
+            _set(part, "trainable", flags[id(part)])
+
+
+def _set(part: Any, name: str, value: Any) -> None:
+    try:
+        setattr(part, name, value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{type(part).__name__}: {name} can't be set to {value!r} as in the stored run: {error}"
+        ) from error
