@@ -130,6 +130,7 @@ def test_how_a_run_ends_is_said(tmp_path, how):
         fitted(tmp_path / "a", callbacks=[Stop(6, how)])
     run = tk.runs.open(tmp_path / "a")
     assert run.status == how
+    assert run.last_step == (5 if how == "failed" else 6)  # the sixth had not ended
     assert not run.is_alive
     if how == "failed":
         assert "broken" in run.journal.records[-1]["error"]
@@ -186,6 +187,110 @@ def test_a_killed_run_is_readable_and_goes_on(tmp_path):
     assert "torn" in run.journal.problems()
     assert run.steps[-1].weights == tk.runs.open(tmp_path / "whole").steps[-1].weights
     assert whole is not None
+
+
+class Look(tk.callbacks.Callback):
+    """Notes how far the journal is on the disk, after each step."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.steps = folder, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps.append(tk.runs.open(self.folder).last_step if batch % 512 > 508 else None)
+
+
+def test_a_process_that_is_killed_can_lose_no_more_than_512_lines(tmp_path):
+    model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    look = Look(tmp_path / "a")
+    settings = {"digest_every": 1 << 20, "save_every": 1 << 20}
+    rows = np.zeros((1030, 4), "f")
+    run = journal(tmp_path / "a", **settings)
+    model.fit(rows, rows[:, :1], 1, verbose=0, callbacks=[look], run=run)
+    unwritten = [step - last for step, last in enumerate(look.steps) if last is not None]
+    assert len(unwritten) == 6
+    assert max(unwritten) <= 512
+    assert tk.runs.open(tmp_path / "a").last_step == 1030
+
+
+class Rates(tk.callbacks.Callback):
+    """Sets another learning rate before some steps."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch in (2, 3):
+            self.model.optimizer.learning_rate = 0.01 / batch
+        elif batch == 4:
+            self.model.optimizer.learning_rate.assign_add(0.5)
+
+
+@pytest.mark.parametrize("as_data", ["arrays", "dicts", "lists", "together"])
+def test_lines_that_are_made_later_tell_of_their_step(tmp_path, as_data):
+    rng = np.random.default_rng(0)
+    sizes = [5, 3, 8, 1, 6, 2]
+    rows = [rng.normal(size=(size, 4)).astype("f") for size in sizes]
+    batches = {
+        "arrays": [(x, x[:, :1]) for x in rows],
+        "dicts": [({"x": x}, x[:, :1]) for x in rows],
+        "lists": [([x], x[:, :1]) for x in rows],
+        "together": [(x, x[:, :1]) for x in rows],
+    }[as_data]
+    together = 2 if as_data == "together" else 1
+    x = tk.Input((4,), name="x")
+    inputs = {"dicts": {"x": x}, "lists": [x]}.get(as_data, x)
+    model = tk.Model(inputs, tk.layers.Dense(1)(x))
+    optimizer = tk.optimizers.SGD(0.01)
+    model.compile(optimizer, "mse", run_eagerly=True, steps_per_execution=together)
+    before = model.get_weights()
+    folder = tmp_path / "a"
+    model.fit(
+        iter(batches), verbose=0, run=journal(folder, digest_every=64),
+        callbacks=[] if together > 1 else [Rates()], steps_per_epoch=6,
+    )  # fmt: skip
+    model.set_weights(before)
+    model.optimizer.learning_rate = 0.01
+    losses = []
+    for number, batch in enumerate(batches):
+        if together == 1:
+            rates = {2: 0.005, 3: 0.01 / 3, 4: 0.01 / 3 + 0.5}
+            model.optimizer.learning_rate = rates.get(number, model.optimizer.learning_rate)
+        losses.append(float(model.train_on_batch(*batch)))
+    steps = tk.runs.open(folder).steps
+    if together == 2:
+        means = [np.average(losses[n : n + 2], weights=sizes[n : n + 2]) for n in (0, 2, 4)]
+        assert [step.loss for step in steps] == pytest.approx(means, rel=1e-4)
+        assert [step.step for step in steps] == [2, 4, 6]
+        return
+    assert [step.loss for step in steps] == pytest.approx(losses, rel=1e-4)
+    rates = [0.01, None, 0.005, 0.01 / 3, 0.01 / 3 + 0.5, None]
+    assert [step.rate for step in steps] == [None if r is None else pytest.approx(r) for r in rates]
+
+
+@pytest.mark.filterwarnings("ignore:fit. the loss is NaN:UserWarning")
+def test_the_step_that_gave_nan_has_the_digest_of_its_batch(tmp_path):
+    rows = np.where(np.arange(60)[:, None] == 40, np.nan, X)
+    digests = []
+    for explain in (True, False):
+        stop = tk.callbacks.TerminateOnNaN(explain=explain, bundle_dir=tmp_path / "nan")
+        run = journal(tmp_path / str(explain))
+        new_model().fit(rows, Y, 16, verbose=0, shuffle=False, callbacks=[stop], run=run)
+        digests.append([step.batch for step in tk.runs.open(tmp_path / str(explain)).steps])
+    assert len(digests[0]) == 3
+    assert digests[0] == digests[1]
+
+
+def test_what_can_not_be_read_keeps_no_line_before_it_back(tmp_path):
+    def read(waiting):
+        yield from waiting[:2]
+        raise ValueError("the device is lost")
+
+    writer = JournalWriter(tmp_path, read=read)
+    writer.header({"id": "0"})
+    for n in range(1, 4):
+        writer.step(lines.Step(n, 0, 0.5, {}, 0.1, 0.0, *[None] * 6))
+    with pytest.raises(ValueError, match="device"):
+        writer.close()
+    assert tk.runs.open(tmp_path).last_step == 2
 
 
 def test_a_finished_run_is_not_written_into(tmp_path):

@@ -7,11 +7,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.ranks import rank_of
@@ -22,10 +23,9 @@ from trainkit.core.errors import CheckpointError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import serialize_object
 from trainkit.core.tensor import Tensor
-from trainkit.journal.lines import Step
 from trainkit.journal.replays import ProgramReplay, replay_of
 from trainkit.journal.retention import bytes_of
-from trainkit.journal.run_log import RunLog
+from trainkit.journal.run_log import RunLog, StepReport, bare_step
 from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
@@ -33,7 +33,6 @@ from trainkit.ops.sampling.random import global_generator
 MODEL_FILE, DATA_FOLDER = "model.json", "data"
 _MOST_CONFIG = 1 << 16
 _MOST_LAYERS = 1000
-_ON_HOST = (np.ndarray, np.generic)
 
 
 class RunJournal(Callback):
@@ -68,13 +67,17 @@ class RunJournal(Callback):
     reads_batch_logs = False
     stores_runs = True
     _untracked = Callback._untracked | {
-        "log", "facts", "validation", "replay", "_portion", "_optimizer", "_run",
+        "log", "facts", "validation", "replay", "_optimizer", "_run", "_rate",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
     facts: dict[str, Any]
     steps: int
     _optimizer: Any
+    _run: Any
+    _seen: int
+    _counted: int
+    _logs: Any
 
     def __init__(
         self,
@@ -90,9 +93,14 @@ class RunJournal(Callback):
         RunLog(folder, **self.settings)  # which refuses what is out of range
         self.keep_data = bytes_of(keep_data)
         self.__dict__.update(log=None, replay=None, facts={}, validation=None)
-        self.__dict__.update(_portion=None, _optimizer=None, _run=None)
-        self.__dict__.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None)
-        self.__dict__.update(_waited=0.0, _epoch_waited=0.0, _gradient=None, _logs=None)
+        self.__dict__.update(_optimizer=None, _run=None)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is known of any step."""
+        fields = self.__dict__
+        fields.update(steps=0, _seen=0, _counted=-1, _mean=(0.0, 0), _averages=None)
+        fields.update(_waited=0.0, _rate=None, _number=None, _logs=None)
 
     def describe(self, validation: Any = None, **facts: Any) -> None:
         """Take what only `fit` knows, for the header; and the feed of the validation."""
@@ -102,8 +110,8 @@ class RunJournal(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         fields = self.__dict__
-        fields.update(steps=0, _seen=0, _mean=(0.0, 0), _averages=None, _rate=None, _portion=None)
-        fields.update(replay=replay_of(self.folder), _run=self.model.training_run, _logs=None)
+        self._forget()
+        fields.update(replay=replay_of(self.folder), _run=self.model.training_run)
         if self.replay is not None:
             self.replay.used = True
         if self.replay is None or self.replay.output is not None:
@@ -111,6 +119,7 @@ class RunJournal(Callback):
                 folder = self.folder if self.replay is None else self.replay.output
                 fields["log"] = RunLog(folder or self.folder, **self.settings)
                 fields["earlier"] = self.log.earlier() if self.log is not None else None
+        self._run.keeps_batches = self.log is not None or self.replay is not None
         self.model.training_run.before_training(self._begin)
 
     def _begin(self) -> None:
@@ -123,17 +132,18 @@ class RunJournal(Callback):
         while hasattr(optimizer, "inner_optimizer"):
             optimizer = optimizer.inner_optimizer
         self.__dict__["_optimizer"] = optimizer
-        if self.log is None:
-            return
         earlier = self.__dict__.pop("earlier", None)
-        if earlier is not None and not run.resumed and self.replay is None:
+        if self.log is not None and earlier is not None and not run.resumed and not self.replay:
 
             def restore(path: str) -> None:
                 checkpoint._restore(path, strict=True)
 
             self.log.restore_newest(earlier, restore)
+        self.__dict__["_counted"] = run.epoch if run.step else -1
+        if self.log is None:
+            return
         state = StateDigests({"model": self.model, "random": global_generator()})
-        self.log.begin(self.steps, earlier, checkpoint, state, self._facts)
+        self.log.begin(self.steps, earlier, checkpoint, state, self._facts, self._read)
         if optimizer is None or optimizer.built:  # otherwise the first step makes what is missing
             self.log.save()
 
@@ -213,20 +223,12 @@ class RunJournal(Callback):
     # ------------------------------------------------------------------ steps
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        run = self.model.training_run
-        if not run.step:
-            self.__dict__.update(_seen=0)
-        self.__dict__.update(_portion=None, _epoch_began=time.perf_counter(), _epoch_waited=0.0)
+        self.__dict__["_epoch_began"] = time.perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        fields = self.__dict__
-        portion = fields["_run"].portion
-        if portion is not fields["_portion"]:
-            fields.update(_portion=portion, _waited=0.0)
-        replay = fields["replay"]
+        replay = self.__dict__["replay"]
         if replay is not None:
-            self._before_replayed(replay, portion)
-        portion.kept = []
+            self._before_replayed(replay, self.__dict__["_run"].portion)
 
     def _before_replayed(self, replay: ProgramReplay, portion: Any) -> None:
         if replay.rates:
@@ -244,51 +246,102 @@ class RunJournal(Callback):
             replay.break_off(self.model, portion.kept, self.steps)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        now = time.perf_counter()
         fields = self.__dict__
-        portion = fields["_portion"]
-        batches, portion.kept = portion.kept or [], None
+        log, run = fields["log"], fields["_run"]
+        if log is None and fields["replay"] is None:  # another rank writes
+            return
+        portion = run.portion
+        batches = portion.kept
         steps = fields["steps"] = fields["steps"] + (len(batches) or 1)
-        rows = 0
-        for each in batches:
-            rows += rows_of(each) or 0
-        seen = fields["_seen"] = fields["_seen"] + rows
-        log, replay = fields["log"], fields["replay"]
-        if log is not None or (replay is not None and replay.lines is not None):
-            if fields["_averages"] is None:
-                fields["_averages"] = self._logs_average(seen)
-            epoch = fields["_run"].epoch
-            step = _StepLine(fields, steps, epoch, logs or {}, seen, rows, self._changed_rate())
+        # a step has taken this function's code and data out of the caches, so the shorter the
+        # better: `rows_of` for each batch takes as long as all the rest
+        first = batches[0] if len(batches) == 1 else None
+        while type(first) is tuple and first:
+            first = first[0]
+        if type(first) is Tensor and first._array.ndim:
+            rows = len(first._array)
+        else:
+            rows = sum(rows_of(each) or 0 for each in batches)
+        # a tensor does not change, so the value that is held here tells that of the step later
+        rate = getattr(getattr(fields["_optimizer"], "_learning_rate", None), "_value", None)
+        facts = (now, steps, run.epoch, portion.wait.seconds, rows, logs, rate)
+        if fields["_averages"] is None:
+            fields["_averages"] = self._logs_average(rows)
         if log is not None:
-            wait = portion.wait
-            total = wait.seconds if wait is not None else 0.0
-            waited, fields["_waited"] = total - fields["_waited"], total
-            fields["_epoch_waited"] += waited
-            log.end_step(steps, batches, waited, step)
-            log.save_if_due()
-        if replay is not None:
-            fields["_logs"] = logs
-            if replay.lines is not None:
-                replay.note(step, batches, {"model": self.model})
-            if replay.watch is not None:
-                replay.watch(self.model, self.steps)
+            log.waiting.append(facts)
+            if steps >= log.due_step or now >= log.due_time:
+                log.catch_up(batches)
+        if fields["replay"] is not None:
+            self._after_replayed(fields["replay"], facts, batches)
 
-    def _logs_average(self, seen: int) -> bool:
+    def _after_replayed(
+        self, replay: ProgramReplay, facts: tuple[Any, ...], batches: list[Any]
+    ) -> None:
+        if self.log is None:
+            self.__dict__["_logs"] = facts[5]
+            if replay.lines is None:
+                self._count(facts[2], facts[4])
+            else:
+                (report,) = self._read([facts])
+                replay.note(bare_step(facts, report), batches, {"model": self.model})
+        if replay.watch is not None:
+            replay.watch(self.model, self.steps)
+
+    def _logs_average(self, rows: int) -> bool:
         """Whether the loss in the logs is the mean over the epoch's samples so far."""
         tracker = getattr(self.model, "_loss_tracker", None)
         count = None if tracker is None else getattr(tracker, "count", None)
+        seen = rows + (self._seen if self._counted == self._run.epoch else 0)
         return count is not None and seen > 0 and float(count.numpy()) == seen
 
-    def _changed_rate(self) -> float | None:
+    def _count(self, epoch: int, rows: int) -> int:
+        """Take note of rows that were seen; how many of the epoch now were."""
+        fields = self.__dict__
+        if epoch != fields["_counted"]:
+            fields.update(_seen=0, _waited=0.0, _counted=epoch)
+        seen: int = fields["_seen"] + rows
+        fields["_seen"] = seen
+        return seen
+
+    def _read(self, steps: Iterable[tuple[Any, ...]]) -> Iterator[StepReport]:
+        """What the lines of steps say; see `RunLog.begin`."""
+        fields = self.__dict__
+        averages, last_rate = fields["_averages"], fields["_rate"]
+        for _, _, epoch, total, rows, logs, rate, *_ in steps:
+            if epoch != fields["_counted"]:
+                self._count(epoch, 0)
+            seen = fields["_seen"] = fields["_seen"] + rows
+            waited, fields["_waited"] = total - fields["_waited"], total
+            values = {}
+            for name, value in logs.items():
+                array = value._array if type(value) is Tensor else None
+                number = array.item() if type(array) is ndarray and not array.ndim else None
+                if type(number) is not float:
+                    values = _numbers_of(logs)
+                    break
+                values[name] = number
+            loss = values.pop("loss", None)
+            if averages and rows and loss is not None:
+                mean, count = fields["_mean"] if seen > rows else (0.0, 0)
+                fields["_mean"] = (loss, seen)
+                loss = (loss * seen - mean * count) / (seen - count)
+            changed = None
+            if rate is not last_rate:
+                last_rate, changed = rate, self._changed_rate(rate)
+            yield waited, loss, values, changed
+
+    def _changed_rate(self, rate: Any) -> float | None:
         """The learning rate, if it is another one than before; a schedule is in the config."""
         fields = self.__dict__
-        rate = getattr(fields["_optimizer"], "_learning_rate", None)
-        array = getattr(getattr(rate, "_value", None), "_array", None)
+        array = getattr(rate, "_array", None)
         if type(array) is not np.ndarray or array.ndim:
             return None
         number: float = array.item()
-        if number == fields["_rate"]:
+        fields["_rate"] = rate
+        if number == fields["_number"]:
             return None
-        fields["_rate"] = number
+        fields["_number"] = number
         return number
 
     # ------------------------------------------------------------------ epochs and the end
@@ -298,16 +351,16 @@ class RunJournal(Callback):
 
     def _after_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
         fields, log = self.__dict__, self.log
-        fields["_seen"] = 0
         if log is None:
             return
         seconds = time.perf_counter() - fields.get("_epoch_began", time.perf_counter())
+        waited = fields["_run"].portion.wait.seconds
         log.record(
             "epoch",
             epoch=epoch,
             logs={name: value for name, value in logs.items() if _is_number(value)},
             seconds=round(seconds, 6),
-            waited=round(fields["_epoch_waited"], 6),
+            waited=round(waited, 6),
         )
         log.save_if_due(ends_epoch=True)
 
@@ -337,14 +390,16 @@ class RunJournal(Callback):
 
     def state_arrays(self) -> dict[str, Any]:
         if self.log is not None and self.log.writer is not None:
-            self.log.writer.flush()  # which moves the mean on
+            self.log.flush()  # which moves the mean on
+        run, seen, logs = self._run, self._seen, self._logs
+        if run is not None and not run.step:
+            seen = 0
         mean, count = self.__dict__["_mean"]
-        logs = self.__dict__["_logs"]  # of a replay, none before its first step
-        if self.log is None and logs is not None and self.__dict__["_seen"]:
-            mean, count = numbers(logs).get("loss", 0.0), self.__dict__["_seen"]
+        if self.log is None and logs is not None and seen:  # of a replay, after its first step
+            mean, count = numbers(logs).get("loss", 0.0), seen
         return {
             "steps": np.int64(self.steps),
-            "seen": np.int64(self.__dict__["_seen"]),
+            "seen": np.int64(seen),
             "mean": np.float64(mean),
             "count": np.int64(count),
         }
@@ -359,67 +414,9 @@ class RunJournal(Callback):
         )
 
 
-def _read_on_host(logs: Logs) -> dict[str, float] | None:
-    """Logs as numbers; `None` if a device would have to be waited for, or if some are none."""
-    values: dict[str, Any] = {}
-    for name, value in logs.items():
-        array = value._array if type(value) is Tensor else value
-        if type(array) is not float:
-            if not isinstance(array, _ON_HOST) or array.ndim or array.dtype.kind not in "fiub":
-                return None
-            array = float(array)
-        values[name] = array
-    return values
-
-
-class _StepLine:
-    """Makes a step's line when it is written: until then logs on a device stay tensors.
-
-    Those on the host are read at once, so that the next steps can use their memory again.
-
-    Args:
-        fields: of the `RunJournal`, with the mean of the loss up to the line before.
-        step: number of the step.
-        epoch: its number.
-        logs: of the step.
-        seen: how many rows of the epoch were seen.
-        rows: how many of them this step saw.
-        rate: the learning rate, if it has changed.
-    """
-
-    __slots__ = ("epoch", "fields", "logs", "rate", "rows", "seen", "step", "values")
-
-    def __init__(
-        self,
-        fields: dict[str, Any],
-        step: int,
-        epoch: int,
-        logs: Logs,
-        seen: int,
-        rows: int,
-        rate: float | None,
-    ) -> None:
-        self.fields, self.step, self.epoch = fields, step, epoch
-        self.values = values = _read_on_host(logs)
-        self.logs = logs if values is None else None
-        self.seen, self.rows, self.rate = seen, rows, rate
-
-    def __call__(
-        self, seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
-    ) -> Step:
-        values = self.values
-        if values is None:
-            values = {name: v for name, v in numbers(self.logs).items() if isinstance(v, float)}
-        loss = values.pop("loss", None)
-        fields = self.fields
-        if loss is not None and fields["_averages"] and self.rows:
-            mean, count = fields["_mean"] if self.seen > self.rows else (0.0, 0)
-            fields["_mean"] = (loss, self.seen)
-            loss = (loss * self.seen - mean * count) / (self.seen - count)
-        return Step(
-            self.step, self.epoch, loss, values, seconds, waited,
-            batch, random, weights, slots, self.rate, None,
-        )  # fmt: skip
+def _numbers_of(logs: Logs | None) -> dict[str, float]:
+    """Logs as numbers, without what is none."""
+    return {name: value for name, value in numbers(logs).items() if isinstance(value, float)}
 
 
 def _is_number(value: Any) -> bool:

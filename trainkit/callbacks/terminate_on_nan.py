@@ -56,13 +56,13 @@ class TerminateOnNaN(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         if self.explain:  # slots that the first step would make could not be put back
+            self.model.training_run.keeps_batches = True
             self.model.prepare(self.model.training_run.feed.spec())
         self.__dict__.update(_before=None, _has_all=False)
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         if not self.explain:
             return
-        self.model.training_run.portion.kept = []
         if self._before is not None and self._has_all:
             self.__dict__["_before"] = self._before.again()
             return
@@ -94,10 +94,8 @@ class TerminateOnNaN(Callback):
         self.model.stop_training = True
 
     def _explained(self) -> str:
-        portion = self.model.training_run.portion
-        batches, portion.kept = portion.kept, None
         assert self._before is not None
-        replay = Replay(self.model, self._before, batches or [])
+        replay = Replay(self.model, self._before, self.model.training_run.portion.kept)
         text = replay.report(int(self.model.optimizer.iterations))
         arguments = (self.model, global_generator(), replay.batch, text)
         folder = write_bundle(self.bundle_dir, *arguments)

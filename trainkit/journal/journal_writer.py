@@ -1,9 +1,9 @@
-"""`JournalWriter`: appends to a journal, away from the steps that it tells of."""
+"""`JournalWriter`: appends to a journal, many lines at a time."""
 
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,9 @@ from trainkit.core.files.local_paths import local_path
 from trainkit.journal import lines
 from trainkit.journal.lines import Step
 
-_MOST_WAITING = 512
-_MOST_SECONDS = 1.0
-
 
 class JournalWriter:
-    """Takes what is to be written, and writes it now and then: a few times a second at most.
+    """Takes what is to be written, and writes it all together on `flush`.
 
     Lines are appended in one call each time, so a process that is killed leaves whole lines and at
     most one torn one.
@@ -24,12 +21,23 @@ class JournalWriter:
     Args:
         folder: of the run; it is made when it is missing.
         head: hash of the last line of a journal that goes on; by default a new file is made.
+        read: makes records and steps of what waits, if these are something else until then.
+
+    Attributes:
+        waiting: what is to be written, in its order. A loop appends to it by itself, since a call
+            of a function in each step would cost more than the rest.
+        head: hash of the last line that was written.
 
     Raises:
         FileExistsError: there is a journal already, and no `head`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], head: bytes | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        head: bytes | None = None,
+        read: Callable[[list[Any]], Iterable[Any]] = iter,
+    ) -> None:
         self.folder = Path(local_path(folder))
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -37,38 +45,27 @@ class JournalWriter:
             flags |= os.O_EXCL
         self.head = lines.START if head is None else head
         self._fd = os.open(self.folder / lines.FILE, flags, 0o666)
-        self._waiting: list[Any] = []
-        self._last_flush = time.perf_counter()
+        self.waiting: list[Any] = []
+        self._read = read
         self._torn = head is not None  # perhaps: the first line begins on a line of its own
-        self._names: list[str] | None = None
-
-    def record(self, kind: str, **fields: Any) -> None:
-        """Note a record, which is written with what waits.
-
-        Args:
-            kind: of it.
-            **fields: plain values, nested; NaN and infinity become strings.
-        """
-        self._waiting.append({"kind": kind, **fields})
+        self._names: list[str] = []
 
     def header(self, fields: dict[str, Any]) -> None:
         """Write the first line."""
         self._append([lines.encode({"trainkit_run": lines.FORMAT, **fields})])
 
-    def step(self, make: Any, facts: tuple[Any, ...] = (), now: float = 0.0) -> bool:
-        """Note a step, and write all that waits if it is time to; whether it was.
+    def record(self, kind: str, **fields: Any) -> None:
+        """Note a record.
 
         Args:
-            make: a `Step`; or a function that gives it, called when it is written.
-            facts: the arguments of that function.
-            now: the time by `time.perf_counter`.
+            kind: of it.
+            **fields: plain values, nested; NaN and infinity become strings.
         """
-        waiting = self._waiting
-        waiting.append(make if isinstance(make, Step) else (make, facts))
-        if len(waiting) >= _MOST_WAITING or now - self._last_flush > _MOST_SECONDS:
-            self.flush()
-            return True
-        return False
+        self.waiting.append({"kind": kind, **fields})
+
+    def step(self, values: Step) -> None:
+        """Note a step."""
+        self.waiting.append(values)
 
     def flush(self, sync: bool = False) -> None:
         """Write all that waits.
@@ -76,22 +73,24 @@ class JournalWriter:
         Args:
             sync: wait for the disk too.
         """
-        waiting, self._waiting = self._waiting, []
+        waiting = self.waiting[:]
+        self.waiting.clear()
         bodies: list[bytes] = []
-        for item in waiting:
-            if isinstance(item, dict):
-                bodies.append(lines.encode(item))
-                continue
-            step: Step = item if isinstance(item, Step) else item[0](*item[1])
-            names = list(step.metrics)
-            if names != (self._names or []):
-                self._names = names
-                bodies.append(lines.encode({"kind": "names", "metrics": names}))
-            bodies.append(lines.encode_step(step, list(step.metrics.values())))
-        self._append(bodies)
+        try:
+            for item in self._read(waiting):
+                if type(item) is dict:
+                    bodies.append(lines.encode(item))
+                    continue
+                metrics = item[3]
+                names = list(metrics)
+                if names != self._names:
+                    self._names = names
+                    bodies.append(lines.encode({"kind": "names", "metrics": names}))
+                bodies.append(lines.encode_step(item, list(metrics.values())))
+        finally:  # what can't be read, such as a tensor of a device that failed, keeps no line back
+            self._append(bodies)
         if sync:
             os.fsync(self._fd)
-        self._last_flush = time.perf_counter()
 
     def _append(self, bodies: list[bytes]) -> None:
         if not bodies:

@@ -14,12 +14,18 @@ from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.core.errors import CheckpointError, FailedPreconditionError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
-from trainkit.journal.lines import Step
 from trainkit.journal.replays import replay_of
-from trainkit.journal.run_log import RunLog
+from trainkit.journal.run_log import RunLog, StepReport, bare_step
 from trainkit.journal.state_digests import StateDigests
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
+
+
+def _read(steps: Iterable[tuple[Any, ...]]) -> Iterator[StepReport]:
+    """What the lines of steps say; see `RunLog.begin`."""
+    for _, _, _, waited, loss, metrics, *_ in steps:
+        values = {name: float(value) for name, value in metrics.items()}
+        yield waited, None if loss is None else float(loss), values, None
 
 
 class _Position(Trackable):
@@ -105,7 +111,8 @@ class Recorder:
             if earlier is not None and self._replay is None:
                 log.restore_newest(earlier, lambda path: self.loop_checkpoint.read(path))
             roots = {**parts, "random": global_generator()}
-            log.begin(self.steps, earlier, self.loop_checkpoint, StateDigests(roots), self._facts)
+            state = StateDigests(roots)
+            log.begin(self.steps, earlier, self.loop_checkpoint, state, self._facts, _read)
             self._log = log
             if all(getattr(part, "built", True) for part in parts.values()):
                 log.save()
@@ -166,31 +173,24 @@ class Recorder:
             batch: what it was given, where `watch` has not seen it.
             **metrics: further numbers by name.
         """
-        self._position.steps += 1
-        step, epoch = self.steps, self.epoch
+        now = time.perf_counter()
+        log, position = self._log, self._position.__dict__
+        if log is not None and log.writer is None:
+            raise FailedPreconditionError("end_step: the recorder is closed")
+        step = position["steps"] = position["steps"] + 1
         batch, self._batch = (self._batch if batch is None else batch), None
         waited, self._waited = self._waited, 0.0
-
-        def make(
-            seconds: float, waited: float, batch: Any, random: Any, weights: Any, slots: Any
-        ) -> Step:
-            values = {name: float(value) for name, value in metrics.items()}
-            number = None if loss is None else float(loss)
-            return Step(
-                step, epoch, number, values, seconds, waited,
-                batch, random, weights, slots, None, None,
-            )  # fmt: skip
-
-        if self._log is not None:
-            if self._log.writer is None:
-                raise FailedPreconditionError("end_step: the recorder is closed")
-            if hasattr(loss, "assign"):  # a variable may have another value by then
-                loss = loss.value()
-            self._log.end_step(step, [batch], waited, make)
-            self._log.save_if_due()
+        if hasattr(loss, "assign"):  # a variable may have another value when it is read
+            loss = loss.value()
+        facts = (now, step, position["epoch"], waited, loss, metrics)
+        if log is not None:
+            log.waiting.append(facts)
+            if step >= log.due_step or now >= log.due_time:
+                log.catch_up([batch])
         replay = self._replay
         if replay is not None and replay.lines is not None:
-            replay.note(make, [batch], self.parts)
+            (report,) = _read([facts])
+            replay.note(bare_step(facts, report), [batch], self.parts)
         if replay is not None and replay.watch is not None:
             replay.watch(self, step)
 

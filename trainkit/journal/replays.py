@@ -83,18 +83,19 @@ class ProgramReplay:
             self.arrive(owner)
         raise Reached
 
-    def note(self, make: Callable[..., Step], batches: Any, roots: dict[str, Any]) -> None:
-        """Give the line of a step to `lines`.
+    def note(self, step: Step, batches: Any, roots: dict[str, Any]) -> None:
+        """Give the line of a step to `lines`, with all digests.
 
         Args:
-            make: see `RunLog.end_step`.
+            step: without them.
             batches: what the step was given.
             roots: what it depends on, by name.
         """
         assert self.lines is not None
         state = StateDigests({**roots, "random": global_generator()})
         random, weights, slots = (state.digest(part) for part in ("random", "weights", "slots"))
-        self.lines(make(0.0, 0.0, batch_digest(batches), random, weights, slots))
+        batch = batch_digest(batches)
+        self.lines(step._replace(batch=batch, random=random, weights=weights, slots=slots))
 
 
 class _ActiveReplays(threading.local):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format.regular_files import opened_regular
@@ -25,6 +26,8 @@ from trainkit.journal.state_digests import StateDigests, batch_digest
 CHECKPOINTS = "checkpoints"
 _SHARE_OF_SAVES = 0.01
 _MOST_LEAVES = 4096
+_MOST_WAITING = 512
+_SECONDS_BETWEEN_WRITES = 1.0
 _CHUNK = 1 << 20
 
 
@@ -56,8 +59,40 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+class Digests(NamedTuple):
+    """Those that were due after a step, else `None`."""
+
+    batch: str | None
+    random: str | None
+    weights: str | None
+    slots: str | None
+
+
+_NO_DIGESTS = Digests(None, None, None, None)
+
+StepReport = tuple[float, float | None, dict[str, float], float | None]
+"""Seconds of waiting for data, the loss, the metrics, the learning rate where it has changed."""
+
+
+def bare_step(facts: tuple[Any, ...], report: StepReport) -> Step:
+    """A step without digests, and without the time it took."""
+    step, epoch = facts[1:3]
+    waited, loss, metrics, rate = report
+    return Step(step, epoch, loss, metrics, 0.0, waited, *_NO_DIGESTS, rate, None)
+
+
 class RunLog:
     """Writes the journal and the checkpoints of a run.
+
+    A step should cost little, so all that is done in each one is that the loop appends its facts to
+    `waiting`, and calls `catch_up` in those that are due:
+
+        log.waiting.append((time.perf_counter(), step, epoch, ...))
+        if step >= log.due_step or time.perf_counter() >= log.due_time:
+            log.catch_up(batches)
+
+    Lines are made of many facts together later, by `read`, in which tensors of a device are waited
+    for as well.
 
     Args:
         folder: of the run.
@@ -65,6 +100,12 @@ class RunLog:
         save_every: `"auto"` for as often as it takes a hundredth of the time, `"epoch"`, or a
             number of steps. At the beginning and the end it is saved in any case.
         digest_every: `"auto"` for as often as the time allows, or a number of steps.
+
+    Attributes:
+        waiting: tuples of a loop's facts, which begin with the time, the number of the step and of
+            the epoch; beside records, and times from which on the next step is counted.
+        due_step: from this step on it is time to catch up.
+        due_time: likewise, by `time.perf_counter`.
 
     Raises:
         ValueError: a setting is none of these.
@@ -91,12 +132,14 @@ class RunLog:
         self.writer: JournalWriter | None = None
         self.checkpoint: Checkpoint | None = None
         self.state: StateDigests | None = None
-        self.step = 0
-        self._last_end = self._began_at = time.perf_counter()
+        self.waiting: list[Any] = []
+        self.due_step, self.due_time = 0, 0.0
+        self._read: Callable[[Iterable[tuple[Any, ...]]], Iterator[StepReport]] | None = None
+        self._last_step, self._looks = 0, 2
+        self._last_end = self._began_at = self._last_write = time.perf_counter()
         self._save_seconds = self._last_save_cost = 0.0
         self._last_saved = -1
         self._sizes: dict[int, int] = {}
-        self._random = self._weights = self._slots = None
 
     # ------------------------------------------------------------------ beginning
 
@@ -145,6 +188,7 @@ class RunLog:
         checkpoint: Checkpoint,
         state: StateDigests,
         facts: Callable[[], dict[str, Any]],
+        read: Callable[[Iterable[tuple[Any, ...]]], Iterator[StepReport]],
     ) -> None:
         """Open the journal, for a new run or one that goes on.
 
@@ -154,13 +198,15 @@ class RunLog:
             checkpoint: what is saved.
             state: whose digests are written.
             facts: gives what the header says beside the environment.
+            read: gives the reports of steps from their facts, in their order.
         """
-        self.checkpoint, self.state, self.step = checkpoint, state, step
+        self.checkpoint, self.state, self._last_step = checkpoint, state, step
+        self._read = read
         if journal is None:
-            self.writer = JournalWriter(self.folder)
+            self.writer = JournalWriter(self.folder, read=self._lines_of)
             self.writer.header(run_header.new_header(facts()))
         else:
-            self.writer = JournalWriter(self.folder, journal.head)
+            self.writer = JournalWriter(self.folder, journal.head, self._lines_of)
             now = run_header.environment()
             changed = {key: value for key, value in now.items() if journal.header.get(key) != value}
             self.writer.record("resume", n=step, process=os.getpid(), environment=changed)
@@ -171,42 +217,60 @@ class RunLog:
                 del self._sizes[number]  # written over when the run comes there again
             if step in self._sizes:  # it was taken up, and a proof may tell of the file as it is
                 self._last_saved = step
-        self.writer.flush()
-        self._last_end = self._began_at = time.perf_counter()
+        self.waiting = self.writer.waiting
+        self.flush()
+        self._began_at = time.perf_counter()
+        self.waiting.append(self._began_at)
+        self.due_step = step + 1
 
     # ------------------------------------------------------------------ steps
 
-    def end_step(
-        self,
-        step: int,
-        batch: Any,
-        waited: float,
-        make: Callable[[float, float, Any, Any, Any, Any], Step],
-    ) -> None:
-        """Note a step, with the digests that are due.
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        for item in reversed(self.waiting):
+            if type(item) is tuple:
+                number: int = item[1]
+                return number
+        return self._last_step
+
+    def catch_up(self, batch: Any) -> None:
+        """Do what is due after the step that was appended last: digests, writing, a checkpoint.
 
         Args:
-            step: its number, from 1.
-            batch: what it was given.
-            waited: seconds of waiting for it.
-            make: gives the `Step` from the seconds it took, `waited`, and the digests of the batch,
-                the generators, weights and slots, each `None` where not due; called later.
+            batch: what the step was given.
         """
-        writer = self.writer
-        assert writer is not None
-        now = time.perf_counter()
-        seconds = now - self._last_end
-        facts = (seconds, waited, None, None, None, None)
-        if not (step % self.batch_cadence.every and step % self.state_cadence.every):
-            facts = (seconds, waited, *self._digests(step, batch, seconds))
-            now = time.perf_counter()
-        self.step = step
-        self._last_end = now
-        if writer.step(make, facts, now):
-            self._last_end = time.perf_counter()
+        now, step = self.waiting[-1][:2]
+        has_digests = not (step % self.batch_cadence.every and step % self.state_cadence.every)
+        if has_digests:
+            self.waiting[-1] += (self._digests(step, batch, self._seconds_of_last()),)
+        if len(self.waiting) >= _MOST_WAITING or now - self._last_write >= _SECONDS_BETWEEN_WRITES:
+            self.flush()
+        self.save_if_due()
+        self.waiting.append(time.perf_counter())
+        self._plan(step)
 
-    def _digests(self, step: int, batch: Any, seconds: float) -> tuple[Any, Any, Any, Any]:
-        """Those of the batch, the generators, weights and slots that are due, else `None`."""
+    def _plan(self, step: int) -> None:
+        """Say until when there is nothing to do but to append."""
+        periods = [self.batch_cadence.every, self.state_cadence.every]
+        if type(self.save_every) is int:
+            periods.append(self.save_every)
+        self.due_step = min(
+            step + max(_MOST_WAITING - len(self.waiting), 1),
+            *[(step // every + 1) * every for every in periods],
+        )
+        self.due_time = min(self._last_write + _SECONDS_BETWEEN_WRITES, self._next_save())
+
+    def _seconds_of_last(self) -> float:
+        """How long the step took that was appended last."""
+        now: float = self.waiting[-1][0]
+        for item in reversed(self.waiting[:-1]):
+            if type(item) is not dict:
+                return now - (item if type(item) is float else item[0])
+        return now - self._last_end
+
+    def _digests(self, step: int, batch: Any, seconds: float) -> Digests:
+        """Those of the batch, the generators, weights and slots that are due."""
         state = self.state
         assert state is not None
         of_batch = random = weights = slots = None
@@ -216,16 +280,45 @@ class RunLog:
             self.batch_cadence.note(time.perf_counter() - began, seconds)
         if step % self.state_cadence.every == 0:
             began = time.perf_counter()
-            if step <= 2 or self.step == 0:
+            if self._looks:  # the first steps make some variables
+                self._looks -= 1
                 state.look()
             weights, slots = state.digest("weights"), state.digest("slots")
             self.state_cadence.note(time.perf_counter() - began, seconds)
-        return of_batch, random, weights, slots
+        return Digests(of_batch, random, weights, slots)
+
+    def _lines_of(self, waiting: list[Any]) -> Iterator[Any]:
+        """Records, and what the lines of steps say, of what has waited."""
+        assert self._read is not None
+        reports = self._read([item for item in waiting if type(item) is tuple])
+        for item in waiting:
+            kind = type(item)
+            if kind is tuple:
+                waited, loss, metrics, rate = next(reports)
+                now, step, epoch = item[:3]
+                digests = item[-1] if type(item[-1]) is Digests else _NO_DIGESTS
+                seconds = now - self._last_end
+                self._last_step, self._last_end = step, now
+                yield (step, epoch, loss, metrics, seconds, waited, *digests, rate, None)
+            elif kind is float:
+                self._last_end = item
+            else:
+                yield item
 
     def record(self, kind: str, **fields: Any) -> None:
         """Note a record of another kind, after the steps so far."""
         assert self.writer is not None
         self.writer.record(kind, n=self.step, **fields)
+
+    def flush(self, sync: bool = False) -> None:
+        """Write all that waits.
+
+        Args:
+            sync: wait for the disk too.
+        """
+        assert self.writer is not None
+        self.writer.flush(sync)
+        self._last_write = time.perf_counter()
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -235,36 +328,42 @@ class RunLog:
         if every == "epoch":
             due = ends_epoch
         elif every == "auto":
-            allowed = _SHARE_OF_SAVES * (self._last_end - self._began_at)
-            due = self._save_seconds + 1.5 * self._last_save_cost <= allowed
+            due = time.perf_counter() >= self._next_save()
         else:
             due = self.step % every == 0
         if due or not self._sizes:  # a model that its first step has made was not saved before it
             self.save()
 
+    def _next_save(self) -> float:
+        """From when on a checkpoint does not take more of the time than it may."""
+        if self.save_every != "auto":
+            return math.inf
+        cost = self._save_seconds + 1.5 * self._last_save_cost
+        return self._began_at + cost / _SHARE_OF_SAVES
+
     def save(self) -> None:
         """Write a checkpoint of the state now, unless there is one, and remove those too many."""
-        if self._last_saved == self.step:
+        step = self.step
+        if self._last_saved == step:
             return
         assert self.checkpoint is not None
-        assert self.writer is not None
         began = time.perf_counter()
-        self.writer.flush()
-        path = self.folder / checkpoint_file(self.step)
+        self.flush()
+        path = self.folder / checkpoint_file(step)
         self.checkpoint.write(path)
-        self._sizes[self.step] = path.stat().st_size
+        self._sizes[step] = path.stat().st_size
         self.record(
             "checkpoint",
-            file=checkpoint_file(self.step),
-            bytes=self._sizes[self.step],
+            file=checkpoint_file(step),
+            bytes=self._sizes[step],
             sha256=file_sha256(path),
         )
         self._write_leaves()
-        self.writer.flush(sync=True)
+        self.flush(sync=True)
         self._thin()
-        self._last_saved = self.step
+        self._last_saved = step
         self._last_save_cost = time.perf_counter() - began
-        if self.step:
+        if step:
             self._save_seconds += self._last_save_cost
         self._last_end += self._last_save_cost
 

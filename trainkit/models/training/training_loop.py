@@ -160,7 +160,8 @@ class Portion:
     Attributes:
         done: how many batches were taken so far.
         left: how many more there are to take.
-        kept: the batches that were taken since somebody has put a list here; none by default.
+        kept: the batches of the step under way, or of the last one; `None` as long as nobody has
+            put a list here.
         wait: adds up how long batches were waited for.
     """
 
@@ -230,6 +231,8 @@ def _run_steps(
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
     wait = DataWait()
     portion = run.__dict__["portion"] = portion_of(batches, run.step, wait, run.replicas)
+    if run.keeps_batches:
+        portion.kept = []
     try:
         return _run_portion(run, portion, callbacks)
     finally:
@@ -247,6 +250,8 @@ def _run_portion(
     while feed.more() and not (model.stop_training and portion.done):
         callbacks.batch_begin("train", begun)
         portion.left = together
+        if portion.kept is not None:
+            portion.kept = []
         try:
             logs = function(portion)
         except StopIteration:

@@ -40,6 +40,8 @@ class TrainingRun(Trackable):
         resumed: whether an earlier run is taken up.
         first_epoch, first_step: where this process began; steps are those of the optimizer.
         interruption: tells whether a signal has come.
+        keeps_batches: whether `portion.kept` has the batches of each step, for callbacks; they set
+            it before the epoch.
         data_wait: what is to be said of how long the last epoch waited for data.
     """
 
@@ -65,7 +67,7 @@ class TrainingRun(Trackable):
         self.callbacks = _by_name(callbacks)
         self.random = global_generator()
         self.epoch, self.step = epoch, 0
-        self.resumed = False
+        self.resumed = self.keeps_batches = False
         self.first_epoch, self.first_step = epoch, 0
         self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
         self.__dict__.update(_at_first={}, _settings_at_first=None)
