@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from functools import lru_cache
 from typing import Any
 
-from trainkit import ops
+from trainkit import activations, ops
 from trainkit.core.errors import ShapeError
 from trainkit.initializers import VarianceScaling
 from trainkit.layers.base.arguments import keep, whole
@@ -87,6 +88,17 @@ class Dense(Layer):
         self.units = whole(self, "units", units)
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
+        if self.has_one_class():
+            warnings.warn(
+                f"{type(self).__name__} {self.name!r} takes the softmax over 1 unit, which is 1 "
+                "whatever the input is, so nothing is learned: give two classes 'sigmoid', or the "
+                "layer a unit for each class",
+                stacklevel=2,
+            )
+
+    def has_one_class(self) -> bool:
+        """Whether outputs are always 1, as the softmax of one number is."""
+        return self.units == 1 and self.activation is activations.softmax
 
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]

@@ -169,27 +169,42 @@ def fitted(x: Any, symbol: KerasTensor, sizes: bool = True) -> Any:
     if x.dtype != symbol.dtype:
         x = ops.cast(x, symbol.dtype)
     want, have = tuple(symbol.shape), tuple(x.shape)
-    if len(have) == len(want) - 1 and want[-1] == 1:
+    if len(have) == len(want) - 1 and want[-1] == 1 and not _is_one_sample(want, have):
         x = ops.expand_dims(x, -1)
     elif len(have) == len(want) + 1 and have[-1] == 1:
         x = ops.squeeze(x, -1)
     if x is not given and masks.any_held():
         masks.set_mask(x, masks.mask_of(given))
-    _compare(symbol, want, tuple(x.shape), sizes)
+    _compare(symbol, want, tuple(x.shape), have, sizes)
     return x
 
 
 def _compare(
-    symbol: KerasTensor, want: tuple[Any, ...], have: tuple[Any, ...], sizes: bool
+    symbol: KerasTensor,
+    want: tuple[Any, ...],
+    have: tuple[Any, ...],
+    given: tuple[Any, ...],
+    sizes: bool,
 ) -> None:
     same = len(have) == len(want)
     if same and sizes:
         pairs = zip(have[1:], want[1:], strict=True)
         same = all(m is None or n is None or n == m for n, m in pairs)
     if not same:
-        raise ShapeError(
-            f"input {symbol.name!r} of the model has shape {want}, it was given {have}"
-        )
+        text = f"input {symbol.name!r} of the model has shape {want}, it was given {given}"
+        if _fits(want[1:], given):
+            text += ": one sample without the axis of the batch; give the model x[None]"
+        raise ShapeError(text)
+
+
+def _fits(sizes: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
+    pairs = zip(sizes, given, strict=False)
+    return len(sizes) == len(given) and all(None in (m, n) or m == n for m, n in pairs)
+
+
+def _is_one_sample(want: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
+    """Whether data has the sizes of one sample, and is no batch that lacks the last axis."""
+    return _fits(want[1:], given) and not _fits(want[:-1], given)
 
 
 def check_keys(inputs: dict[Any, Any]) -> None:

@@ -44,12 +44,14 @@ class AtomicFile:
 
     def __enter__(self) -> AtomicFile:
         folder = self.path.parent
-        folder.mkdir(parents=True, exist_ok=True)
+        with self._naming_the_file():
+            folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)
         while self.fd < 0:
             self._temporary = folder / f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            self.fd = os.open(self._temporary, flags, 0o666)
+            with self._naming_the_file():
+                self.fd = os.open(self._temporary, flags, 0o666)
             try:
                 mine = _lock(self.fd) and os.fstat(self.fd).st_nlink
             except BaseException as error:
@@ -59,12 +61,23 @@ class AtomicFile:
                 self._close()
         return self
 
+    @contextlib.contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        """Context whose errors name the file that was asked for, not the hidden one beside it."""
+        try:
+            yield
+        except OSError as error:
+            folder = str(self.path.parent)
+            why = f"{error.strerror}: nothing can be written into the folder {folder!r}"
+            raise OSError(error.errno, why, str(self.path)) from error
+
     def commit(self) -> None:
         """Make the content last and give the file its name."""
         os.fsync(self.fd)
         if fcntl is None:
             self._close()
-        os.replace(self._temporary, self.path)
+        with self._naming_the_file():
+            os.replace(self._temporary, self.path)
         self._temporary = self.path
         sync_folder(self.path.parent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.arguments import one_of, share
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
@@ -73,6 +73,13 @@ class Attention(Layer):
             raise InvalidArgumentError(
                 f"{type(self).__name__} {self.name!r} takes a list [query, value] or [query, "
                 "value, key]"
+            )
+        if any(len(x) < 3 for x in inputs if isinstance(x, list | tuple)):
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: attention is over the steps of sequences "
+                "(batch, steps, features), and these have no steps: "
+                f"{', '.join(str(tuple(x)) for x in inputs)}. Give them an axis of steps, as with "
+                "x[:, None] for one step."
             )
 
     def _scores(self, query: Any, key: Any) -> Any:

@@ -219,6 +219,12 @@ class ProjectedAttention(Layer):
             len(query) != len(value) or tuple(value[1:-1]) != tuple(key[1:-1])
         ):
             raise misfit(self, query, value, key)
+        if len(query) < 3:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: attention is over the steps of sequences "
+                f"(batch, steps, features), and these have no steps: query {tuple(query)}, value "
+                f"{tuple(value)}. Give them an axis of steps, as with x[:, None] for one step."
+            )
         return value, key
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

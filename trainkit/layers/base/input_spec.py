@@ -7,6 +7,11 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
+_ONE_AXIS = (
+    "One sample needs an axis of the batch: x[None]; images of one colour, or series of one number "
+    "a step, need an axis of channels: x[..., None]."
+)
+
 
 class InputSpec:
     """Dtype, rank and sizes that an input must have.
@@ -114,7 +119,8 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
             continue
         why = wanted.fault(tuple(x.shape), x.dtype)
         if why:
-            raise ShapeError(_message(layer, why, x))
+            missing = (wanted.ndim or wanted.min_ndim or 0) - len(x.shape)
+            raise ShapeError(_message(layer, why, x, missing))
 
 
 def check_positional(layer: Any, values: Any) -> None:
@@ -131,14 +137,17 @@ def check_positional(layer: Any, values: Any) -> None:
             )
 
 
-def _message(layer: Any, why: str, x: Any) -> str:
+def _message(layer: Any, why: str, x: Any, missing_axes: int) -> str:
     lines = [f"layer {layer.name!r} ({type(layer).__name__}): {why}."]
     lines.append(f"  input  {tuple(x.shape)} {x.dtype.name}")
     lines += [f"  {w._name}  {tuple(w.shape)}" for w in layer.weights[:4]]
-    built_for = "built for" in why
-    lines.append(
-        "Make a new layer for this input, or reshape the input to what the layer was built for."
-        if built_for
-        else "Reshape the input."
-    )
+    if "built for" in why:
+        advice = (
+            "Make a new layer for this input, or reshape the input to what the layer was built for."
+        )
+    else:
+        advice = getattr(layer, "_advice_on_axes", "") if missing_axes > 0 else ""
+        if not advice and missing_axes == 1:
+            advice = _ONE_AXIS
+    lines.append(advice or "Reshape the input.")
     return "\n".join(lines)

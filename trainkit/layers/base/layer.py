@@ -42,7 +42,7 @@ from trainkit.layers.base.nested_shapes import known_sizes, specs_of, tuples_of
 from trainkit.layers.base.paths import current_path, path_in, scope
 from trainkit.layers.base.rematerialization import SCOPES, rematerialize
 from trainkit.layers.base.stateless_call import StatelessCalls
-from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
+from trainkit.layers.base.weight_arguments import check_options, memory_for, placed, set_autocast
 from trainkit.layers.base.weights import check_unlocked
 from trainkit.layers.quantized.quantizable import Quantizable, read_config
 
@@ -214,7 +214,8 @@ class Layer(Quantizable, StatelessCalls):
         default = "glorot_uniform" if wanted.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
         check_options(self, aggregation)
-        variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
+        with memory_for(self, label, sizes, wanted):
+            variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
         set_autocast(variable, self if autocast else None)
         if overwrite_with_gradient:
             OVERWRITTEN[id(variable)] = variable

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core import dtypes
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError
 from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import Variable
 from trainkit.layers.base.autocast import AutocastVariable
 
 _BY_POSITION = ("shape", "initializer", "dtype")
 _AGGREGATIONS = (None, *AGGREGATIONS)
+_GIB = 2**30
 
 
 def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any, Any]:
@@ -53,6 +57,24 @@ def check_options(layer: Any, aggregation: Any) -> None:
         raise InvalidArgumentError(
             f"layer {layer.name!r}: aggregation must be one of {_AGGREGATIONS}, got {aggregation!r}"
         )
+
+
+@contextlib.contextmanager
+def memory_for(layer: Any, label: str, sizes: tuple[int, ...], dtype: Any) -> Iterator[None]:
+    """Context in which a weight is made: an error of memory says its name and shape.
+
+    Raises:
+        ResourceExhaustedError: there is none.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        bytes_needed = math.prod(sizes) * dtypes.as_dtype(dtype).dtype.itemsize
+        raise ResourceExhaustedError(
+            f"layer {layer.name!r} ({type(layer).__name__}): there is no memory for the weight "
+            f"{label!r} of shape {sizes}, {bytes_needed / _GIB:,.1f} GiB as "
+            f"{dtypes.as_dtype(dtype).name}. Give the layer fewer units, or a smaller input."
+        ) from error
 
 
 def set_autocast(variable: Variable, layer: Any) -> None:

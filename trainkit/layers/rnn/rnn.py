@@ -84,6 +84,11 @@ class RNN(Layer):
         TensorShape([2, 5, 8])
     """
 
+    _advice_on_axes = (
+        "After a recurrent layer, give that one return_sequences=True, so that it puts out all "
+        "steps and not the last one alone; else give the input an axis of steps."
+    )
+
     def __init__(
         self,
         cell: Any,
@@ -162,6 +167,8 @@ class RNN(Layer):
         self._check_sizes(sequences)
         states = self._start(sequences, initial_state)
         mask = nest.flatten(mask)[0] if isinstance(mask, list | tuple) else mask
+        if mask is not None:
+            self._check_mask(mask, sequences)
         for cell in self._cells_with_masks():
             cell.begin_sequence()
         try:
@@ -195,6 +202,20 @@ class RNN(Layer):
                     f"{type(self).__name__} {self.name!r}: a stateful layer keeps the batch size "
                     f"that it was built with, {kept}; it was given a batch size of {batch}"
                 )
+
+    def _check_mask(self, mask: Any, sequences: Any) -> None:
+        """Refuse a mask that is not one bool for each step: its rows would be read out of step.
+
+        Raises:
+            ShapeError: its shape is another.
+        """
+        have, want = tuple(mask.shape), tuple(sequences.shape[:2])
+        pairs = zip(have[:2], want, strict=False)
+        if len(have) < 2 or any(None not in (m, n) and m != n for m, n in pairs):
+            raise ShapeError(
+                f"a mask says which steps of each sequence count, so it has the shape (batch, "
+                f"steps) of the input.\n  mask   {have}"
+            )
 
     def _cells_with_masks(self) -> list[Any]:
         return [self.cell] if hasattr(self.cell, "begin_sequence") else []
