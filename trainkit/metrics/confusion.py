@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes
+from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
@@ -18,6 +20,9 @@ from trainkit.metrics.metric import Metric, add_to, unrecorded
 
 _NEVER = -1e10
 """The score of classes that are not among the top k, below every threshold."""
+
+_ROUNDING = 1e-3
+"""How far from [0, 1] scores may lie that are probabilities."""
 
 
 class Counts(NamedTuple):
@@ -153,6 +158,7 @@ class ConfusionMetric(Metric):
     """
 
     _untracked = frozenset({"thresholds", "init_thresholds"})  # lists of numbers are no parts
+    _advice_on_logits = "give it probabilities, as with ops.sigmoid(y_pred), or thresholds=0"
 
     def __init__(
         self,
@@ -197,12 +203,28 @@ class ConfusionMetric(Metric):
         y_pred = ops.cast(y_pred, dtypes.floatx())
         if self.top_k is not None:
             y_pred = _only_top_k(y_pred, self.top_k)
+        elif self._thresholds != (0.0,):  # which parts logits by their sign
+            self._check_scores(y_pred)
         if self.class_id is not None:
             self._check_class(y_pred)
             y_true, y_pred = y_true[..., self.class_id, None], y_pred[..., self.class_id, None]
         new = confusion_counts(self.name, y_true, y_pred, self._thresholds, sample_weight)
         for count in self._kept:
             add_to(self._variable(count), getattr(new, count))
+
+    def _check_scores(self, y_pred: Any) -> None:
+        """Warn of the first scores with values, if thresholds in [0, 1] do not part them."""
+        if self.__dict__.get("_scores_seen") or type(y_pred) is not Tensor or THREAD.traces:
+            return
+        self.__dict__["_scores_seen"] = True
+        scores = y_pred.numpy()
+        if not scores.size or not (scores.min() < -_ROUNDING or scores.max() > 1 + _ROUNDING):
+            return
+        warnings.warn(
+            f"{type(self).__name__} {self.name!r} compares scores with thresholds in [0, 1], and "
+            f"they go from {scores.min():.3g} to {scores.max():.3g}: {self._advice_on_logits}",
+            stacklevel=4,
+        )
 
     def _check_class(self, y_pred: Any) -> None:
         classes = y_pred.shape[-1] if len(y_pred.shape) > 1 else None

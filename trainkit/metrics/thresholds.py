@@ -38,6 +38,7 @@ class _BestUnderBound(ConfusionMetric):
     Subclasses name the argument that is the bound.
     """
 
+    _advice_on_logits = "give it probabilities, as with ops.sigmoid(y_pred)"
     _bound_name = ""
     _wanted: Any = None
     _bounded: Any = None
@@ -264,6 +265,8 @@ class AUC(ConfusionMetric):
         0.75
     """
 
+    _advice_on_logits = "give the metric from_logits=True, or the last layer a sigmoid"
+
     def __init__(
         self,
         num_thresholds: int = 200,
@@ -329,6 +332,8 @@ class AUC(ConfusionMetric):
         y_pred = ops.cast(y_pred, dtypes.floatx())
         if self.from_logits:
             y_pred = ops.sigmoid(y_pred)
+        else:
+            self._check_scores(y_pred)
         if self.multi_label:
             self._check_labels(y_pred)
         elif self.label_weights is not None:

@@ -106,6 +106,12 @@ def save_model(
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
         >>> tk.models.save_model(model, "model.keras")
     """
+    if not model.built:
+        warnings.warn(
+            f"save: model {model.name!r} is not built, so the file has no weights, and none are "
+            "there to load: call the model on a batch, fit it, or build(input_shape) it first",
+            stacklevel=3,
+        )
     legacy = _ends_legacy(filepath)
     include_optimizer = _checked_arguments(filepath, kwargs, legacy)
     zipped = True if zipped is None else zipped

@@ -10,6 +10,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError
 from trainkit.core.values.foreign_arrays import as_dense, require_room
+from trainkit.core.values.table_columns import require_numbers
 from trainkit.core.values.text_arrays import may_be_text, text_array
 
 _FITS_INT32 = (np.iinfo(np.int32).min, np.iinfo(np.int32).max)
@@ -29,6 +30,7 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
     """
     if type(value) not in _PLAIN:
         require_room(value)
+        require_numbers(value)
         value = as_dense(value)
     try:
         array = np.array(value)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import nest
-from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import wrap_on_device
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable
@@ -68,7 +67,7 @@ class Feed(Trackable):
         """An epoch is over."""
 
     def missing_numbers(self) -> str:
-        """Where the data has NaN, in words, if that can be seen at once."""
+        """Where the data has NaN or infinities, in words, if that can be seen at once."""
         return ""
 
     # ------------------------------------------------------------------ epochs
@@ -216,8 +215,6 @@ class ArrayFeed(DatasetFeed):
     def __init__(self, parts: Any, batch_size: int, shuffle: Any, steps: int | None = None) -> None:
         leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
         samples = data_adapters.sample_count(leaves)
-        if batch_size < 1:
-            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size}")
         dataset = Dataset.from_tensor_slices(tuple(leaves))
         if shuffle == "batch":
             count = -(-samples // batch_size)
@@ -230,18 +227,20 @@ class ArrayFeed(DatasetFeed):
         self.__dict__.update(batch=data_adapters.packer(parts), parts_given=parts)
 
     def missing_numbers(self) -> str:
-        """Which of the arrays hold NaN, in words; nothing if none does."""
+        """Which of the arrays hold NaN or infinities, in words; nothing if none does."""
         found = []
         for name, part in zip(("x", "y", "sample_weight"), self.parts_given, strict=True):
             for array in nest.flatten(part):
                 if array is None or not np.issubdtype(array.dtype, np.floating):
                     continue
-                bad = np.argwhere(np.isnan(array))
-                if len(bad):
-                    first = ", ".join(map(str, bad[0].tolist()))
-                    found.append(
-                        f"{name} has NaN in {len(bad)} of {array.size} places, [{first}] first"
-                    )
+                for what, holds in (("NaN", np.isnan), ("inf", np.isinf)):
+                    bad = np.argwhere(holds(array))
+                    if len(bad):
+                        first = ", ".join(map(str, bad[0].tolist()))
+                        found.append(
+                            f"{name} has {what} in {len(bad)} of {array.size} places, [{first}] "
+                            "first"
+                        )
         return "; ".join(found)
 
     def spec(self) -> Any:
@@ -377,7 +376,9 @@ def feed(
         ValueError: an argument that does not go with the kind of `x`.
         TypeError: `x` is no data.
     """
-    steps = limits.steps(steps or None)
+    steps = limits.steps(steps)
+    if batch_size is not None:
+        batch_size = limits.whole(batch_size, "batch_size", least=1)
     if data_adapters.is_arrays(x):
         parts = tuple(data_adapters.as_arrays(part) for part in (x, y, sample_weight))
         if class_weight:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from trainkit import losses, ops
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
-from trainkit.core import nest
+from trainkit.core import dtypes, nest
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.metrics import Mean
@@ -286,6 +287,7 @@ class _Terms:
 
     def _add(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
         function = _as_loss(loss, y_true, y_pred)
+        _require_numbers(function, y_true, at)
         path = list(at)
         if nest.is_nested(name):  # a loss of several outputs at once
             path = path or ["_".join(_names_in(name) or [_name_of(loss, function)])]
@@ -295,6 +297,28 @@ class _Terms:
             raise ValueError(f"loss_weights{list(at) or ''} must be a number, got {weight!r}")
         factor = 1.0 if weight is None else float(weight)
         self.terms.append(Term(at, function, factor, "/".join(map(str, path))))
+
+
+def _require_numbers(function: Any, y_true: Any, at: Path) -> None:
+    """Refuse targets that are texts for a loss of numbers; one of the user's may take texts.
+
+    Raises:
+        InvalidArgumentError: they are.
+    """
+    dtype = getattr(y_true, "dtype", None)
+    if dtype is not dtypes.string:
+        return
+    formula = getattr(function, "fn", type(function))
+    if not str(getattr(formula, "__module__", "")).startswith("trainkit.losses"):
+        return
+    texts = y_true.numpy().ravel() if hasattr(y_true, "numpy") else []
+    first = f", such as {texts[0].decode(errors='replace')!r}" if len(texts) else ""
+    where = "".join(f"[{key!r}]" for key in at)
+    raise InvalidArgumentError(
+        f"the targets y{where} are texts{first}, and the loss {function.name!r} takes numbers: "
+        "number the classes, as with classes, y = numpy.unique(y, return_inverse=True), or "
+        "layers.StringLookup"
+    )
 
 
 def _names_in(name: Any) -> list[str]:

@@ -5,6 +5,7 @@ A batch has as many parts as the user gave: x, (x, y) or (x, y, sample_weight).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
 from trainkit.core.values.foreign_arrays import as_dense, require_room
+from trainkit.core.values.table_columns import require_numbers
 from trainkit.core.values.text_arrays import may_be_text, text_array
 from trainkit.data import Dataset, DatasetIterator
 
@@ -97,6 +99,7 @@ def as_arrays(x: Any) -> Any:
         array = x.numpy()
     else:
         require_room(x)
+        require_numbers(x)
         array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else as_dense(x))
         if _is_column(x):
             array = array[:, None]
@@ -215,6 +218,14 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
         classes = classes.argmax(axis=-1)
     classes = classes.reshape(len(classes)).astype(np.int64)
     known, place = np.unique(classes, return_inverse=True)
+    missing = [int(c) for c in known if int(c) not in class_weight]
+    if missing:
+        warnings.warn(
+            f"class_weight has no weight for {'class' if len(missing) == 1 else 'the classes'} "
+            f"{', '.join(map(str, missing))} of the targets, which counts 1: name every class, "
+            "with 1.0 where that is meant",
+            stacklevel=5,
+        )
     by_class = np.array([class_weight.get(int(c), 1.0) for c in known], np.float32)
     weights = by_class[place]
     if sample_weight is not None:

@@ -16,10 +16,10 @@ from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import ShapeTrace, result_specs
-from trainkit.core.dispatch.facets import CONTRACTION, ELEMENTWISE, PRODUCT, VIEW, WINDOW
+from trainkit.core.dispatch.facets import AXIS, CONTRACTION, ELEMENTWISE, PRODUCT, VIEW, WINDOW
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
-from trainkit.layers import normalization
+from trainkit.layers import Dense, normalization
 from trainkit.losses import Loss, LossFunctionWrapper, crossentropy
 from trainkit.metrics import Accuracy, BinaryAccuracy
 
@@ -76,7 +76,8 @@ def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any)
     if not _FirstBatchSwitch.enabled or not _have_values(x, y, y_pred):
         return
     with trace_state.silence():
-        found = [*_of_images(model, tape, x)]
+        found = [*_of_images(model, tape, x), *_of_weights(model, tape)]
+        found += [text for y in nest.flatten(y_pred) for text in _of_one_class(model, y, tape)]
         if model._compile_metrics is not None:
             model._compile_metrics.build(y, y_pred)
         losses = model._compile_loss.each(y, y_pred) if model._compile_loss is not None else []
@@ -138,6 +139,48 @@ def _multiplied(tape: Any) -> Iterator[Tensor]:
                         yield given
 
 
+# ------------------------------------------------------------------ weights and outputs
+
+
+def _of_weights(model: Any, tape: Any) -> Iterator[str]:
+    """Weights that are all frozen, and an optimizer that has trained another model."""
+    trained = model.trainable_variables
+    if not trained and model.weights and not tape.watched_variables():
+        yield (
+            f"model {model.name!r} has {len(model.weights)} weights, and none of them is "
+            "trainable, so that training changes nothing: set trainable = True on the layers to "
+            "train, and compile again."
+        )
+    optimizer = model.optimizer
+    if not trained or optimizer is None or not optimizer.built:
+        return
+    known = {id(weight) for _, weight, _ in optimizer.slot_variables()}
+    if known and known.isdisjoint(map(id, trained)):
+        yield (
+            f"the optimizer {optimizer.name!r} of model {model.name!r} has trained "
+            f"{int(optimizer.iterations)} steps of other weights, and goes on with its step count "
+            "and learning rate: compile each model with an optimizer of its own, such as "
+            f"{type(optimizer).__name__}.from_config(optimizer.get_config())."
+        )
+
+
+def _of_one_class(model: Any, y: Any, tape: Any) -> Iterator[str]:
+    """The softmax over an axis of size 1; a `Dense` warns of its own when it is made."""
+    if not is_tensor(y) or not y.shape or y.shape[-1] != 1:
+        return
+    entry = tape.tracked.get(y)
+    if not entry or getattr(getattr(entry[0], "facets", None), "semantics", None) is not AXIS:
+        return
+    if (y.numpy() == 1).all() and not any(
+        isinstance(layer, Dense) and layer.has_one_class() for layer in model.submodules
+    ):
+        yield (
+            f"the outputs of model {model.name!r}, of shape {tuple(y.shape)}, are all 1, as the "
+            "softmax over 1 unit is whatever the input: use a sigmoid for two classes, or give "
+            "the last layer a unit for each class."
+        )
+
+
 # ------------------------------------------------------------------ losses
 
 
@@ -151,7 +194,7 @@ def _of_loss(loss: Any, target: Any, output: Any, tape: Any, weighted: bool) -> 
         if function in _BINARY:
             yield from _of_binary(name, logits, target.numpy(), output, tape, weighted)
         elif function in _CATEGORICAL:
-            yield from _of_categorical(name, logits, output.numpy(), loss.fn_settings)
+            yield from _of_categorical(name, logits, output, tape, loss.fn_settings)
         elif not loss.takes_class_numbers:
             yield from _of_columns(name, tuple(target.shape), tuple(output.shape))
     elif isinstance(loss, Loss) and not isinstance(loss, LossFunctionWrapper):
@@ -171,7 +214,9 @@ def _of_binary(
             f"loss {name!r} takes logits (from_logits=True), and the outputs are probabilities of "
             "a sigmoid: leave from_logits away, or the sigmoid."
         )
-    if not logits and values.size and not (-1e-3 <= values.min() and values.max() <= 1 + 1e-3):
+    if _ends_in_relu(output, tape):
+        yield _cut_off(name, logits, "sigmoid")
+    elif not logits and values.size and not (-1e-3 <= values.min() and values.max() <= 1 + 1e-3):
         yield (
             f"loss {name!r} takes probabilities, and the outputs go from {values.min():.3g} to "
             f"{values.max():.3g}: give it from_logits=True, or the last layer activation='sigmoid'."
@@ -183,9 +228,33 @@ def _of_binary(
         )
 
 
-def _of_categorical(name: str, logits: bool, values: Any, settings: Any) -> Iterator[str]:
-    axis = settings.get("axis", -1)
+def _cut_off(name: str, logits: bool, activation: str) -> str:
+    """What a relu does to logits or probabilities."""
+    takes = "logits of both signs" if logits else "probabilities"
+    mend = "no activation" if logits else f"activation={activation!r}"
+    return (
+        f"loss {name!r} takes {takes}, and the relu of the last layer makes 0 of all that is "
+        f"negative, where nothing is learned: give the last layer {mend}."
+    )
+
+
+def _of_categorical(
+    name: str, logits: bool, output: Tensor, tape: Any, settings: Any
+) -> Iterator[str]:
+    axis, values = settings.get("axis", -1), output.numpy()
     if not values.size or values.shape[axis] < 2:
+        return
+    if _ends_in_relu(output, tape):
+        yield _cut_off(name, logits, "softmax")
+        return
+    if _comes_from(output, ops.sigmoid, tape):
+        yield (
+            f"loss {name!r} takes "
+            f"{'logits (from_logits=True)' if logits else 'probabilities that add up to 1'}, and "
+            "the outputs are those of a sigmoid, each by itself: give the last layer "
+            f"{'no activation' if logits else 'activation=' + repr('softmax')}; for several "
+            "labels at once use 'binary_crossentropy'."
+        )
         return
     if not logits and values.min() < -1e-3:
         yield (
@@ -210,6 +279,14 @@ def _of_columns(name: str, target: tuple[int, ...], output: tuple[int, ...]) -> 
             "each number with a whole row: give the last layer as many units as the targets have "
             "columns."
         )
+
+
+def _ends_in_relu(y: Tensor, tape: Any) -> bool:
+    """Whether `y` is a result of relu, as it is or as a part of a product or convolution."""
+    entry = tape.tracked.get(y)
+    settings = entry[1] if entry else None
+    fused = isinstance(settings, dict) and settings.get("activation") == "relu"
+    return fused or _comes_from(y, ops.relu, tape)
 
 
 def _comes_from(y: Tensor, operation: Any, tape: Any) -> bool:

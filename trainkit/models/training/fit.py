@@ -106,6 +106,12 @@ class Looped(Trained):
         """
         self._require_compiled("fit")
         epochs = limits.epochs(epochs)
+        initial_epoch = limits.whole(initial_epoch, "initial_epoch")
+        limits.check_counts(
+            steps_per_epoch=steps_per_epoch,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+        )
         with Interruption() as interruption, self._speaking():
             if validation_split:
                 if validation_data is not None:
@@ -159,7 +165,7 @@ class Looped(Trained):
             def validate(epoch: int) -> dict[str, float]:
                 if held is None or not due(epoch):
                     return {}
-                values = training_loop.run_evaluate(self, held, called)
+                values = training_loop.run_evaluate(self, held, called, "the validation data")
                 return {f"val_{name}": value for name, value in values.items()}
 
             self.__dict__["history"] = history

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from operator import index
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
 
 _BOUNDS: dict[str, int | None] = {"epochs": None, "steps": None}
 
@@ -67,14 +71,51 @@ def _checked(value: int | None, name: str) -> int | None:
     return value
 
 
-def epochs(asked: int) -> int:
+def whole(value: Any, name: str, least: int = 0) -> int:
+    """`value` as an int, where it is a whole number.
+
+    Args:
+        value: an int, or what stands for one, such as 3.0 or a number of NumPy.
+        name: of the argument.
+        least: the smallest that is allowed.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is less than `least`.
+    """
+    try:
+        number = int(value) if isinstance(value, float) and value.is_integer() else index(value)
+    except TypeError:
+        hint = f"; give the number {value.strip()}" if _is_count(value) else ""
+        raise TypeError(
+            f"{name} must be a whole number, got {value!r} ({type(value).__name__}){hint}"
+        ) from None
+    if number < least:
+        raise InvalidArgumentError(f"{name} must be at least {least}, got {value!r}")
+    return number
+
+
+def check_counts(**counts: Any) -> None:
+    """Refuse arguments, by their names, that are neither `None` nor whole numbers."""
+    for name, value in counts.items():
+        if value is not None:
+            whole(value, name)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().isdecimal()
+
+
+def epochs(asked: Any) -> int:
     """`asked`, or the bound with a warning."""
+    asked = whole(asked, "epochs")
     bound = _BOUNDS["epochs"]
     return asked if bound is None or asked <= bound else _warned(bound, "epochs")
 
 
-def steps(asked: int | None) -> int | None:
-    """`asked`, or the bound with a warning."""
+def steps(asked: Any, name: str = "steps") -> int | None:
+    """`asked`, or the bound with a warning; 0, as small data gives after a division, is none."""
+    asked = (whole(asked, name) if asked is not None else None) or None
     bound = _BOUNDS["steps"]
     if bound is None or (asked is not None and asked <= bound):
         return asked

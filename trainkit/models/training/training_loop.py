@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainkit.callbacks.callback import numbers
@@ -123,10 +124,8 @@ def _run_epoch(
     if not ended:
         return logs
     values = _of_metrics_or(model, logs)
-    if epoch == run.first_epoch and values.get("loss", 0.0) != values.get("loss", 0.0):
-        where = run.feed.missing_numbers()
-        if where:
-            warnings.warn(f"fit: the loss is NaN, and so is the data: {where}", stacklevel=2)
+    if epoch == run.first_epoch:
+        _warn_of_missing_numbers(values, run.feed, "fit: the loss", "the data")
     if validate is not None:
         values.update(validate(epoch))
     run.epoch, run.step = epoch + 1, 0
@@ -135,6 +134,19 @@ def _run_epoch(
     run.run_actions("_after")
     run.agree()
     return values
+
+
+def _warn_of_missing_numbers(values: dict[str, Any], feed: Feed, loss: str, data: str) -> None:
+    """Say where the data is not finite, if the loss is not."""
+    value = values.get("loss", 0.0)
+    if isinstance(value, float) and not math.isfinite(value):
+        where = feed.missing_numbers()
+        if where:
+            name = "NaN" if math.isnan(value) else str(value)
+            warnings.warn(
+                f"{loss} is {name}, and {data} is not finite: {where}; fill or drop these rows",
+                stacklevel=3,
+            )
 
 
 def _of_metrics_or(model: Any, logs: dict[str, Any]) -> dict[str, Any]:
@@ -258,6 +270,8 @@ def _run_portion(
             break
         except MemoryError as error:
             raise out_of_memory(model, "fit", error) from error
+        if type(logs) is not dict:
+            logs = _checked_logs(model, "train", logs)
         run.__dict__["step"] = portion.done
         begun += together
         callbacks.batch_end("train", begun - 1, logs)
@@ -299,24 +313,54 @@ def _function_of(
     return function if replicas is None else functools.partial(replicas.run, function)
 
 
+def _checked_logs(model: Any, mode: str, logs: Any) -> dict[str, Any]:
+    """What a step of the user's gave, as a dict of numbers by name.
+
+    Raises:
+        TypeError: it is no dict.
+    """
+    if isinstance(logs, Mapping):
+        return dict(logs)
+    gave = "None: does it end with `return`?" if logs is None else f"a {type(logs).__name__}."
+    raise TypeError(
+        f"{type(model).__name__}.{mode}_step must return a dict of numbers by name, such as "
+        f'{{"loss": loss}} or self.get_metrics_result(), and it gave {gave}'
+    )
+
+
 def on_batch(model: Any, mode: str, batch: Any) -> Any:
     """The logs or outputs of one batch."""
     replicas = steps_of(model, mode)
     function = _function_of(model, mode, replicas)
-    if not isinstance(replicas, ReplicaSteps):
-        return function(iter([batch]))
-    replicas.begin_batch()
-    return function(OneBatch(replicas, batch))
+    if isinstance(replicas, ReplicaSteps):
+        replicas.begin_batch()
+        result = function(OneBatch(replicas, batch))
+    else:
+        result = function(iter([batch]))
+    if mode == "predict" or type(result) is dict:
+        return result
+    return _checked_logs(model, mode, result)
 
 
-def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
-    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch."""
+def run_evaluate(
+    model: Any, feed: Feed, callbacks: CallbackList, data: str = "the data"
+) -> dict[str, float]:
+    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch.
+
+    Args:
+        model: compiled.
+        feed: gives the batches.
+        callbacks: hear of each.
+        data: what texts call it.
+    """
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
     done = 0
     replicas = steps_of(model, "test")
     for done, logs in _steps(model, feed, callbacks, "test", replicas):
+        if type(logs) is not dict:
+            logs = _checked_logs(model, "test", logs)
         callbacks.batch_end("test", done, logs)
         _agree(replicas, callbacks, "test", "stop_evaluating")
         if model.stop_evaluating:
@@ -330,6 +374,7 @@ def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, f
             )
         warnings.warn(words, stacklevel=2)
     values = _of_metrics_or(model, logs) if logs else {}
+    _warn_of_missing_numbers(values, feed, "evaluate: the loss", data)
     callbacks.call("on_test_end", values)
     return values
 

@@ -286,7 +286,8 @@ def check_labels(labels: Array, classes: int) -> None:
         raise InvalidArgumentError(
             f"sparse_softmax_cross_entropy_with_logits: labels[{at}] = {labels[tuple(place)]} is "
             "not in "
-            f"[0, {classes}): the logits have {classes} classes"
+            f"[0, {classes}): the logits have {classes} classes, and the last layer needs "
+            "a unit for each class there is"
         )
 
 

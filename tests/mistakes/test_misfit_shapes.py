@@ -1,4 +1,4 @@
-"""What a new user gets wrong: an error or one warning, which names the part and says what to do."""
+"""Shapes that do not fit a layer, and the like: the text names the layer and says what to do."""
 
 import re
 import warnings
@@ -29,23 +29,28 @@ LAYERS = {
         r"\(LSTM\): a mask says which steps .*\n  mask   \(2, 7\)",
     ),
     "a mask that is too short": (
-        lambda: layers.SimpleRNN(4, unroll=True)(SERIES, mask=mask_of((2, 3))), r"mask   \(2, 3\)",
+        lambda: layers.SimpleRNN(4, unroll=True)(SERIES, mask=mask_of((2, 3))),
+        r"mask   \(2, 3\)",
     ),
     "a mask of other sequences": (
-        lambda: layers.GRU(4)(SERIES, mask=mask_of((3, 5))), r"\(GRU\).*\n  mask   \(3, 5\)",
+        lambda: layers.GRU(4)(SERIES, mask=mask_of((3, 5))),
+        r"\(GRU\).*\n  mask   \(3, 5\)",
     ),
     "a mask without steps": (
-        lambda: layers.Bidirectional(layers.LSTM(4))(SERIES, mask=mask_of((2,))), r"mask   \(2,\)",
+        lambda: layers.Bidirectional(layers.LSTM(4))(SERIES, mask=mask_of((2,))),
+        r"mask   \(2,\)",
     ),
     "a mask while a model is drawn": (
-        lambda: layers.LSTM(4)(tk.Input((5, 3)), mask=tk.Input((7,), dtype="bool")), "which steps",
+        lambda: layers.LSTM(4)(tk.Input((5, 3)), mask=tk.Input((7,), dtype="bool")),
+        "which steps",
     ),
     "a recurrent layer on the last step": (
         lambda: tk.Sequential([tk.Input((5, 3)), layers.LSTM(4), layers.LSTM(4)]),
         r"2\.\n.*\n.*return_sequences=True",
     ),
     "a recurrent layer on a row": (
-        lambda: layers.RNN(layers.GRUCell(4))(SERIES[:, 0]), "axis of steps",
+        lambda: layers.RNN(layers.GRUCell(4))(SERIES[:, 0]),
+        "axis of steps",
     ),
     "heads without steps": (
         lambda: layers.MultiHeadAttention(2, 4)(SERIES[0], SERIES[0]),
@@ -56,10 +61,12 @@ LAYERS = {
         r"query \(None, 8\)",
     ),
     "attention without steps": (
-        lambda: layers.Attention()([SERIES[0], SERIES[0]]), r"these have no steps: \(5, 3\), \(5",
+        lambda: layers.Attention()([SERIES[0], SERIES[0]]),
+        r"these have no steps: \(5, 3\), \(5",
     ),
     "scores without steps": (
-        lambda: layers.AdditiveAttention()([SERIES[0], SERIES[0]]), "these have no steps",
+        lambda: layers.AdditiveAttention()([SERIES[0], SERIES[0]]),
+        "these have no steps",
     ),
     "one picture to predict": (
         lambda: pictures().predict(np.zeros((28, 28, 1), "float32"), verbose=0),
@@ -70,19 +77,22 @@ LAYERS = {
         r"x\[None\]",
     ),
     "one row": (
-        lambda: tk.Sequential([tk.Input((8,)), layers.Dense(1)])(np.zeros(8)), r"x\[None\]",
+        lambda: tk.Sequential([tk.Input((8,)), layers.Dense(1)])(np.zeros(8)),
+        r"x\[None\]",
     ),
     "colours without their axis": (
         lambda: tk.Sequential([tk.Input((28, 28, 3)), layers.Flatten()])(np.zeros((5, 28, 28))),
         r"given \(5, 28, 28\)$",
     ),
     "one picture for a layer": (
-        lambda: layers.Conv2D(4, 3)(np.zeros((28, 28, 1), "float32")), r"has 3\.\n.*\n.*x\[None\]",
+        lambda: layers.Conv2D(4, 3)(np.zeros((28, 28, 1), "float32")),
+        r"has 3\.\n.*\n.*x\[None\]",
     ),
     "pictures without channels for pooling": (
-        lambda: layers.MaxPooling2D()(np.zeros((5, 28, 28), "float32")), r"x\[\.\.\., None\]",
+        lambda: layers.MaxPooling2D()(np.zeros((5, 28, 28), "float32")),
+        r"x\[\.\.\., None\]",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", LAYERS)

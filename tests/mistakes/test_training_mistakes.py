@@ -1,0 +1,257 @@
+"""What trains to no use, or not at all: one warning, or an error, with the mend."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+layers = tk.layers
+RNG = np.random.default_rng(0)
+
+X = RNG.normal(size=(16, 8)).astype("float32")
+BINARY = (X[:, :1] > 0).astype("float32")
+CLASS = np.arange(16) % 3
+
+
+def model_of(*stack, loss="mse", **settings):
+    model = tk.Sequential([tk.Input((8,)), *stack])
+    model.compile(settings.pop("optimizer", "adam"), loss, **settings)
+    return model
+
+
+def fitted(*stack, y=BINARY, fit=None, **settings):
+    return model_of(*stack, **settings).fit(X, y, verbose=0, **(fit or {}))
+
+
+def with_nan(array, value=np.nan):
+    array = array.copy()
+    array[3, 0] = value
+    return array
+
+
+class Stepping(tk.Model):
+    """A model whose steps give what they are told."""
+
+    def __init__(self, gives):
+        super().__init__()
+        self.dense, self.gives = layers.Dense(1), gives
+        self.compile("sgd", "mse")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        return self.gives(self, data)
+
+    test_step = train_step
+
+
+def frozen():
+    model = model_of(layers.Dense(1))
+    model.trainable = False
+    return model.fit(X, BINARY, verbose=0)
+
+
+def second_model():
+    first = model_of(layers.Dense(1))
+    first.fit(X, BINARY, verbose=0)
+    return fitted(layers.Dense(1), optimizer=first.optimizer)
+
+
+SCE, BCE = tk.losses.SparseCategoricalCrossentropy, tk.losses.BinaryCrossentropy
+SPARSE = "sparse_categorical_crossentropy"
+
+WARNED = {
+    "AUC of logits": (
+        lambda: fitted(layers.Dense(1), loss=BCE(True), metrics=[tk.metrics.AUC()]),
+        r"AUC 'auc\w*' compares scores .* from -.* the metric from_logits=True",
+    ),
+    "AUC of scores": (
+        lambda: tk.metrics.AUC().update_state([0, 1], [2.0, 5.0]),
+        r"\[0, 1\], and they go from 2 to 5",
+    ),
+    "recall of logits": (
+        lambda: tk.metrics.Recall().update_state([0, 1], [-2.0, 5.0]),
+        "ops.sigmoid.* thresholds=0",
+    ),
+    "a rate of logits": (
+        lambda: tk.metrics.RecallAtPrecision(0.5).update_state([0, 1], [-2.0, 5.0]),
+        r"\(y_pred\)$",
+    ),
+    "softmax over one unit as a layer": (
+        lambda: fitted(layers.Dense(1), layers.Softmax(), loss="binary_crossentropy"),
+        "are all 1, as",
+    ),
+    "frozen weights": (frozen, "has 2 weights, and none of them is trainable"),
+    "one optimizer for two models": (second_model, r"'adam\w*' of model .* of other weights"),
+    "relu before logits": (
+        lambda: fitted(layers.Dense(3, "relu"), loss=SCE(True), y=CLASS),
+        "the last layer no activation",
+    ),
+    "relu for probabilities": (
+        lambda: fitted(layers.Dense(3), layers.ReLU(), loss=SPARSE, y=CLASS),
+        "activation='softmax'",
+    ),
+    "relu for one probability": (
+        lambda: fitted(layers.Dense(1, "relu"), loss="binary_crossentropy"),
+        "activation='sigmoid'",
+    ),
+    "sigmoid of classes": (
+        lambda: fitted(layers.Dense(3, "sigmoid"), loss=SPARSE, y=CLASS),
+        "each by itself.*several labels",
+    ),
+    "sigmoid for logits of classes": (
+        lambda: fitted(layers.Dense(3, "sigmoid"), loss=SCE(True), y=CLASS),
+        "no activation",
+    ),
+    "NaN to validate with": (
+        lambda: fitted(layers.Dense(1), fit={"validation_data": (with_nan(X), BINARY)}),
+        r"is NaN, and the validation data is not finite: x has NaN in 1 of 128 places, \[3, 0\]",
+    ),
+    "inf to validate with": (
+        lambda: fitted(layers.Dense(1), fit={"validation_data": (X, with_nan(BINARY, np.inf))}),
+        r"is inf, and the validation data is not finite: y has inf in 1 of 16 places",
+    ),
+    "NaN to evaluate": (
+        lambda: model_of(layers.Dense(1)).evaluate(with_nan(X), BINARY, verbose=0),
+        "evaluate: the loss is NaN",
+    ),
+    "inf to train with": (
+        lambda: fitted(layers.Dense(1), y=with_nan(BINARY, np.inf)),
+        "fit: the loss is inf.*y has inf",
+    ),
+    "a class without a weight": (
+        lambda: fitted(
+            layers.Dense(3, "softmax"), loss=SPARSE, y=CLASS, fit={"class_weight": {1: 2.0}}
+        ),
+        "no weight for the classes 0, 2 of the targets, which counts 1",
+    ),
+    "a class of a data set without a weight": (
+        lambda: model_of(layers.Dense(3, "softmax"), loss=SPARSE).fit(
+            tk.data.Dataset.from_tensor_slices((X, CLASS)).batch(8),
+            verbose=0,
+            class_weight={0: 1.0, 1: 2.0},
+        ),
+        "no weight for class 2 of",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_nonsense_that_trains_is_warned_of_once(case):
+    call, text = WARNED[case]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        call()
+    # NumPy says what infinities do to its arithmetic
+    [message] = [str(w.message) for w in heard if w.category is not RuntimeWarning]
+    assert re.search(text, message.partition(" (tk.config")[0])
+
+
+REFUSED = {
+    "a step that gives nothing": (
+        lambda: Stepping(lambda model, data: None).fit(X, BINARY, verbose=0),
+        r"Stepping.train_step must return a dict .* it gave None: does it end with `return`\?",
+    ),
+    "a step that gives the loss": (
+        lambda: Stepping(lambda model, data: tk.constant(1.0)).fit(X, BINARY, verbose=0),
+        "gave a Tensor",
+    ),
+    "a step on one batch": (
+        lambda: Stepping(lambda model, data: None).train_on_batch(X, BINARY),
+        "train_step must return",
+    ),
+    "a test that gives nothing": (
+        lambda: Stepping(lambda model, data: None).evaluate(X, BINARY, verbose=0),
+        "test_step must return",
+    ),
+    "epochs as text": (
+        lambda: fitted(layers.Dense(1), fit={"epochs": "3"}),
+        r"epochs .* got '3' \(str\); give the number 3",
+    ),
+    "half an epoch": (
+        lambda: fitted(layers.Dense(1), fit={"epochs": 1.5}),
+        "whole number, got 1.5",
+    ),
+    "epochs below 0": (
+        lambda: fitted(layers.Dense(1), fit={"epochs": -1}),
+        "epochs must be at least 0",
+    ),
+    "a batch size as text": (
+        lambda: fitted(layers.Dense(1), fit={"batch_size": "8"}),
+        "batch_size must be a whole number",
+    ),
+    "steps as text": (
+        lambda: fitted(layers.Dense(1), fit={"steps_per_epoch": "x"}),
+        r"steps_per_epoch .*\(str\)$",
+    ),
+    "texts as labels": (
+        lambda: fitted(layers.Dense(2, "softmax"), loss=SPARSE, y=np.array(["cat", "dog"] * 8)),
+        r"the targets y are texts, such as '(cat|dog)', and the loss .*numpy\.unique",
+    ),
+    "texts as a list": (
+        lambda: model_of(layers.Dense(1)).evaluate(X, ["cat", "dog"] * 8, verbose=0),
+        "targets y are texts",
+    ),
+    "texts for one of two outputs": (
+        lambda: two_outputs().fit(X, {"b": ["u", "v"] * 8, "a": BINARY}, verbose=0),
+        r"y\['b'\] are texts",
+    ),
+    "a label without a unit": (
+        lambda: fitted(layers.Dense(2, "softmax"), loss=SPARSE, y=CLASS),
+        "2 classes, and the last layer",
+    ),
+}
+
+
+def two_outputs():
+    x = tk.Input((8,))
+    model = tk.Model(x, {"b": layers.Dense(1)(x), "a": layers.Dense(1)(x)})
+    model.compile("sgd", {"a": "mse", "b": "mse"})
+    return model
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused(case):
+    call, text = REFUSED[case]
+    with pytest.raises((TypeError, ValueError), match=text):
+        call()
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
+def test_saving_a_model_that_is_not_built(tmp_path, name):
+    model = tk.Sequential([layers.Dense(1)])
+    with pytest.warns(UserWarning, match="is not built, so the file has no weights") as heard:
+        model.save(tmp_path / name)
+    assert len(heard) == 1
+    model.build((None, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.save(tmp_path / name)
+
+
+def sound_step(model, data):
+    x, y = data
+    model.dense(x)
+    return {"distance": tk.reduce_mean(y)}
+
+
+def test_what_only_looks_like_a_mistake_trains_in_silence():
+    part = model_of(layers.Dense(4, "relu"), layers.Dense(1))
+    part.layers[0].trainable = False
+    part.compile("adam", "mse")
+    part.fit(X, BINARY, verbose=0)
+    again = tk.Sequential([*part.layers, layers.Dense(1)])
+    again.compile(part.optimizer, "mse")  # it goes on with weights of the same layers
+    again.fit(X, BINARY, verbose=0)
+    Stepping(sound_step).fit(X, BINARY, epochs=np.int64(2), batch_size=np.int32(8), verbose=0)
+    metrics = [tk.metrics.AUC(from_logits=True), tk.metrics.Precision(thresholds=0)]
+    fitted(layers.Dense(1), loss=BCE(True), metrics=metrics, fit={"epochs": 2.0})
+    fitted(layers.Dense(3, "relu"), layers.Dense(1, "sigmoid"), loss=BCE(), metrics=["accuracy"])
+    fitted(layers.Dense(3, "sigmoid"), loss=BCE(), y=np.eye(3)[CLASS])  # labels at once
+    fitted(layers.Dense(1, "relu"), loss="mse")
+    weights = {0: 1.0, 1: 2.0, 2: 1.0, 3: 5.0}
+    fitted(layers.Dense(3, "softmax"), loss=SPARSE, y=CLASS, fit={"class_weight": weights})
