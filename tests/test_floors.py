@@ -86,6 +86,8 @@ CORE_ORDER = [
     "values/aggregation",
     "values/attribute_state",
     "values/batch_size",
+    "values/table_columns",
+    "values/torch_names",
     "dtypes",
     "tensor_shape",
     "shapes",

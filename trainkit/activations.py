@@ -10,6 +10,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.ops.neural.softmax import powers_share
@@ -530,3 +531,6 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
         'relu'
     """
     return linear if config is None else ACTIVATIONS.deserialize(config, custom_objects)
+
+
+_explain_unknown_names(globals())

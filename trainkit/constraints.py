@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
@@ -194,3 +195,6 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
         array([0., 2.], dtype=float32)
     """
     return CONSTRAINTS.deserialize(config, custom_objects)
+
+
+_explain_unknown_names(globals())

@@ -15,6 +15,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import ShapeError
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.sampling import random
@@ -674,3 +675,6 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
         3.0
     """
     return INITIALIZERS.deserialize(config, custom_objects)
+
+
+_explain_unknown_names(globals())

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
@@ -229,3 +230,6 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
         1.0
     """
     return REGULARIZERS.deserialize(config, custom_objects)
+
+
+_explain_unknown_names(globals())

@@ -255,3 +255,78 @@ def test_what_only_looks_like_a_mistake_trains_in_silence():
     fitted(layers.Dense(1, "relu"), loss="mse")
     weights = {0: 1.0, 1: 2.0, 2: 1.0, 3: 5.0}
     fitted(layers.Dense(3, "softmax"), loss=SPARSE, y=CLASS, fit={"class_weight": weights})
+
+
+# ------------------------------------------------------------------ targets (n,), outputs (n, 1)
+
+
+class Line(tk.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(1)
+        self.compile("sgd", "mse")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+class OwnStep(Line):
+    def train_step(self, data):
+        x, y = data
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_mean((tk.cast(y, "float32") - self(x)) ** 2)
+        weights = self.trainable_variables
+        self.optimizer.apply(tape.gradient(loss, weights), weights)
+        return {"loss": loss}
+
+
+class OwnLoss(Line):
+    def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
+        return tk.reduce_mean((y - y_pred) ** 2)
+
+
+def own_loop(y):
+    model = Line()
+    model.build((None, 8))
+    model.optimizer.build(model.trainable_variables)
+
+    @tk.function
+    def step(x, y):
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_mean(tk.abs(model(x) - y))
+        weights = model.trainable_variables
+        model.optimizer.apply(tape.gradient(loss, weights), weights)
+        return loss
+
+    step(X, y)
+
+
+CROSSED = {
+    "train_step": lambda y: OwnStep().fit(X, y, batch_size=4, verbose=0),
+    "compute_loss": lambda y: OwnLoss().fit(X, y, batch_size=4, verbose=0),
+    "step": own_loop,
+}
+
+
+@pytest.mark.parametrize("where", CROSSED)
+def test_targets_that_meet_each_output_of_the_batch(where):
+    with pytest.warns(UserWarning, match=rf"number for each pair .*, in {where}: reshape") as heard:
+        CROSSED[where](BINARY[:, 0])
+    assert len(heard) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CROSSED[where](BINARY)
+
+
+def test_pairs_that_are_meant_are_left_alone():
+    weight = tk.Variable(np.ones((4, 1), "float32"))
+
+    @tk.function
+    def step(x, factor):
+        distances = x[:, None] - x  # of one argument
+        weight.assign_add(weight * factor[:1])
+        return distances + tk.reduce_sum(weight), weight * factor
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(np.ones(4, "float32"), np.ones(4, "float32"))

@@ -71,7 +71,8 @@ def test_a_model_without_weights_yet(tmp_path, make, compiled):
     model = make()
     if compiled:
         model.compile("adam", "mse")
-    other = again(model, tmp_path / "m.keras")
+    with pytest.warns(UserWarning, match="is not built, so the file has no weights"):
+        other = again(model, tmp_path / "m.keras")
     assert not other.built
     assert other(X).shape == (8, 2)
     if compiled:

@@ -17,5 +17,8 @@ from trainkit.callbacks.run_journal import RunJournal as RunJournal
 from trainkit.callbacks.swap_ema_weights import SwapEMAWeights as SwapEMAWeights
 from trainkit.callbacks.tensorboard import TensorBoard as TensorBoard
 from trainkit.callbacks.terminate_on_nan import TerminateOnNaN as TerminateOnNaN
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 
 ProgbarLogger = ProgressBar
+
+_explain_unknown_names(globals())

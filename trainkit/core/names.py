@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.process import forks
+from trainkit.core.values import torch_names
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FITTING = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 
@@ -83,15 +89,82 @@ def unknown_name(
         known: the names that the module has.
         left_out: by names that it leaves out on purpose, what to use instead.
     """
-    import difflib
-
-    advice = (left_out or {}).get(name)
+    advice = (left_out or {}).get(name) or torch_names.NAMES.get(name)
     if advice is not None:
         return AttributeError(f"module {module!r} has no attribute {name!r}: {advice}", name=name)
+
+    import difflib
 
     near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+
+
+def explain_unknown_names(namespace: dict[str, Any]) -> None:
+    """Let a module say which of its names are near one that it does not have.
+
+    Editors see no `__getattr__`, which would make every name one of the module.
+
+    Args:
+        namespace: `globals()` of the module, all of whose names are there.
+    """
+    module = namespace["__name__"]
+
+    def missing(name: str) -> Any:
+        # the import system asks for files of a package in this way before it looks for them
+        caller = sys._getframe(1).f_code.co_filename
+        if name.startswith("__") or caller.startswith("<frozen importlib"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        public = {n: x for n, x in namespace.items() if not n.startswith("_")}
+        objects = [n for n, x in public.items() if not isinstance(x, ModuleType)]
+        raise unknown_name(module, name, objects)
+
+    namespace["__getattr__"] = missing
+
+
+def explain_attribute(owner: Any, name: str, spellings: Mapping[str, str]) -> Any:
+    """What `__getattr__` does for a class whose users may know another library's names.
+
+    The attribute is asked for again, so that the error of a property is its own.
+
+    Args:
+        owner: the object.
+        name: what it does not have.
+        spellings: by such names, what to use.
+
+    Raises:
+        AttributeError: with what to use, if that is known.
+    """
+    if name not in spellings:
+        return type(owner).__getattribute__(owner, name)
+    try:
+        return type(owner).__getattribute__(owner, name)
+    except AttributeError as error:
+        if error.name != name or error.obj is not owner:
+            raise
+        text = f"{error}: {spellings[name]}"
+        raise AttributeError(text, name=name, obj=owner) from None
+
+
+def with_known_arguments(method: Method) -> Method:
+    """Let a method say which of its arguments is near one by keyword that it does not have."""
+    code: Any = getattr(method, "__code__", None)
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in names:
+                import difflib
+
+                near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+                hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(names)}"
+                raise TypeError(
+                    f"{type(self).__name__}.{method.__name__} has no argument {name!r}; {hint}"
+                )
+        return method(self, *args, **kwargs)
+
+    return cast(Method, checked)
 
 
 # ------------------------------------------------------------------ names of what was given none

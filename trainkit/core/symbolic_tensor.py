@@ -10,14 +10,23 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.core.user_frames import line_text, user_line
+from trainkit.core.user_frames import is_readable, line_text, user_line
 from trainkit.core.values.batch_size import COUNTED, marked
 
 
 def _at_user_line() -> str:
     """The line of the user's code that is running, for the end of an error text."""
     line = user_line()
-    return "" if line is None else f"\n  at {line_text(line)}"
+    if line is None:
+        return ""
+    text = f"\n  at {line_text(line)}"
+    if not is_readable(line):
+        text += (
+            f"\nThe source of {line[2] or 'the function'} could not be read, since it is in "
+            f"{line[0]}, so its if, while and for were not made operations of the graph: put it "
+            "into a file."
+        )
+    return text
 
 
 class SymbolicTensor(Tensor):

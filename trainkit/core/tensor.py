@@ -24,7 +24,9 @@ from trainkit.core.errors import (
     InvalidArgumentError,
     ShapeError,
 )
+from trainkit.core.names import explain_attribute
 from trainkit.core.shapes import TensorShape
+from trainkit.core.values import torch_names
 from trainkit.core.values.batch_size import COUNTED, marked
 from trainkit.core.values.python_values import array_of, has_dtype
 from trainkit.core.values.text_arrays import OBJECTS
@@ -62,6 +64,7 @@ class Tensor(Operators):
     __array_priority__ = 100  # an ndarray on the left leaves its operators to the tensor
     _array: Array
     _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
+    _own_mask = None  # a tensor with values has its mask in a table: see `masks`
 
     # ------------------------------------------------------------------ what it is
 
@@ -100,6 +103,11 @@ class Tensor(Operators):
     def nbytes(self) -> int:
         """Bytes that the values take."""
         return int(self._array.nbytes)
+
+    if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+        def __getattr__(self, name: str) -> Any:
+            return explain_attribute(self, name, torch_names.TENSOR)
 
     def get_shape(self) -> TensorShape:
         """Sizes of the axes."""

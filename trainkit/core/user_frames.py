@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from typing import Any
 
@@ -40,6 +41,11 @@ def user_line() -> Line | None:
             return origin or (code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def is_readable(line: Line) -> bool:
+    """Whether the source of a line can be read: what Python was piped, or `exec` runs, has none."""
+    return not line[0].startswith("<") or bool(linecache.getlines(line[0]))
 
 
 def line_text(line: Line | None) -> str:

@@ -1,5 +1,6 @@
 """Input pipelines: `Dataset` and what it is made of."""
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.data import experimental as experimental
 from trainkit.data.dataset import AUTOTUNE as AUTOTUNE
 from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
@@ -14,3 +15,5 @@ from trainkit.data.readers.files import TFRecordDataset as TFRecordDataset
 from trainkit.data.structure import DatasetSpec as DatasetSpec
 
 Iterator = DatasetIterator
+
+_explain_unknown_names(globals())

@@ -1,5 +1,6 @@
 """Layers, one line each."""
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.layers import experimental as experimental
 from trainkit.layers import residual_branches as residual_branches
 from trainkit.layers.activation import ELU as ELU
@@ -192,3 +193,5 @@ from trainkit.layers.rnn.time_distributed import Wrapper as Wrapper
 from trainkit.layers.saved_model_layer import TFSMLayer as TFSMLayer
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
 from trainkit.layers.ternary_dense import TernaryDense as TernaryDense
+
+_explain_unknown_names(globals())

@@ -1,5 +1,6 @@
 """Losses: classes, functions, and `get`."""
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.losses.crossentropy import BinaryCrossentropy as BinaryCrossentropy
 from trainkit.losses.crossentropy import BinaryFocalCrossentropy as BinaryFocalCrossentropy
 from trainkit.losses.crossentropy import CategoricalCrossentropy as CategoricalCrossentropy
@@ -75,3 +76,5 @@ MSE = mse = mean_squared_error
 MSLE = msle = mean_squared_logarithmic_error
 BCE = bce = binary_crossentropy
 logcosh = log_cosh
+
+_explain_unknown_names(globals())

@@ -9,13 +9,15 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.checkpoints import weights
 from trainkit.core import nest
+from trainkit.core.names import explain_attribute
 from trainkit.core.process.console import say
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.values import torch_names
 from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
@@ -72,6 +74,11 @@ class Model(Looped, Exportable):
             raise ValueError("Model needs both inputs and outputs, or neither of them")
         if inputs is not None:
             self._draw(inputs, outputs)
+
+    if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+        def __getattr__(self, name: str) -> Any:
+            return explain_attribute(self, name, torch_names.MODEL)
 
     def _draw(self, inputs: Any, outputs: Any) -> None:
         if isinstance(inputs, dict):

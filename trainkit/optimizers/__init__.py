@@ -1,5 +1,6 @@
 """Optimizers, learning rate schedules, and `get`."""
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.optimizers import legacy as legacy
 from trainkit.optimizers import schedules as schedules
 from trainkit.optimizers.adafactor import Adafactor as Adafactor
@@ -23,3 +24,5 @@ from trainkit.optimizers.muon import Muon as Muon
 from trainkit.optimizers.rmsprop import RMSprop as RMSprop
 from trainkit.optimizers.schedule_free import ScheduleFreeAdamW as ScheduleFreeAdamW
 from trainkit.optimizers.sgd import SGD as SGD
+
+_explain_unknown_names(globals())

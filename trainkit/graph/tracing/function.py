@@ -26,6 +26,7 @@ from trainkit.core.user_frames import user_line
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.control_flow.host_calls import UNSEEN, guess_count, learn, run_first
+from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
 from trainkit.graph.ir.graph import Graph, GraphTensor
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.tracing.python_calls import (
@@ -357,6 +358,8 @@ class Function:
         graph, symbols, result, made = self._graph_of(traced_key, args, kwargs, again=False)
         if made:
             graph, symbols, result, _ = self._graph_of(traced_key, args, kwargs, again=True)
+        if not str(getattr(self.python_function, "__module__", "")).startswith("trainkit."):
+            warn_of_crossed_batches(graph)
         for hear in trace_state.GRAPH_LISTENERS:
             hear(graph)
         self._traces += 1

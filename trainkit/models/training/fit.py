@@ -17,6 +17,7 @@ from trainkit.callbacks.loggers import log_metrics
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
+from trainkit.core.names import with_known_arguments
 from trainkit.core.process import console
 from trainkit.models.training import (
     batch_sources,
@@ -46,6 +47,7 @@ class Looped(Trained):
             if hasattr(layer, "reset_states") and not isinstance(layer, Looped):
                 layer.reset_states()
 
+    @with_known_arguments
     def fit(
         self,
         x: Any = None,
@@ -178,6 +180,7 @@ class Looped(Trained):
                     self, feed, called, history, epochs, initial_epoch, validate, interruption
                 )
 
+    @with_known_arguments
     def evaluate(
         self,
         x: Any = None,
@@ -219,6 +222,7 @@ class Looped(Trained):
             values = training_loop.run_evaluate(self, feed, called)
         return values if return_dict else fit_arguments.in_order(values, self.metrics)
 
+    @with_known_arguments
     def predict(
         self,
         x: Any,
@@ -281,6 +285,7 @@ class Looped(Trained):
 
     # ------------------------------------------------------------------ one batch
 
+    @with_known_arguments
     def train_on_batch(
         self,
         x: Any,
@@ -310,6 +315,7 @@ class Looped(Trained):
         logs = self._on_batch("train", x, y, sample_weight)
         return self._results(logs, return_dict)
 
+    @with_known_arguments
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
     ) -> Any:
@@ -319,6 +325,7 @@ class Looped(Trained):
         logs = self._on_batch("test", x, y, sample_weight)
         return self._results(logs, return_dict)
 
+    @with_known_arguments
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch, as NumPy arrays."""
         outputs = self._on_batch("predict", x)

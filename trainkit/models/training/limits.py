@@ -123,5 +123,5 @@ def steps(asked: Any, name: str = "steps") -> int | None:
 
 
 def _warned(bound: int, name: str) -> int:
-    warnings.warn(f"keras.config limits {name} to {bound}", stacklevel=4)
+    warnings.warn(f"keras.config limits {name} to {bound}", stacklevel=5)
     return bound

@@ -12,6 +12,7 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
 from trainkit.graph.tracing.function import function
 from trainkit.graph.tracing.python_calls import functions_run_eagerly
 from trainkit.models import part_settings
@@ -77,7 +78,9 @@ class CompiledStep:
         if self._calls == self._first_eager:
             self._calls += 1
             try:
-                self._function.get_concrete_function(data)
+                concrete = self._function.get_concrete_function(data)
+                if _has_own_loss(self._step):
+                    warn_of_crossed_batches(concrete.graph)
             except Exception as error:
                 self._function = None
                 warnings.warn(
@@ -103,6 +106,13 @@ class CompiledStep:
         if self._settings != before:
             self._function = function(self._step, jit_compile=self._jit)
             self._calls = max(self._first_eager - 1, 0)
+
+
+def _has_own_loss(step: Any) -> bool:
+    """Whether a step of the library's calls a `compute_loss` of the user's."""
+    of_library = str(getattr(step, "__module__", "")).startswith("trainkit.")
+    loss = getattr(type(getattr(step, "__self__", None)), "compute_loss", None)
+    return of_library and not str(getattr(loss, "__module__", "trainkit.")).startswith("trainkit.")
 
 
 class StepsInARow:

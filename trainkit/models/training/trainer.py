@@ -10,6 +10,7 @@ from trainkit import optimizers
 from trainkit.autodiff.tape import GradientTape
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
+from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.trackable import tracked
@@ -123,6 +124,7 @@ class Trained(StatelessLosses):
 
     # ------------------------------------------------------------------ compile
 
+    @with_known_arguments
     def compile(
         self,
         optimizer: Any = "rmsprop",
@@ -165,7 +167,7 @@ class Trained(StatelessLosses):
         if jit_compile is True and run_eagerly:
             warnings.warn(
                 "compile: with run_eagerly=True nothing is compiled, jit_compile=True does nothing",
-                stacklevel=2,
+                stacklevel=3,
             )
             jit_compile = False
         found = None if optimizer is None else optimizers.get(optimizer)

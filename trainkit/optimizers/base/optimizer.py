@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.names import name_for
+from trainkit.core.names import explain_attribute, name_for
 from trainkit.core.registry import CustomObjectScope
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
+from trainkit.core.values import torch_names
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
@@ -114,6 +115,11 @@ class Optimizer(OutsideState):
     counters: ClassVar[tuple[tuple[str, float], ...]] = ()
     settings: ClassVar[tuple[str, ...]] = ()
     sums_gradients_up: ClassVar[bool] = True  # and not optimizers inside of it
+
+    if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+        def __getattr__(self, name: str) -> Any:
+            return explain_attribute(self, name, torch_names.OPTIMIZER)
 
     def __init__(self, learning_rate: Any, **options: Any) -> None:
         kind = type(self).__name__
