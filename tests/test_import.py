@@ -3,6 +3,7 @@
 import importlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -81,6 +82,16 @@ def test_the_package_and_its_project_file_name_one_version():
     if not project.exists():
         pytest.skip("an installed package is apart from its project file")
     assert tomllib.loads(project.read_text())["project"]["version"] == trainkit.__version__
+
+
+def test_the_citation_names_the_newest_release():
+    citation = ROOT / "CITATION.cff"
+    if not citation.exists():
+        pytest.skip("an installed package is apart from the files of its project")
+    facts = dict(line.split(": ", 1) for line in citation.read_text().splitlines() if ": " in line)
+    assert facts["version"] == trainkit.__version__
+    releases = re.findall(r"^## (\S+) \((\S+)\)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert (facts["version"], facts["date-released"]) == releases[0]
 
 
 MODULES = [name for name in dir(trainkit) if isinstance(getattr(trainkit, name), types.ModuleType)]

@@ -81,7 +81,8 @@ def terminal():
                 action()
         reader.join()
         os.close(master)
-        screen.feed(b"".join(parts).decode())
+        screen.written = b"".join(parts).decode()
+        screen.feed(screen.written)
         return screen
 
     return run
@@ -136,6 +137,26 @@ def test_training_and_validation_have_bars_and_times_left(terminal, columns):
     assert re.search(r"Epoch 1/2  validation 2/4.*left", frames)
     if columns == 200:
         assert re.search(r"validation 2/4 ━{10}╌{10} - \d+", frames)
+
+
+@pytest.mark.parametrize("columns", [40, 200])
+def test_the_last_line_of_an_epoch_is_drawn_once(terminal, columns):
+    written = terminal(columns, train).written
+    assert written.count("val_loss") == written.count("val_accuracy") == 2
+
+
+def test_the_line_of_an_evaluation_breaks_between_its_numbers(terminal):
+    model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae", "mape"])
+    x = np.ones((8, 4), np.float32)
+    screen = terminal(40, lambda: model.evaluate(x, x[:, :1]))
+    rows = [row for row in screen.rows if row.strip()]
+    assert len(rows) > 1
+    assert max(map(len, rows)) < 40
+    assert re.fullmatch(
+        r"Evaluated 1 batch \S+s loss: [\d.]+ mae: [\d.]+ mape: [\d.]+",
+        " ".join(" ".join(rows).replace(" - ", " ").split()),
+    )
 
 
 @pytest.mark.usefixtures("_drawn_always")

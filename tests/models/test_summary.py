@@ -1,5 +1,6 @@
 """`Model.summary`: the table and the words that Keras has."""
 
+import re
 import sys
 
 import numpy as np
@@ -181,3 +182,43 @@ def test_a_comma_never_begins_a_line():
     assert "input_layer[0][0]" in cells
     assert "dense[0][0]" in cells
     assert not any(cell.startswith(",") for cell in cells)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 90])
+@pytest.mark.parametrize("trainable", [False, True])
+def test_narrow_terminals_break_names_between_their_words(monkeypatch, columns, trainable):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = ["max_pooling2d", "global_average_pooling2d", "normalization_of_features"]
+    model = tk.Sequential(
+        [
+            tk.Input((28, 28, 1)),
+            tk.layers.MaxPooling2D(name=names[0]),
+            tk.layers.GlobalAveragePooling2D(name=names[1]),
+            tk.layers.BatchNormalization(name=names[2]),
+        ]
+    )
+    lines = []
+    model.summary(print_fn=lines.append, show_trainable=trainable)
+    table = [line for line in "\n".join(lines).splitlines() if line[0] in "│┃|"]
+    assert len({len(line) for line in table}) == 1
+    if not trainable and columns >= 40:
+        assert len(table[0]) <= columns
+    cells = "".join(re.split(r"[│┃|]", line)[1].strip() for line in table).replace(" ", "")
+    for name, kind in zip(names, ("MaxPooling2D", "GlobalAveragePooling2D"), strict=False):
+        assert f"{name}({kind})" in cells
+    if columns >= 40 and not trainable:
+        parts = {part for line in table for part in re.split(r"[│┃|]", line)[1].split()}
+        whole = re.compile(r"(?<=_)(?=[^_])|(?<=[a-z])(?=[A-Z])|(?=\()")
+        known = {
+            piece
+            for name in [
+                *names,
+                "(MaxPooling2D)",
+                "(GlobalAveragePooling2D)",
+                "(BatchNormalization)",
+                "Layer",
+                "(type)",
+            ]
+            for piece in whole.split(name)
+        }
+        assert {piece for part in parts for piece in whole.split(part)} <= known

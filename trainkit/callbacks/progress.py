@@ -179,9 +179,8 @@ class LoopBar(_Bar):
         self.line.clear()
         self._listen_no_more()
         took = duration_text(self.pace.seconds)
-        text = logs_text(numbers(logs))
         batches = "1 batch" if self.steps_done == 1 else f"{self.steps_done} batches"
-        say(f"Evaluated {batches} - {took} - {text}")
+        self.line.say(f"Evaluated {batches}", [took, *logs_pieces(numbers(logs))])
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
         self._begin()

@@ -121,12 +121,23 @@ class StatusLine:
             else:
                 self._set_rows(self._with_status(kind, texts))
 
+    def say(self, head: str, pieces: list[str]) -> None:
+        """Write this once, broken into rows between its pieces where a terminal is narrow."""
+        write("\n".join(self._fitted(self.kind, head, None, pieces)) + "\n")
+
     def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this for good: what is drawn later comes below."""
         with self._lock:
             status, self._status = self._status, ""
-            self.draw(head, share, pieces)
-            self.leave()
+            if self.kind == "file":
+                self.draw(head, share, pieces)
+            else:
+                texts, drawn = self._fitted(self.kind, head, share, pieces or []), len(self._rows)
+                # a row is drawn when it is left, so that it is not drawn before as well
+                self._set_rows(texts[:drawn], redraws=False)
+                self.leave()
+                for text in texts[drawn:]:
+                    _row_class().write(printable_line(text), file=sys.stdout)
             self._status = status
 
     def clear(self) -> None:
@@ -164,11 +175,11 @@ class StatusLine:
             else:
                 _row_class().write(printable(text), file=sys.stdout)
 
-    def _set_rows(self, texts: list[str]) -> None:
+    def _set_rows(self, texts: list[str], redraws: bool = True) -> None:
         while len(self._rows) > len(texts):
             self._rows.pop().close()
         for row, text in zip(self._rows, texts, strict=False):
-            row.set_description_str(printable_line(text))
+            row.set_description_str(printable_line(text), refresh=redraws)
         for text in texts[len(self._rows) :]:
             self._rows.append(_row_class()(desc=printable_line(text), file=sys.stdout))
 

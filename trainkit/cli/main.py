@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from trainkit import __version__
 from trainkit.core.files.printable import printable
 
 COMMANDS = {
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser("trainkit", description="Tools that come with trainkit.")
+    parser.add_argument("--version", action="version", version=f"trainkit {__version__}")
     parser.add_argument("command", choices=sorted(COMMANDS), help="what to do")
     lines = [f"  {name:<8} {help_line}" for name, (_, help_line) in COMMANDS.items()]
     parser.epilog = "commands:\n" + "\n".join(lines)

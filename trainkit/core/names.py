@@ -135,10 +135,11 @@ def explain_attribute(owner: Any, name: str, spellings: Mapping[str, str]) -> An
     Raises:
         AttributeError: with what to use, if that is known.
     """
+    look_up: Any = type(owner).__getattribute__  # which symbolic tensors have of their own
     if name not in spellings:
-        return type(owner).__getattribute__(owner, name)
+        return look_up(owner, name)
     try:
-        return type(owner).__getattribute__(owner, name)
+        return look_up(owner, name)
     except AttributeError as error:
         if error.name != name or error.obj is not owner:
             raise

@@ -18,6 +18,11 @@ _LINE_WITH_CONNECTIONS = 108
 _TRAINABLE_COLUMNS = 12
 _MARGIN = 4
 _NARROWEST = 4
+_NARROWEST_NAMES = 10
+_LEAST_OF_A_COLUMN = 12
+
+
+_BREAKS = re.compile(r"(?<=_)(?=[^_])|(?<=[a-z])(?=[A-Z])")
 
 
 class _TableColumn(NamedTuple):
@@ -72,6 +77,8 @@ def summary_text(
     layers = _shown(model)
     first, end = _range(layers, layer_range)
     rows = _rows(layers[first:end], model, branched, expand_nested, show_trainable, 0)
+    if line_length is None and positions is None:
+        widths = _widths_for_words(widths, [[column.head for column in columns], *rows])
     table = _table(columns, widths, rows, _frame())
     return "\n".join([f'Model: "{model.name}"', *table, *_totals(model)])
 
@@ -108,7 +115,8 @@ def _columns(
 def _line_length(branched: bool, show_trainable: bool) -> int:
     length = _LINE_WITH_CONNECTIONS if branched else _LINE
     length += _TRAINABLE_COLUMNS * show_trainable
-    return min(length, shutil.get_terminal_size().columns - _MARGIN)
+    least = _LEAST_OF_A_COLUMN * (3 + branched + show_trainable)
+    return max(min(length, shutil.get_terminal_size().columns - _MARGIN), least)
 
 
 def _widths(columns: list[_TableColumn], length: int) -> list[int]:
@@ -124,6 +132,23 @@ def _widths(columns: list[_TableColumn], length: int) -> list[int]:
             "a larger line_length"
         )
     return widths
+
+
+def _widths_for_words(widths: list[int], rows: list[list[str]]) -> list[int]:
+    """Widths that break no word, where the others would; else the names alone are broken."""
+    columns = [[row[i] for row in rows] for i in range(len(widths))]
+    longest = [max(len(word) for cell in cells for word in cell.split()) for cells in columns]
+    if all(word <= width for word, width in zip(longest, widths, strict=True)):
+        return widths
+    spare = sum(widths) + _MARGIN - sum(longest)  # up to the edge of the terminal
+    if spare < 0:
+        names = longest[0] + spare
+        return widths if names < min(widths[0], _NARROWEST_NAMES) else [names, *longest[1:]]
+    needs = [max(map(len, cells)) - word for cells, word in zip(columns, longest, strict=True)]
+    shares = [spare * need // max(sum(needs), 1) for need in needs]
+    return [
+        word + min(share, need) for word, share, need in zip(longest, shares, needs, strict=True)
+    ]
 
 
 # ------------------------------------------------------------------ rows
@@ -264,8 +289,20 @@ def _cells(row: list[str], widths: list[int], aligned: list[str], bar: str) -> l
     return lines
 
 
+def _broken(word: str, width: int) -> str:
+    """A word that is wider than its column, in parts: after a "_" or before a capital at best."""
+    parts, left = [], word
+    while len(left) > width:
+        ends = [m.start() for m in _BREAKS.finditer(left, 2, width + 1)]
+        end = ends[-1] if ends else width
+        parts.append(left[:end])
+        left = left[end:]
+    return " ".join([*parts, left])
+
+
 def _wrapped(text: str, width: int) -> list[str]:
-    lines = textwrap.wrap(text, width, drop_whitespace=True, break_on_hyphens=False)
+    words = [_broken(word, width) if len(word) > width else word for word in text.split(" ")]
+    lines = textwrap.wrap(" ".join(words), width, drop_whitespace=True, break_on_hyphens=False)
     # a name as wide as its column pushes the comma after it to the next line
     return [line for line in (line.lstrip(", ") for line in lines) if line] or [""]
 
