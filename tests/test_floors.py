@@ -88,6 +88,7 @@ CORE_ORDER = [
     "values/batch_size",
     "values/table_columns",
     "values/torch_names",
+    "values/config_text",
     "dtypes",
     "tensor_shape",
     "shapes",

@@ -8,6 +8,7 @@ from trainkit import ops
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.config_text import config_text
 
 CONSTRAINTS = Registry("constraints", "constraint")
 
@@ -31,6 +32,9 @@ class Constraint:
         super().__init_subclass__(**kwargs)
         if cls.__module__ == __name__:
             CONSTRAINTS.add(cls)
+
+    def __repr__(self) -> str:
+        return config_text(self)
 
     def __call__(self, w: Any) -> Any:
         """The value of the weight `w` within bounds."""

@@ -18,6 +18,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.config_text import config_text
 from trainkit.ops.sampling import random
 from trainkit.ops.signal import scipy_windows
 
@@ -48,6 +49,9 @@ class Initializer:
         raise NotImplementedError(
             f"{type(self).__name__} has no method __call__(self, shape, dtype)"
         )
+
+    def __repr__(self) -> str:
+        return config_text(self)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of a like initializer."""

@@ -9,6 +9,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.config_text import config_text
 
 REGULARIZERS = Registry("regularizers", "regularizer")
 
@@ -30,6 +31,9 @@ class Regularizer:
         super().__init_subclass__(**kwargs)
         if cls.__module__ == __name__:
             REGULARIZERS.add(cls)
+
+    def __repr__(self) -> str:
+        return config_text(self)
 
     def __call__(self, x: Any) -> Any:
         """The penalty on the tensor `x`, a scalar."""

@@ -103,6 +103,22 @@ class GradientTape(Jacobians):
         # id of a variable -> (variable, the tensors that reads of it gave)
         self._reads: dict[int, tuple[Variable, list[Tensor]]] = {}
 
+    def __repr__(self) -> str:
+        state = ", ".join(
+            word
+            for word, holds in (
+                ("recording", self._recording),
+                ("persistent", self._persistent),
+                ("used up", self._spent),
+            )
+            if holds
+        )
+        operations = sum(entry is not None for entry in list(self.tracked.values()))
+        return (
+            f"<GradientTape{', ' * bool(state)}{state}: computed tensors {operations}, watched "
+            f"{len(self._leaves)}, variables {len(self._variables)}>"
+        )
+
     def _end(self) -> None:
         """Free the record after the one gradient; which variables were watched is still known."""
         variables = self._variables

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.config_text import attributes_text
 
 Logs = dict[str, Any]
 
@@ -59,6 +60,9 @@ class Callback(Trackable):
     def __init__(self) -> None:
         self._model: Any = None
         self.params: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return attributes_text(self)
 
     @property
     def model(self) -> Any:

@@ -9,10 +9,15 @@ import numpy as np
 
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.core.process.plotting import matplotlib
+from trainkit.core.values.config_text import value_text
 
 _PREFIX = "history."
 _FEW_POINTS = 30
 _WIDTH_INCHES, _HEIGHT_INCHES = 4.5, 3.5
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | int) else value_text(value)
 
 
 class History(Callback):
@@ -42,6 +47,14 @@ class History(Callback):
     def __init__(self) -> None:
         super().__init__()
         self.__dict__.update(history={}, epoch=[], interrupted=False, _epochs={})
+
+    def __repr__(self) -> str:
+        if not self.epoch:
+            return "<History of no epochs>"
+        epochs = "1 epoch" if len(self.epoch) == 1 else f"{len(self.epoch)} epochs"
+        stopped = ", interrupted" if self.interrupted else ""
+        last = ", ".join(f"{n}={_shown(values[-1])}" for n, values in self.history.items())
+        return f"<History of {epochs}{stopped}, the last: {last}>"
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epoch.clear()

@@ -83,6 +83,12 @@ class Checkpoint(Trackable):
             return self._counter()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __repr__(self) -> str:
+        parts = [f"{name}={type(part).__name__}" for name, part in self.parts().items()]
+        root = "" if self._stands_for is None else f" of {type(self._stands_for).__name__}"
+        saves = f", {int(self.save_counter)} saves" if COUNTER in self.__dict__ else ""
+        return f"<{type(self).__name__}{root}: {', '.join(parts) or 'nothing'}{saves}>"
+
     # ------------------------------------------------------------------ the tree
 
     def parts(self) -> dict[str, Trackable]:

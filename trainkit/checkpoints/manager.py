@@ -132,6 +132,14 @@ class CheckpointManager:
         self._last_step = None if last_checkpoint_step is None else int(last_checkpoint_step)
         self._kept = self._planned = self._found()
 
+    def __repr__(self) -> str:
+        most = "all" if self._max_to_keep is None else f"the newest {self._max_to_keep}"
+        newest = f", the newest {self._kept.recent[-1]!r}" if self._kept.recent else ""
+        return (
+            f"<CheckpointManager of {self._directory!r}: {len(self._kept.recent)} "
+            f"checkpoints{newest}; keeps {most}>"
+        )
+
     # ------------------------------------------------------------------ what there is
 
     @property

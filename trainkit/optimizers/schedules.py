@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from trainkit import ops
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.values.config_text import config_text
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.options import is_number
 
@@ -24,6 +25,9 @@ class LearningRateSchedule:
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        return config_text(self)
 
     def __call__(self, step: Any) -> Any:
         """The learning rate at `step`, counted from 0."""
