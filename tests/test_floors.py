@@ -89,6 +89,7 @@ CORE_ORDER = [
     "values/table_columns",
     "values/torch_names",
     "values/config_text",
+    "values/html_text",
     "dtypes",
     "tensor_shape",
     "shapes",

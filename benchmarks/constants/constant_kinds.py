@@ -110,6 +110,8 @@ OF_NO_MACHINE = {
         core/files/folder_descent.py _MOST_LINKS
         core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS
         core/shapes.py MOST_ELEMENTS
+        core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
+        core/values/table_columns.py _MOST_COLUMNS
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS

@@ -10,6 +10,7 @@ import numpy as np
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.core.process.plotting import matplotlib
 from trainkit.core.values.config_text import value_text
+from trainkit.core.values.html_text import curves, tag
 
 _PREFIX = "history."
 _FEW_POINTS = 30
@@ -55,6 +56,23 @@ class History(Callback):
         stopped = ", interrupted" if self.interrupted else ""
         last = ", ".join(f"{n}={_shown(values[-1])}" for n, values in self.history.items())
         return f"<History of {epochs}{stopped}, the last: {last}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a chart of each metric, that of the validation in it."""
+        names = dict.fromkeys(name.removeprefix("val_") for name in self.history)
+        charts = []
+        for name in sorted(names, key=lambda name: (name != "loss", name)):
+            columns = [column for column in (name, f"val_{name}") if column in self.history]
+            lines = {column: self._numbers_of(column) for column in columns}
+            charts.append(curves(name, {n: line for n, line in lines.items() if line is not None}))
+        return tag("div", tag("div", repr(self)), *charts)
+
+    def _numbers_of(self, column: str) -> tuple[list[float], list[float]] | None:
+        """Epochs and values of a metric, `None` where these are no numbers."""
+        values = self.history[column]
+        if not all(isinstance(value, float | int) for value in values):
+            return None
+        return [float(epoch + 1) for epoch in self._epochs[column]], values
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epoch.clear()

@@ -129,6 +129,10 @@ class SymbolicTensor(Tensor):
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> None:
+        """Nothing, so that notebooks show the text: there are no values to be seen."""
+        return None
+
     def _on(self, where: devices.Device) -> Tensor:
         copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
         return copied

@@ -28,6 +28,7 @@ from trainkit.core.names import explain_attribute
 from trainkit.core.shapes import TensorShape
 from trainkit.core.values import torch_names
 from trainkit.core.values.batch_size import COUNTED, marked
+from trainkit.core.values.html_text import tensor_html
 from trainkit.core.values.python_values import array_of, has_dtype
 from trainkit.core.values.text_arrays import OBJECTS
 
@@ -264,6 +265,10 @@ class Tensor(Operators):
             f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, "
             f"numpy={value_text(self._host_view())}>"
         )
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show: shape, dtype and device, a picture of the values, and these."""
+        return tensor_html(self._host_view(), self.device)
 
     # ------------------------------------------------------------------ copies
 

@@ -15,6 +15,7 @@ from trainkit.core.errors import InvalidArgumentError, NotFoundError, Unimplemen
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.values.html_text import table, tag
 from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
@@ -435,6 +436,20 @@ class Dataset(BatchChain):
 
     def __repr__(self) -> str:
         return f"<_{self.node.title}Dataset element_spec={self.node.spec()!r}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the components of an element, and how many there are."""
+        count = self.node.count()
+        shown = {INFINITE: "without end"}.get(count, str(count) if count >= 0 else "unknown")
+        rows = [
+            (name, getattr(spec, "shape", ""), getattr(getattr(spec, "dtype", None), "name", ""))
+            for name, spec in structure.components(self.node.spec())
+        ]
+        return tag(
+            "div",
+            tag("div", tag("b", f"{self.node.title}Dataset"), f" elements: {shown}"),
+            table(("component", "shape", "dtype"), rows),
+        )
 
     __hash__ = object.__hash__
 

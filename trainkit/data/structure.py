@@ -21,6 +21,19 @@ from trainkit.core.values.text_arrays import OBJECTS
 _CPU = devices.CPU
 
 
+def components(spec: Any, path: str = "") -> list[tuple[str, Any]]:
+    """The specs of an element's components, by where they are in it.
+
+    >>> components({"image": 1, "boxes": (2, 3)})
+    [("['image']", 1), ("['boxes'][0]", 2), ("['boxes'][1]", 3)]
+    """
+    if isinstance(spec, dict):
+        return [part for k, x in spec.items() for part in components(x, f"{path}[{k!r}]")]
+    if isinstance(spec, tuple) and not isinstance(spec, TensorSpec):
+        return [part for i, x in enumerate(spec) for part in components(x, f"{path}[{i}]")]
+    return [(path, spec)]
+
+
 def leaf_array(x: Any) -> Any:
     """One component of an element as a NumPy array.
 

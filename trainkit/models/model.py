@@ -26,6 +26,7 @@ from trainkit.layers.base.output_specs import Replaceable
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import check_keys, drawing
+from trainkit.models.model_html import model_html
 from trainkit.models.saving import model_to_json, save_model, written_once
 from trainkit.models.served_inputs import Exportable
 from trainkit.models.summarizing import summary_text
@@ -255,6 +256,10 @@ class Model(Looped, Exportable):
         )
 
     # ------------------------------------------------------------------ saving
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the summary, with models inside folded away."""
+        return model_html(self)
 
     def save_weights(
         self,

@@ -80,7 +80,7 @@ def summary_text(
     if line_length is None and positions is None:
         widths = _widths_for_words(widths, [[column.head for column in columns], *rows])
     table = _table(columns, widths, rows, _frame())
-    return "\n".join([f'Model: "{model.name}"', *table, *_totals(model)])
+    return "\n".join([f'Model: "{model.name}"', *table, *total_lines(model)])
 
 
 def _frame() -> _Border:
@@ -189,7 +189,8 @@ def _rows(
     rows = []
     mark = "   " * depth + "└ " if depth else ""
     for layer in layers:
-        row = [f"{mark}{layer.name} ({shown_kind(layer)})", _shape_text(layer), _count_text(layer)]
+        name, shape, weights = layer_facts(layer)
+        row = [f"{mark}{name}", shape, weights]
         if branched:
             row.append(_connections(layer, model) if depth == 0 else "-")
         if show_trainable:
@@ -199,6 +200,11 @@ def _rows(
         if expand_nested and inside:
             rows += _rows(inside, layer, branched, expand_nested, show_trainable, depth + 1)
     return rows
+
+
+def layer_facts(layer: Any) -> tuple[str, str, str]:
+    """Name with class, output shape and number of weights of a layer, as texts."""
+    return f"{layer.name} ({shown_kind(layer)})", _shape_text(layer), _count_text(layer)
 
 
 def _count_text(layer: Any) -> str:
@@ -320,7 +326,8 @@ def _sized(words: str, variables: list[Any]) -> str:
     return f" {words} params: {count(variables):,} ({size_text(size)})"
 
 
-def _totals(model: Any) -> list[str]:
+def total_lines(model: Any) -> list[str]:
+    """The numbers of weights of a model, by what they are for."""
     optimizer = model.optimizer if model.compiled else None
     slots = list(optimizer.variables) if optimizer is not None and optimizer.built else []
     lines = [

@@ -27,7 +27,7 @@ def call_text(kind: type, settings: Mapping[str, Any]) -> str:
         settings: values by the names of its constructor's arguments.
     """
     try:
-        parameters = inspect.signature(kind.__init__).parameters
+        parameters = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
     except (TypeError, ValueError):
         parameters = {}  # type: ignore[assignment]
     shown = []

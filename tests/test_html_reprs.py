@@ -1,0 +1,117 @@
+"""What notebooks show of tensors, models, histories and data sets: sound HTML, all escaped."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+EVIL = "<img src=x onerror=alert(1)>\"'&"
+
+
+class Reader(HTMLParser):
+    """Reads HTML, and fails where an element is not closed in its turn."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.tags.append(tag)
+        assert not any(name.startswith("on") for name, _ in attributes)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def shown(thing):
+    return Reader(thing._repr_html_())
+
+
+TENSORS = {
+    "scalar": (2.5, 0, "2.5"),
+    "vector": ([1.0, 2.0, 4.0], 3, "mean 2.333"),
+    "matrix": (np.arange(6).reshape(2, 3), 6, "max 5"),
+    "bools": ([True, False], 2, "dtype bool"),
+    "image": (np.full((4, 5, 3), 255, np.uint8), 20, "shape (4, 5, 3)"),
+    "large": (np.zeros((100, 200), np.float32), 25 * 29, "shape (100, 200)"),
+    "not finite": ([[1.0, np.nan, np.inf]], 3, "not finite 2"),
+    "nothing but NaN": ([[np.nan, np.nan]], 2, "not finite 2"),
+    "empty": (np.zeros((0, 3)), 0, "shape (0, 3)"),
+    "complex": ([1 + 2j, 3.0], 0, "complex128"),
+    "many axes": (np.zeros((2, 3, 4, 5)), 0, "min 0"),
+    "texts": ([EVIL], 0, "onerror=alert(1)"),
+}
+
+
+@pytest.mark.parametrize("case", TENSORS)
+def test_a_tensor_is_shown_with_a_picture_where_it_has_one(case):
+    values, pixels, text = TENSORS[case]
+    reader = shown(tk.constant(values))
+    assert reader.tags.count("rect") == pixels
+    assert text in reader.text
+    assert "img" not in reader.tags
+
+
+def test_an_image_has_its_colours():
+    image = np.zeros((1, 2, 3), np.float32)
+    image[0, 1] = [1.0, 0.5, 0.0]
+    html = tk.constant(image)._repr_html_()
+    assert 'fill="#000000"' in html
+    assert 'fill="#ff7f00"' in html
+
+
+def test_a_symbol_has_its_text_alone():
+    assert tk.Input((2,))._repr_html_() is None
+    seen = []
+    tk.function(lambda x: seen.append(x._repr_html_()) or x)(tk.ones(2))
+    assert seen == [None]
+
+
+def test_a_model_folds_those_inside():
+    inner = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2, name="deep")], name="inner")
+    model = tk.Sequential([tk.Input((8,)), tk.layers.Dense(4), inner])
+    model.layers[0].trainable = False
+    reader = shown(model)
+    assert reader.tags.count("details") == 1
+    assert "inner (Sequential)" in reader.text
+    assert "deep (Dense)" in reader.text
+    assert "Trainable params: 10" in reader.text
+    assert "no" in reader.text
+    assert "not built" in shown(tk.Sequential([tk.layers.Dense(1)])).text
+
+
+def test_a_history_is_a_chart_for_each_metric():
+    history = tk.callbacks.History()
+    assert "no epochs" in shown(history).text
+    history.on_train_begin()
+    history.on_epoch_end(0, {"loss": 2.0, "val_loss": 3.0, EVIL: 1.0, "rate": float("nan")})
+    history.on_epoch_end(1, {"loss": 1.0, "table": np.ones(2)})
+    reader = shown(history)
+    assert reader.tags.count("figure") == 4
+    assert reader.tags.count("polyline") == 1  # the loss; the others have one number
+    assert reader.tags.count("circle") == 2
+    assert "rate: no numbers" in reader.text
+    assert EVIL in reader.text
+    assert "img" not in reader.tags
+
+
+def test_a_data_set_is_a_table_of_its_components():
+    parts = {EVIL: np.ones((4, 2), np.float32), "y": (np.ones(4), np.array(["x"] * 4))}
+    dataset = tk.data.Dataset.from_tensor_slices(parts).batch(2)
+    reader = shown(dataset)
+    assert "elements: 2" in reader.text
+    assert "['y'][1](None,)string" in reader.text
+    assert "onerror=alert(1)" in reader.text
+    assert "img" not in reader.tags
+    assert "without end" in shown(dataset.repeat()).text
+    assert "elements: unknown" in shown(dataset.filter(lambda x: True)).text
+    assert "()int64" in shown(tk.data.Dataset.range(3)).text
