@@ -79,8 +79,6 @@ class CompiledStep:
             self._calls += 1
             try:
                 concrete = self._function.get_concrete_function(data)
-                if _has_own_loss(self._step):
-                    warn_of_crossed_batches(concrete.graph)
             except Exception as error:
                 self._function = None
                 warnings.warn(
@@ -92,6 +90,8 @@ class CompiledStep:
                 )
                 return self._step(data)
             self._note_settings()
+            if _has_own_loss(self._step):
+                warn_of_crossed_batches(concrete.graph)
         self._compiles = True
         return self._function(data)
 
