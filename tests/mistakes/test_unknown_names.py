@@ -134,3 +134,56 @@ def test_a_function_whose_source_cannot_be_read():
     with pytest.raises(NoValueError, match="has none") as caught:
         halved(tk.constant(4.0))
     assert "could not be read" not in str(caught.value)
+
+
+class Unset(tk.Model):
+    def __init__(self):
+        self.kernel = 1.0
+
+    def call(self, x):
+        return x
+
+
+class UnsetMetric(tk.metrics.Metric):
+    def __init__(self):
+        self.kernel = 1.0
+
+
+class UnsetLoss(tk.losses.Loss):
+    def __init__(self):
+        self.kernel = 1.0
+
+    def call(self, y_true, y_pred):
+        return y_pred
+
+
+class UnsetOptimizer(tk.optimizers.Optimizer):
+    def __init__(self):
+        self.kernel = 1.0
+
+
+UNSET = {
+    "Unset": lambda: Unset().compile("sgd", "mse"),
+    "UnsetMetric": lambda: (
+        model().compile("sgd", "mse", metrics=[UnsetMetric()]) or UnsetMetric().name
+    ),
+    "UnsetLoss": lambda: UnsetLoss()(tk.ones(2), tk.ones(2)),
+    "UnsetOptimizer": lambda: UnsetOptimizer().apply([tk.ones(())], [tk.Variable(1.0)]),
+}
+
+
+@pytest.mark.parametrize("kind", UNSET)
+def test_a_class_that_did_not_call_the_init_of_its_base(kind):
+    with pytest.raises(AttributeError) as caught:
+        UNSET[kind]()
+    assert str(caught.value).endswith(f"call super().__init__() first in the __init__ of {kind}")
+
+
+def test_other_things_that_cannot_be_done():
+    with pytest.raises(TypeError, match="does not support item assignment: tensors never change"):
+        tk.ones(3)[0] = 2.0
+    with pytest.raises(ValueError, match=r"the class Dense; call it to make one, Dense\(...\)"):
+        tk.Sequential([layers.Dense])
+    scores, labels = tk.ones((4, 5, 5, 3)), tk.zeros(4)
+    with pytest.raises(ValueError, match="Flatten, or global pooling, before the last layer"):
+        tk.losses.SparseCategoricalCrossentropy()(labels, scores)

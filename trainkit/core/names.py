@@ -122,7 +122,9 @@ def explain_unknown_names(namespace: dict[str, Any]) -> None:
     namespace["__getattr__"] = missing
 
 
-def explain_attribute(owner: Any, name: str, spellings: Mapping[str, str]) -> Any:
+def explain_attribute(
+    owner: Any, name: str, spellings: Mapping[str, str], *, is_named: bool = False
+) -> Any:
     """What `__getattr__` does for a class whose users may know another library's names.
 
     The attribute is asked for again, so that the error of a property is its own.
@@ -131,20 +133,24 @@ def explain_attribute(owner: Any, name: str, spellings: Mapping[str, str]) -> An
         owner: the object.
         name: what it does not have.
         spellings: by such names, what to use.
+        is_named: whether the `__init__` of the class gives each object a name, without which a
+            subclass has not called it.
 
     Raises:
-        AttributeError: with what to use, if that is known.
+        AttributeError: with what to use or to do, if that is known.
     """
     look_up: Any = type(owner).__getattribute__  # which symbolic tensors have of their own
-    if name not in spellings:
+    hint = spellings.get(name)
+    if is_named and "name" not in vars(owner) and not name.startswith("__"):
+        hint = f"call super().__init__() first in the __init__ of {type(owner).__name__}"
+    if hint is None:
         return look_up(owner, name)
     try:
         return look_up(owner, name)
     except AttributeError as error:
-        if error.name != name or error.obj is not owner:
+        if error.name != name or error.obj is not owner or hint in str(error):
             raise
-        text = f"{error}: {spellings[name]}"
-        raise AttributeError(text, name=name, obj=owner) from None
+        raise AttributeError(f"{error}: {hint}", name=name, obj=owner) from None
 
 
 def with_known_arguments(method: Method) -> Method:

@@ -110,6 +110,13 @@ class Tensor(Operators):
         def __getattr__(self, name: str) -> Any:
             return explain_attribute(self, name, torch_names.TENSOR)
 
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise TypeError(
+                f"{type(self).__name__!r} object does not support item assignment: tensors never "
+                "change; v[key].assign(value) writes to a tk.Variable, and "
+                "tk.tensor_scatter_nd_update makes a new tensor"
+            )
+
     def get_shape(self) -> TensorShape:
         """Sizes of the axes."""
         return self.shape

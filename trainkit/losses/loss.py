@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.masks import HELD, mask_of
+from trainkit.core.names import explain_attribute
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import same_rank, weights_like
@@ -117,6 +118,11 @@ class Loss:
 
     takes_class_numbers: bool = False
     """Whether `call` wants integer targets as they are; otherwise they become floats."""
+
+    if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+        def __getattr__(self, name: str) -> Any:
+            return explain_attribute(self, name, {}, is_named=True)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """One value per sample.

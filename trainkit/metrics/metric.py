@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from trainkit import initializers, ops
 from trainkit.core import dtypes
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.dispatch.trace_state import TAPES, THREAD
+from trainkit.core.names import explain_attribute
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
@@ -73,6 +74,11 @@ class Metric(Trackable):
         wanted = getattr(dtype, "compute_dtype", dtype)
         self._dtype = dtypes.as_dtype(wanted or dtypes.floatx()).name
         self._own = _Own()
+
+    if not TYPE_CHECKING:  # names that are not there are errors in editors
+
+        def __getattr__(self, name: str) -> Any:
+            return explain_attribute(self, name, {}, is_named=True)
 
     @property
     def dtype(self) -> str:

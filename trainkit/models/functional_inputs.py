@@ -193,7 +193,10 @@ def _compare(
     if not same:
         text = f"input {symbol.name!r} of the model has shape {want}, it was given {given}"
         if _fits(want[1:], given):
-            text += ": one sample without the axis of the batch; give the model x[None]"
+            text += (
+                ": one sample without the axis of the batch; give the model x[None], a data set "
+                "batch(32)"
+            )
         raise ShapeError(text)
 
 

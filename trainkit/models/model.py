@@ -79,7 +79,7 @@ class Model(Looped, Exportable):
     if not TYPE_CHECKING:  # names that are not there are errors in editors
 
         def __getattr__(self, name: str) -> Any:
-            return explain_attribute(self, name, torch_names.MODEL)
+            return explain_attribute(self, name, torch_names.MODEL, is_named=True)
 
     def _draw(self, inputs: Any, outputs: Any) -> None:
         if isinstance(inputs, dict):

@@ -87,9 +87,10 @@ class Sequential(Model):
         if isinstance(layer, KerasTensor) and layer.node is not None:
             layer = layer.node.operation
         if not isinstance(layer, Layer):
-            raise InvalidArgumentError(
-                f"Sequential takes layers, got {layer!r} of type {type(layer).__name__}"
-            )
+            of = f"{layer!r} of type {type(layer).__name__}"
+            if isinstance(layer, type):
+                of = f"the class {layer.__name__}; call it to make one, {layer.__name__}(...)"
+            raise InvalidArgumentError(f"Sequential takes layers, got {of}")
         if names.setdefault(layer.name, layer) is not layer:
             raise ValueError(
                 f"model {self.name!r} has a layer {layer.name!r} already; names must differ"

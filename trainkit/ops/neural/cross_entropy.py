@@ -225,6 +225,12 @@ def sparse_categorical_crossentropy(
             "sparse_categorical_crossentropy: the target must have the shape of the output less "
             "its axis "
             f"{along}.\n  target  {tuple(labels.shape)}\n  output  {tuple(x.shape)}"
+            + (
+                "\nFlatten, or global pooling, before the last layer gives one row of scores for "
+                "each sample."
+                if len(labels.shape) == 1 and len(x.shape) > 2
+                else ""
+            )
         )
     if not labels.dtype.is_integer:
         labels = cast(labels, "int32")

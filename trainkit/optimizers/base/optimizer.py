@@ -119,7 +119,7 @@ class Optimizer(OutsideState):
     if not TYPE_CHECKING:  # names that are not there are errors in editors
 
         def __getattr__(self, name: str) -> Any:
-            return explain_attribute(self, name, torch_names.OPTIMIZER)
+            return explain_attribute(self, name, torch_names.OPTIMIZER, is_named=True)
 
     def __init__(self, learning_rate: Any, **options: Any) -> None:
         kind = type(self).__name__
