@@ -69,6 +69,12 @@ def test_an_image_has_its_colours():
     assert 'fill="#ff7f00"' in html
 
 
+def test_a_variable_has_its_name():
+    reader = shown(tk.Variable([[1.0, 2.0]], name="scores"))
+    assert "scores" in reader.text
+    assert reader.tags.count("rect") == 2
+
+
 def test_a_symbol_has_its_text_alone():
     assert tk.Input((2,))._repr_html_() is None
     seen = []

@@ -22,6 +22,7 @@ from trainkit.core.tensor import PRIMITIVES, Reference, Tensor, convert_to_tenso
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.values.batch_size import COUNTED, unmarked
+from trainkit.core.values.html_text import tag, tensor_html
 from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:
@@ -317,6 +318,11 @@ class Variable(RowUpdates, Trackable, Operators):
         )
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the name, and what they show of the value."""
+        value = tensor_html(self._value._host_view(), self.device)
+        return tag("div", tag("b", self.name), value)
 
     # ------------------------------------------------------------------ assigning
 

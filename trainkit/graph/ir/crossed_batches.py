@@ -18,7 +18,7 @@ class Origin(NamedTuple):
 
     Attributes:
         arguments: the arguments that it depends on.
-        plain: the one argument of which it is only another view or dtype, else `None`.
+        plain: the one argument of which it is a view, another dtype or the like, else `None`.
         varies: whether it depends on a variable.
     """
 
@@ -60,14 +60,14 @@ def _source_of(node: Node, inputs: list[GraphTensor], sources: Any, captured: An
         own = node.outputs[0]
         return _NOTHING if own in captured else Origin(frozenset({own}), own, False)
     parts = [sources.get(x, _NOTHING) for x in inputs]
-    is_view = (
+    of_each_sample = (
         node.kind == "op"
         and len(inputs) == 1
-        and (node.primitive.facets.semantics is VIEW or node.primitive.name == "cast")
+        and node.primitive.facets.semantics in (VIEW, ELEMENTWISE)
     )
     return Origin(
         frozenset().union(*(part.arguments for part in parts)),
-        parts[0].plain if is_view else None,
+        parts[0].plain if of_each_sample else None,
         any(part.varies for part in parts),
     )
 
