@@ -1,6 +1,7 @@
 """Caches that are whole, passes that are empty, and draws that begin anew with each pass."""
 
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -83,6 +84,80 @@ def test_draws_with_a_seed_begin_anew_with_each_pass(name):
     twice = listed(dataset.repeat(2))
     assert twice[:12] == first
     assert twice[12:] != first  # the second half of one pass, as in TensorFlow
+
+
+def doubled(draw):
+    return lambda n: draw(n) + tk.random.uniform([], seed=11)
+
+
+INNER = {
+    "interleave": lambda d, f: d.interleave(lambda n: Dataset.range(3).map(f), cycle_length=2),
+    "flat_map": lambda d, f: d.flat_map(lambda n: Dataset.range(3).map(f)),
+    "group": lambda d, f: d.group_by_window(lambda n: n % 2, lambda k, w: w.map(f), window_size=3),
+    "map": lambda d, f: d.map(f),
+    "two": lambda d, f: d.map(f).map(doubled(f)),
+    "repeat": lambda d, f: d.map(f).repeat(2),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_draws_are_those_of_the_element_in_any_thread_and_after_a_restore(name, tmp_path):
+    tk.random.set_seed(3)
+    waits = [threading.Event() for _ in range(12)]
+
+    def backwards(n):  # in fours, the last one first
+        number = int(n)
+        if number % 4 < 3 and not waits[number + 1].wait(10):
+            raise RuntimeError("no four calls at a time")
+        waits[number].set()
+        return draw(n)
+
+    draw = DRAWS["two"]
+    dataset, make = Dataset.range(12), INNER[name]
+    first = listed(make(dataset, draw))
+    assert len(set(first)) == len(first)
+    assert listed(make(dataset, draw).prefetch(2)) == first
+    assert listed(make(dataset, tk.function(draw))) == first
+    if name in ("map", "repeat"):
+        assert listed(dataset.map(backwards, num_parallel_calls=4)) == first[:12]
+        assert listed(dataset.map(tk.function(draw), num_parallel_calls=4)) == first[:12]
+    for pipeline in (make(dataset, draw), make(dataset, draw).prefetch(3)):
+        iterator = iter(pipeline)
+        for _ in range(5):
+            next(iterator)
+        path = tk.train.Checkpoint(iterator=iterator).save(str(tmp_path / "at"))
+        again = iter(pipeline)
+        tk.train.Checkpoint(iterator=again).restore(path)
+        assert [float(x) for x in again] == first[5:]
+
+
+def test_a_parallel_map_that_is_taken_up_draws_on(tmp_path):
+    dataset = Dataset.range(12).map(DRAWS["uniform"], num_parallel_calls=3)
+    first, iterator = listed(dataset), iter(dataset)
+    assert [float(next(iterator)) for _ in range(5)] == first[:5]
+    path = tk.train.Checkpoint(iterator=iterator).save(str(tmp_path / "at"))
+    again = iter(dataset)
+    tk.train.Checkpoint(iterator=again).restore(path)
+    assert [float(x) for x in again] == first[5:]
+
+
+def test_threads_do_not_draw_from_one_state():
+    generator, seen = tk.random.Generator.from_seed(1), []
+    others = [threading.Thread(target=lambda: generator.draw(note, ()))]
+
+    def note(state, *sizes, shape):
+        seen.append(int(state[0]))
+        if others:
+            other = others.pop()
+            other.start()
+            other.join(0.05)  # it waits for its turn
+            started.append(other)
+        return state[0], tk.constant([int(state[0]) + 1, 0, 1], "uint64")
+
+    started = []
+    generator.draw(note, ())
+    started[0].join()
+    assert seen == [0, 1]
 
 
 def test_draws_of_passes_leave_those_outside_alone():

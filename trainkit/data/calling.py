@@ -13,7 +13,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
-from trainkit.data.node import DatasetOp, Leaves
+from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
+from trainkit.data.pass_draws import PassDraws
 from trainkit.ops.sampling.seeded_random import DRAWS, DrawsOfThread
 
 _ON_CPU = devices.device(devices.CPU)
@@ -45,6 +46,30 @@ def in_pass(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+class InnerStage(Piped):
+    """A pass over a data set that was made of an element, whose functions have draws of their own.
+
+    Args:
+        source: the pass.
+        number: of the element.
+    """
+
+    def __init__(self, source: Stage, number: int) -> None:
+        super().__init__(source)
+        self.number = number
+        self._draws: tuple[Any, Any] = (None, None)  # of the pass around it, of this one
+
+    def next(self) -> Leaves:
+        outer = PASS.draws
+        if self._draws[0] is not outer:
+            self._draws = (outer, outer and outer.inside(self.number))
+        PASS.draws = self._draws[1]
+        try:
+            return self.source.next()
+        finally:
+            PASS.draws = outer
+
+
 class Caller:
     """A user's function with the structure of what it takes and gives.
 
@@ -70,13 +95,20 @@ class Caller:
             return tuple(element)
         return element if type(element) is tuple else (element,)
 
-    def __call__(self, leaves: Leaves) -> Any:
-        """The function's result for one element."""
+    def __call__(self, leaves: Leaves, number: int | None = None) -> Any:
+        """The function's result for one element.
+
+        Args:
+            leaves: of the element.
+            number: of the element in the pass, for draws.
+        """
         if self._pack is None:
             inner = self.source.template()
             self._pack = structure.packer(inner if self.extra is None else (self.extra, inner))
         arguments = self.arguments(self._pack(structure.tensors(leaves)))
-        before, DRAWS.draws = DRAWS.draws, PASS.draws
+        draws = PASS.draws or PassDraws()
+        before = DRAWS.draws
+        DRAWS.draws = draws.shared if number is None else draws.of_element(number)
         try:
             if _heard():
                 with ExitStack() as stack:
@@ -89,9 +121,9 @@ class Caller:
         finally:
             DRAWS.draws = before
 
-    def flat(self, leaves: Leaves) -> Leaves:
+    def flat(self, leaves: Leaves, number: int | None = None) -> Leaves:
         """The leaves of the function's result; it must have the same structure each time."""
-        result = as_element(self(leaves))
+        result = as_element(self(leaves, number))
         found = structure.flat(result)
         if self._given is None:
             self._given, self._size = structure.template_of(result), len(found)
@@ -135,8 +167,13 @@ class Caller:
             return tuple(_leaves(result))
 
         symbols = nest.map_structure(_core_spec, element)
-        with _ON_CPU:
-            specs = eval_shape.result_specs(run, *self.arguments(symbols))
+        # what is traced now serves the passes, too
+        before, DRAWS.draws = DRAWS.draws, PassDraws().shared
+        try:
+            with _ON_CPU:
+                specs = eval_shape.result_specs(run, *self.arguments(symbols))
+        finally:
+            DRAWS.draws = before
         return nest.pack(given[0], [_public_spec(s) for s in specs])
 
     def _tried(self, element: Any) -> Any:

@@ -19,8 +19,8 @@ from trainkit.data import structure
 from trainkit.data.calling import PASS
 from trainkit.data.node import DatasetOp, Leaves, Stage
 from trainkit.data.optional import Optional
+from trainkit.data.pass_draws import PassDraws
 from trainkit.data.traced_iteration import begun_later, taken_later
-from trainkit.ops.sampling.seeded_random import DrawsOfPass
 
 
 class DatasetIterator(Trackable):
@@ -47,7 +47,7 @@ class DatasetIterator(Trackable):
         self.dataset = dataset
         self._node: DatasetOp = dataset.node
         self._pack: Callable[[Leaves], Any] | None = None
-        self._draws = DrawsOfPass()
+        self._draws = PassDraws()
         self._begin()
 
     def _begin(self) -> None:
@@ -163,7 +163,7 @@ class IteratorOfRun(DatasetIterator):
         self._of_trace = False
 
     def _begin_run(self) -> None:
-        self._draws = DrawsOfPass()
+        self._draws = PassDraws()
         self._stage = self._node.stage()
 
     @property

@@ -12,7 +12,7 @@ from trainkit.core import nest, rng
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
-from trainkit.data.calling import Caller
+from trainkit.data.calling import Caller, InnerStage
 from trainkit.data.node import (
     INFINITE,
     UNKNOWN,
@@ -287,7 +287,7 @@ class InterleaveStage(Piped):
         # Per place: the element that made the data set, and the pass over it; None where it is
         # empty.
         self.open: list[Any] = [None] * node.cycle
-        self.place, self.given = 0, 0
+        self.place, self.given, self.opened = 0, 0, 0
         self.ended = False
 
     def _turn(self) -> None:
@@ -298,7 +298,8 @@ class InterleaveStage(Piped):
             if self.open[self.place] is None and not self.ended:
                 try:
                     made_of = self.source.next()
-                    self.open[self.place] = (made_of, self.node.open(made_of).stage())
+                    inner = InnerStage(self.node.open(made_of).stage(), self.opened)
+                    self.open[self.place], self.opened = (made_of, inner), self.opened + 1
                 except StopIteration:
                     self.ended = True
             if self.open[self.place] is None:
@@ -319,10 +320,17 @@ class InterleaveStage(Piped):
 
     def state(self) -> dict[str, Any]:
         places = [
-            {} if held is None else {"element": list(held[0]), "stage": held[1].state()}
+            {}
+            if held is None
+            else {
+                "element": list(held[0]),
+                "stage": held[1].source.state(),
+                "number": held[1].number,
+            }
             for held in self.open
         ]
         here = {"place": self.place, "given": self.given, "ended": self.ended}
+        here |= {"opened": self.opened}
         return {**super().state(), "open": places, **here}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -334,7 +342,9 @@ class InterleaveStage(Piped):
                 continue
             stage = self.node.open(held["element"]).stage()
             stage.load(held["stage"])
-            self.open.append((held["element"], stage))
+            inner = InnerStage(stage, int(held.get("number", 0)))
+            self.open.append((held["element"], inner))
+        self.opened = int(state.get("opened", 0))  # absent in older files
         self.place, self.given = int(state["place"]), int(state["given"])
         self.ended = bool(state["ended"])
 

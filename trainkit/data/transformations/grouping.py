@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.data import structure
-from trainkit.data.calling import Caller
+from trainkit.data.calling import Caller, InnerStage
 from trainkit.data.node import (
     UNKNOWN,
     DatasetOp,
@@ -206,8 +206,8 @@ class GroupByWindowStage(Piped):
         super().__init__(node.source.stage())
         self.node = node
         self.groups: dict[int, list[Leaves]] = {}
-        self.giving: tuple[int, list[Leaves], Stage] | None = None
-        self.ended = False
+        self.giving: tuple[int, list[Leaves], InnerStage] | None = None
+        self.ended, self.opened = False, 0
 
     def next(self) -> Leaves:
         while True:
@@ -244,26 +244,30 @@ class GroupByWindowStage(Piped):
 
     def _open(self, key: int) -> None:
         group = self.groups.pop(key)
-        self.giving = (key, group, self.node.reduced(key, group).stage())
+        inner = InnerStage(self.node.reduced(key, group).stage(), self.opened)
+        self.giving, self.opened = (key, group, inner), self.opened + 1
 
     def state(self) -> dict[str, Any]:
         groups = [{"key": k, "of": [list(e) for e in group]} for k, group in self.groups.items()]
         state = {**super().state(), "groups": groups, "ended": self.ended}
+        state["opened"] = self.opened
         if self.giving is not None:
-            key, group, stage = self.giving
-            state["giving"] = {"key": key, "of": [list(e) for e in group], "at": stage.state()}
+            key, group, inner = self.giving
+            at = inner.source.state()
+            state["giving"] = {"key": key, "of": [list(e) for e in group], "at": at}
         return state
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.groups = {int(g["key"]): [list(e) for e in g["of"]] for g in state["groups"]}
         self.ended, self.giving = bool(state["ended"]), None
+        self.opened = int(state.get("opened", 0))  # absent in older files
         if "giving" in state:
             given = state["giving"]
             key, group = int(given["key"]), [list(e) for e in given["of"]]
             stage = self.node.reduced(key, group).stage()
             stage.load(given["at"])
-            self.giving = (key, group, stage)
+            self.giving = (key, group, InnerStage(stage, max(self.opened - 1, 0)))
 
     def close(self) -> None:
         if self.giving is not None:

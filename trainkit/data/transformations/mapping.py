@@ -8,12 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from trainkit.core.process import forks
-from trainkit.data.calling import Caller, in_pass
+from trainkit.data.calling import PASS, Caller, in_pass
 from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
 from trainkit.data.purity import is_pure
 from trainkit.data.transformations.prefetch import AheadStage
 from trainkit.data.vectorizing import BatchCall
 from trainkit.kernels.threads import pools as threads
+
+_Call = tuple[int | None, Future[Leaves]]
+"""The number of an element, and what its call will give."""
 
 
 class MapNode(DatasetOp):
@@ -88,13 +91,22 @@ class MapStage(Piped):
         super().__init__(source)
         self.node = node
         self.in_blocks = in_blocks
+        self.numbers = ElementNumbers(node)
 
     @property
     def elements_passed(self) -> int | None:
         return self.source.elements_passed
 
     def next(self) -> Leaves:
-        return self.node.caller.flat(self.source.next())
+        leaves = self.source.next()
+        return self.node.caller.flat(leaves, self.numbers.take())
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), **self.numbers.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.numbers.load(state)
 
     def block(self, size: int) -> Leaves | None:
         leaves = self.source.block(size)
@@ -102,6 +114,36 @@ class MapStage(Piped):
 
     def skip(self, count: int) -> int:
         return self.source.skip(count) if self.node.pure else super().skip(count)
+
+
+class ElementNumbers:
+    """The numbers of elements whose function may draw, for which they stand.
+
+    Args:
+        node: the step that calls the function.
+    """
+
+    def __init__(self, node: MapNode) -> None:
+        self.node = node
+        self.next: int | None = None  # None where the pass says it
+        self._resumes = False
+
+    def take(self) -> int | None:
+        """The number of the next element; `None` outside of a pass, and where nothing is drawn."""
+        if self.node.pure or PASS.draws is None:
+            return None
+        number: int = PASS.draws.next_number(self.node, self.next if self._resumes else None)
+        self._resumes, self.next = False, number + 1
+        return number
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of them."""
+        return {} if self.next is None else {"number": self.next}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on where `state` stood."""
+        self.next = int(state["number"]) if "number" in state else None
+        self._resumes = self.next is not None
 
 
 class ParallelMapStage(AheadStage):
@@ -113,19 +155,21 @@ class ParallelMapStage(AheadStage):
 
     def __init__(self, node: MapNode, source: Stage) -> None:
         assert node.threads is not None
-        self.node = node
+        self.node, self.numbers = node, ElementNumbers(node)
+        self.given: int | None = None  # the number of the element to be handed out next
         super().__init__(source, 2 * node.threads, self._hire())
 
-    def _hire(self) -> Callable[[Leaves], Future[Leaves]]:
+    def _hire(self) -> Callable[[Leaves], _Call]:
         """Make the pool; what hands it a call."""
         self.pool = pool = ThreadPoolExecutor(
             self.node.threads, thread_name_prefix="trainkit-map", initializer=threads.follow
         )
-        call = self.node.caller.flat
+        call, numbers = self.node.caller.flat, self.numbers
         weakref.finalize(self, _dismiss, pool, forks.generation())
 
-        def submit(leaves: Leaves) -> Future[Leaves]:
-            return pool.submit(in_pass(call), leaves)
+        def submit(leaves: Leaves) -> _Call:
+            number = numbers.take()
+            return number, pool.submit(in_pass(call), leaves, number)
 
         return submit
 
@@ -133,8 +177,18 @@ class ParallelMapStage(AheadStage):
         self.work = self._hire()
         super()._begin_in_child()
 
-    def _finished(self, element: Future[Leaves]) -> Leaves:
-        return element.result()
+    def _finished(self, element: _Call) -> Leaves:
+        number, call = element
+        self.given = None if number is None else number + 1
+        return call.result()
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), **({} if self.given is None else {"number": self.given})}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.numbers.load(state)
+        self.given = self.numbers.next
 
     def close(self) -> None:
         self._join()

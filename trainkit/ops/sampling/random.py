@@ -13,7 +13,9 @@ import numpy as np
 
 from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, rng
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
@@ -35,6 +37,7 @@ from trainkit.ops.sampling.batch_rows import (
 from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
 
 _WORD = (1 << 64) - 1
+_TURN = forks.make_rlock()
 
 
 class Generator(Trackable):
@@ -159,6 +162,12 @@ class Generator(Trackable):
         if REPLICAS:
             primitive = by_rows(primitive, shape)
         dims, sizes = sizes_of(shape, "random")
+        if REPLICAS or trace_state.THREAD.traces:
+            return self._drawn(primitive, dims, sizes, settings)
+        with _TURN:  # threads that read one state would draw the same numbers
+            return self._drawn(primitive, dims, sizes, settings)
+
+    def _drawn(self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]) -> Tensor:
         kept = self.state.value()
         given = state_here(kept, home_of(self.state, kept))
         values, state = primitive(given, *sizes, shape=dims, **settings)
@@ -278,7 +287,15 @@ class SeedGenerator(Generator):
 Registry("random", "random generator").add(SeedGenerator)
 
 
-class _Fixed:
+class DrawSource:
+    """What draws numbers and is no generator of the user's."""
+
+    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+        """What a primitive of `ops.sampling.philox` gives."""
+        raise NotImplementedError
+
+
+class _Fixed(DrawSource):
     """Draws that depend on a state alone and move nothing."""
 
     def __init__(self, state: Tensor) -> None:
@@ -363,7 +380,7 @@ def generator_of(seed: Any) -> Any:
     """
     if seed is None:
         return global_generator()
-    if isinstance(seed, Generator | _Fixed):
+    if isinstance(seed, Generator | DrawSource):
         return seed
     if is_tensor(seed) or isinstance(seed, list | tuple | np.ndarray):
         return stateless(seed)

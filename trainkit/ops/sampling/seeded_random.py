@@ -1,7 +1,8 @@
 """Random numbers under TensorFlow's names and arguments.
 
 `seed` may be left out (the process's generator, which `set_seed` resets), a generator, or an int:
-calls with the same int then go through a sequence of their own, which `set_seed` starts again.
+calls with the same int then go through a sequence of their own, which `set_seed` starts again. In
+a function of a data set an element has its own numbers, the same in each pass (`data/pass_draws`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from trainkit.ops.sampling.random import Generator
 from trainkit.ops.sampling.random import stateless as _stateless
 
 _MOST_SEQUENCES = 4096
+_BLOCKS_OF_CALL = 1 << 40
 
 
 class _Sequences:
@@ -54,14 +56,14 @@ class _Sequences:
         if self.version != rng.seed_version():
             self.version = rng.seed_version()
             for number, generator in self.by_seed.items():
-                generator.reset_from_seed(_mixed(number))
+                generator.reset_from_seed(mixed(number))
 
     def of(self, seed: int) -> Generator:
         """The generator of `seed`, at its start after each `set_seed`."""
         with self.lock:
             self.follow_seed()
             if seed not in self.by_seed:
-                self.by_seed[seed] = Generator.from_seed(_mixed(seed))
+                self.by_seed[seed] = Generator.from_seed(mixed(seed))
                 while len(self.by_seed) > _MOST_SEQUENCES:
                     self.by_seed.popitem(last=False)
             self.by_seed.move_to_end(seed)
@@ -71,26 +73,23 @@ class _Sequences:
 _SEQUENCES = _Sequences()
 
 
-class DrawsOfPass:
-    """The sequences of calls with an int seed in the functions of one pass over a data set.
-
-    They begin anew with each pass, as the operations of TensorFlow's data sets do.
-    """
-
-    def __init__(self) -> None:
-        self._sequences: _Sequences | None = None
-
-    def of(self, seed: int) -> Generator:
-        """The generator of `seed`."""
-        if self._sequences is None:
-            self._sequences = _Sequences()
-        return self._sequences.of(seed)
+def process_state(seed: int) -> Any:
+    """The words of a generator for one call with `seed` outside of data sets."""
+    generator = _SEQUENCES.of(seed)
+    with _SEQUENCES.lock:
+        words = generator.state.numpy()
+        generator.skip(_BLOCKS_OF_CALL)
+    return words
 
 
 class DrawsOfThread(threading.local):
-    """Where calls with an int seed draw in this thread; `None` for the sequences of the process."""
+    """Where calls with an int seed draw in this thread; `None` for the sequences of the process.
 
-    draws: DrawsOfPass | None = None
+    Attributes:
+        draws: gives by `of(seed)` what draws for such a call.
+    """
+
+    draws: Any = None
 
 
 DRAWS = DrawsOfThread()
@@ -103,7 +102,7 @@ def numbered_generators() -> dict[int, Generator]:
         return dict(_SEQUENCES.by_seed)
 
 
-def _mixed(seed: int) -> int:
+def mixed(seed: int) -> int:
     """A key from the process's seed, if it has one, and the call's."""
     base = rng.current_seed() or 0
     return int(rng.bits(base % (1 << 64), seed % (1 << 64), 1)[0])
