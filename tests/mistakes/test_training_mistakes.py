@@ -115,6 +115,18 @@ WARNED = {
         lambda: fitted(layers.Dense(1), fit={"validation_data": (X, with_nan(BINARY, np.inf))}),
         r"is inf, and the validation data is not finite: y has inf in 1 of 16 places",
     ),
+    "NaN in a data set to validate with": (
+        lambda: fitted(
+            layers.Dense(1),
+            fit={
+                "validation_data": tk.data.Dataset.from_tensor_slices((with_nan(X), BINARY))
+                .map(lambda x, y: (x * 2.0, y))
+                .shuffle(16)
+                .batch(4)
+            },
+        ),
+        "the validation data is not finite: x has NaN in 1 of 128 places",
+    ),
     "NaN to evaluate": (
         lambda: model_of(layers.Dense(1)).evaluate(with_nan(X), BINARY, verbose=0),
         "evaluate: the loss is NaN",

@@ -17,6 +17,7 @@ from trainkit.core.tensor import wrap_on_device
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable
 from trainkit.data import Dataset
+from trainkit.data.sources import SlicesNode
 from trainkit.models.training import data_adapters, limits
 from trainkit.models.training.py_dataset import PyDataset, ahead
 
@@ -188,6 +189,18 @@ class DatasetFeed(Feed):
     def spec(self) -> Any:
         return self.dataset.element_spec
 
+    def missing_numbers(self) -> str:
+        """The same of the arrays that a data set was made from, where it has come from arrays."""
+        node: Any = self.dataset.node
+        while node is not None and not isinstance(node, SlicesNode):
+            node = getattr(node, "source", None)
+        if node is None:
+            return ""
+        try:
+            return _missing_in(data_adapters.unpack(nest.pack(node.shape_of, node.arrays)))
+        except ValueError:  # steps of the data set make batches of more parts than three
+            return ""
+
     def fresh(self) -> Iterator[Any]:
         return iter(self.dataset)
 
@@ -197,6 +210,23 @@ class DatasetFeed(Feed):
 
     def restore(self, arrays: dict[str, Any]) -> None:
         self.iterator.load_state_arrays(arrays)
+
+
+def _missing_in(parts: Any) -> str:
+    """Which of the arrays of x, y and weights hold NaN or infinities, in words."""
+    found = []
+    for name, part in zip(("x", "y", "sample_weight"), parts, strict=True):
+        for array in nest.flatten(part):
+            if array is None or not np.issubdtype(array.dtype, np.floating):
+                continue
+            for what, holds in (("NaN", np.isnan), ("inf", np.isinf)):
+                bad = np.argwhere(holds(array))
+                if len(bad):
+                    first = ", ".join(map(str, bad[0].tolist()))
+                    found.append(
+                        f"{name} has {what} in {len(bad)} of {array.size} places, [{first}] first"
+                    )
+    return "; ".join(found)
 
 
 class ArrayFeed(DatasetFeed):
@@ -227,21 +257,7 @@ class ArrayFeed(DatasetFeed):
         self.__dict__.update(batch=data_adapters.packer(parts), parts_given=parts)
 
     def missing_numbers(self) -> str:
-        """Which of the arrays hold NaN or infinities, in words; nothing if none does."""
-        found = []
-        for name, part in zip(("x", "y", "sample_weight"), self.parts_given, strict=True):
-            for array in nest.flatten(part):
-                if array is None or not np.issubdtype(array.dtype, np.floating):
-                    continue
-                for what, holds in (("NaN", np.isnan), ("inf", np.isinf)):
-                    bad = np.argwhere(holds(array))
-                    if len(bad):
-                        first = ", ".join(map(str, bad[0].tolist()))
-                        found.append(
-                            f"{name} has {what} in {len(bad)} of {array.size} places, [{first}] "
-                            "first"
-                        )
-        return "; ".join(found)
+        return _missing_in(self.parts_given)
 
     def spec(self) -> Any:
         return self.batch(self.dataset.element_spec)
