@@ -22,7 +22,7 @@ SOME = [
     "weights_of_unequal_sums",
     "weights_of_unequal_sums_eagerly",
 ]
-CASES = {2: list(fit_cases.CASES), 3: SOME, 4: list(fit_cases.CASES)}
+CASES = {2: list(fit_cases.CASES), 3: SOME, 4: SOME}
 
 
 @pytest.fixture(scope="module")
