@@ -245,12 +245,15 @@ class Dataset(BatchChain):
 
         Raises:
             TypeError: there are none, or both ways are used.
+            ValueError: the nest holds none.
         """
         if bool(args) == (datasets is not None):
             raise TypeError("Dataset.zip takes data sets, or one nest of them as datasets=")
         if args:
             datasets = args[0] if len(args) == 1 else args
         datasets = tuple(datasets) if isinstance(datasets, list) else datasets
+        if not nest.flatten(datasets):
+            raise ValueError(f"Dataset.zip needs a data set at least, got {datasets!r}")
         return Dataset(combining.ZipNode(nest.map_structure(node_of, datasets)))
 
     def rejection_resample(

@@ -317,7 +317,7 @@ def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
     """Tensors of one shape along a new axis.
 
     Args:
-        values: list of tensors of one shape.
+        values: list of tensors of one shape; of nothing it is an empty vector.
         axis: place of the new axis.
         name: not kept.
 
@@ -326,6 +326,8 @@ def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
         array([[1, 3],
                [2, 4]], dtype=int32)
     """
+    if isinstance(values, list | tuple) and not values:
+        return convert_to_tensor([])
     return ops.stack(values, axis=plain(axis))
 
 

@@ -103,6 +103,7 @@ from trainkit.ops.math.arithmetic import squared_difference as squared_differenc
 from trainkit.ops.math.incomplete_gamma import betainc as betainc
 from trainkit.ops.math.incomplete_gamma import igamma as igamma
 from trainkit.ops.math.incomplete_gamma import igammac as igammac
+from trainkit.ops.math.nan_reductions import mean_in_dtype
 from trainkit.ops.math.segment_reductions import segment_max as segment_max
 from trainkit.ops.math.segment_reductions import segment_mean as segment_mean
 from trainkit.ops.math.segment_reductions import segment_min as segment_min
@@ -268,13 +269,7 @@ def reduce_mean(
         if axis is None or type(axis) is int:
             return ops.mean(x, axis, keepdims)
         return reduced(ops.mean, x, axis, keepdims)
-    return reduced(_reduce_mean, as_tensor(x), axis, keepdims)
-
-
-def _reduce_mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    if not x.dtype.is_integer:
-        return ops.mean(x, axis, keepdims)
-    return ops.cast(ops.mean(ops.cast(x, "float64"), axis, keepdims), x.dtype)
+    return reduced(mean_in_dtype, as_tensor(x), axis, keepdims)
 
 
 def reduce_max(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -102,17 +103,43 @@ def _first_leaf(value: Any) -> Any:
 def _weakened(array: Any, value: Any) -> Any:
     """float64 and int64 of Python numbers as float32 and int32."""
     kind = array.dtype.kind
-    if array.dtype.itemsize < 8 or has_dtype(value) or kind not in "fic":
+    if array.dtype.itemsize < 8 or kind not in "fic":
         return array
+    if has_dtype(value):
+        return _beside_typed(array, value) if isinstance(value, list | tuple) else array
     if kind == "f":
         return array.astype(np.float32)
     if kind == "c":
         return array.astype(np.complex128)
-    low, high = _FITS_INT32
-    fits = array.size == 0 or (array.min() >= low and array.max() <= high)
     if not array.size and isinstance(value, list | tuple):
         return array.astype(np.float32)
-    return array.astype(np.int32) if fits else array
+    return array.astype(np.int32) if _fits_int32(array) else array
+
+
+def _beside_typed(array: Any, value: Any) -> Any:
+    """float64 and int64 of a list of Python numbers beside narrower ones of NumPy's, as narrow."""
+    floats = []
+    for leaf in _leaves_of(value):
+        if hasattr(leaf, "dtype") or hasattr(leaf, "__array__"):
+            dtype: Any = getattr(leaf, "dtype", None)
+            if getattr(dtype, "itemsize", 8) >= 8:  # a table of pandas has several, or none
+                return array
+            floats += [dtype] * (dtype.kind == "f")
+    if array.dtype.kind == "f":
+        return array.astype(np.result_type(*floats) if floats else np.float32)
+    if array.dtype.kind == "i" and _fits_int32(array):
+        return array.astype(np.int32)
+    return array
+
+
+def _leaves_of(value: Any) -> Iterator[Any]:
+    for item in value:
+        yield from _leaves_of(item) if isinstance(item, list | tuple) else (item,)
+
+
+def _fits_int32(array: Any) -> bool:
+    low, high = _FITS_INT32
+    return array.size == 0 or bool(array.min() >= low and array.max() <= high)
 
 
 def short_text(value: Any) -> str:

@@ -17,7 +17,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.core.dtypes import DType, as_dtype
+from trainkit.core.dtypes import BY_NUMPY, DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
@@ -258,7 +258,9 @@ def _items(result: Any, count: int, name: str) -> list[Any]:
 
 
 def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
-    array = xp.asarray(getattr(y, "_array", y), dtype=spec.dtype.dtype)
+    array = y._array if is_tensor(y) else np.asarray(y)
+    _check_dtype(array, spec.dtype, exact=is_tensor(y))
+    array = xp.asarray(array, dtype=spec.dtype.dtype)
     if not TensorShape(spec.shape).is_compatible_with(array.shape):
         raise InvalidArgumentError(
             f"host_call: {function!r} gave shape {array.shape}, the graph was made for "
@@ -294,14 +296,30 @@ def _called(
 
 def _in_dtype(y: Any, dtype: DType) -> Tensor:
     """A result as a tensor of the dtype that was announced."""
-    if not is_tensor(y):
-        y = np.asarray(y)
-        return convert_to_tensor(y.astype(dtype.dtype, copy=False))
-    if y.dtype != dtype:
+    array = y if is_tensor(y) else np.asarray(y)
+    _check_dtype(array, dtype, exact=is_tensor(y))
+    return convert_to_tensor(y if is_tensor(y) else array.astype(dtype.dtype, copy=False))
+
+
+def _check_dtype(y: Any, dtype: DType, exact: bool) -> None:
+    """Refuse a result whose numbers are others in the dtype that was announced.
+
+    Tensors must have it; numbers and arrays of NumPy, which is quick to give float64, may be of
+    another kind of float, or integers that fit.
+    """
+    mine = BY_NUMPY.get(np.dtype(getattr(y.dtype, "dtype", y.dtype)))
+    if mine is None or mine == dtype or not (mine.is_numeric or mine.is_bool):
+        return
+    kinds = [3 * t.is_complex or 2 * t.is_floating or 1 * t.is_integer for t in (mine, dtype)]
+    keeps = not exact and (kinds[0] < kinds[1] or kinds[0] == kinds[1] != 1)
+    if not exact and kinds == [1, 1]:
+        low, high = dtype.limits
+        keeps = not y.size or (int(y.min()) >= low and int(y.max()) <= high)
+    if not keeps:
         raise InvalidArgumentError(
-            f"the function gave {y.dtype.name}, Tout says {dtype.name}; use tk.cast"
+            f"the function gave {mine.name}, Tout says {dtype.name}; cast the result, with tk.cast "
+            "or astype, or say another Tout"
         )
-    return convert_to_tensor(y)
 
 
 def _decorator(call: Callable[..., Any], Tout: Any) -> Callable[..., Any]:

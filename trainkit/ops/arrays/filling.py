@@ -21,7 +21,7 @@ from trainkit.ops.arrays.creation import full
 from trainkit.ops.arrays.creation import one_hot as one_hot_
 from trainkit.ops.arrays.creation import zeros_like as zeros_like_
 from trainkit.ops.arrays.ranges import arange
-from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.shaping import reshape, whole_number
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -140,13 +140,13 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
     shape = plain(shape)
     if dtype is dtypes.string:
         return broadcast_to(convert_to_tensor(value if is_tensor(value) else "", dtype), shape)
-    parts = (shape,) if isinstance(shape, int) else shape
+    parts = (shape,) if isinstance(shape, int | float) else shape
     live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
     if live:
         return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
     if is_tensor(value):
         return broadcast_to(value, tuple(parts))
-    filled: Tensor = full(tuple(parts), value, dtype)
+    filled: Tensor = full(tuple(whole_number(n, "fill") for n in parts), value, dtype)
     return filled
 
 
@@ -219,12 +219,18 @@ def one_hot(
 
     Raises:
         TypeError: a value is not of the dtype asked for, or the two have different ones.
+        InvalidArgumentError: the indices are no integers.
 
     Example:
         >>> tk.one_hot([0, 2], depth=3).numpy()
         array([[1., 0., 0.],
                [0., 0., 1.]], dtype=float32)
     """
+    indices = convert_to_tensor(indices)
+    if not (indices.dtype.is_integer or indices.dtype.is_bool or 0 in indices.shape):
+        raise InvalidArgumentError(
+            f"one_hot: indices are integers, got {indices.dtype.name}; cast them to int32 or int64"
+        )
     values = {"on_value": on_value, "off_value": off_value}
     wanted = _one_hot_dtype({name: v for name, v in values.items() if v is not None}, dtype)
     hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
@@ -253,7 +259,7 @@ def sequence_mask(
     """True at the first `lengths[...]` of `maxlen` places of a new last axis.
 
     Args:
-        lengths: ints of any shape.
+        lengths: ints of any shape; floats are rounded to zero.
         maxlen: size of the new axis; by default the greatest length.
         dtype: of the result.
         name: not kept.
@@ -264,6 +270,8 @@ def sequence_mask(
                [ True,  True,  True]])
     """
     lengths = convert_to_tensor(lengths)
-    limit = max_(lengths) if maxlen is None else plain(maxlen)
+    if not lengths.dtype.is_integer:
+        lengths = cast(lengths, "int32")
+    limit = max_(lengths, initial=0) if maxlen is None else plain(maxlen)
     places = arange(limit, dtype=lengths.dtype)
     return cast(places < expand_dims(lengths, -1), dtype)

@@ -95,6 +95,8 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = 
 def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
     """The different values as they first occur, and the place of each element among them.
 
+    A NaN equals nothing, so each is a value of its own.
+
     Args:
         x: tensor (n,).
         out_idx: dtype of the places, int32 or int64.
@@ -106,7 +108,7 @@ def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Te
         (array([5, 7], dtype=int32), array([0, 0, 1], dtype=int32))
     """
     values = np.asarray(convert_to_tensor(x).numpy())
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True, equal_nan=False)
     order = np.argsort(first, kind="stable")
     places = np.empty_like(order)
     places[order] = np.arange(len(order))

@@ -22,6 +22,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.python_values import short_text
+from trainkit.ops.arrays.shaping import whole_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import (
     add,
@@ -148,13 +149,14 @@ def linspace(
         >>> tk.ops.linspace(0.0, 1.0, 5).numpy()
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
+    num = whole_number(num, "linspace")
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")
     ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]
     wanted = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
     low, high = (cast(x, shapes.float_dtype(wanted)) for x in ends)
     values, step = _linspace(
-        low, high, size=int(num), endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
+        low, high, size=num, endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
     )
     return (values, step) if retstep else values
 

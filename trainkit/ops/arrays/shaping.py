@@ -61,7 +61,7 @@ def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
             sizes.append(None)
             tensors.append(n)
         else:
-            sizes.append(_whole(n, op))
+            sizes.append(whole_number(n, op))
     return tuple(sizes), tuple(tensors)
 
 
@@ -94,7 +94,12 @@ def _entries(shape: Any, op: str) -> Any:
     return list(PRIMITIVES["unstack"].op(tensor, axis=0, num=tensor.shape[0]))
 
 
-def _whole(n: Any, op: str) -> int:
+def whole_number(n: Any, op: str) -> int:
+    """A size as an int, -1 for `None`.
+
+    Raises:
+        InvalidArgumentError: it is no whole number.
+    """
     if n is None:
         return -1
     if isinstance(n, float) and n.is_integer():

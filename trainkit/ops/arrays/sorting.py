@@ -27,6 +27,7 @@ from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     ravel,
+    whole_number,
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
@@ -254,14 +255,14 @@ def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
         `values` and `indices`, both (..., k); the indices are int32.
 
     Raises:
-        InvalidArgumentError: `k` is negative or greater than n.
+        InvalidArgumentError: `k` is negative, greater than n, or no whole number.
 
     Example:
         >>> values, positions = tk.ops.top_k([1.0, 9.0, 5.0], 2)
         >>> values.numpy(), positions.numpy()
         (array([9., 5.], dtype=float32), array([1, 2], dtype=int32))
     """
-    values, indices = _top_k(x, k=int(k), sorted=bool(sorted))
+    values, indices = _top_k(x, k=whole_number(k, "top_k"), sorted=bool(sorted))
     return TopK(values, indices)
 
 

@@ -77,7 +77,7 @@ def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
         >>> int(tk.foldl(lambda total, x: total + x, tk.constant([1, 2, 3])))
         6
     """
-    return nest.map_structure(lambda t: t[-1], scan(fn, elems, initializer))
+    return _fold(fn, elems, initializer, reverse=False)
 
 
 def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
@@ -93,7 +93,22 @@ def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
         >>> int(tk.foldr(lambda total, x: total * 10 + x, tk.constant([1, 2, 3])))
         321
     """
-    return nest.map_structure(lambda t: t[0], scan(fn, elems, initializer, reverse=True))
+    return _fold(fn, elems, initializer, reverse=True)
+
+
+def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
+    """The last state of a fold; the first one where there are no items."""
+    elems = nest.map_structure(convert_to_tensor, elems)
+    if initializer is None:
+        kept = slice(None, -1) if reverse else slice(1, None)
+        initializer = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
+        elems = nest.map_structure(lambda t: t[kept], elems)
+
+    def step(state: Any, x: Any) -> Any:
+        return nest.map_structure(convert_to_tensor, fn(state, x)), None
+
+    last = scan_(step, initializer, elems, reverse=reverse)[0]
+    return nest.map_structure(convert_to_tensor, last)
 
 
 def case(

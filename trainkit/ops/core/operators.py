@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.dispatch.eager import answers_itself, as_method
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Reading, Variable
 from trainkit.ops.math import bitwise, rounding
 from trainkit.ops.math import elementwise as ew
@@ -82,13 +84,19 @@ def _reflected(op: Any) -> Any:
 def _equals(self: Any, other: Any) -> Any:
     """Whether elements are equal; one False for what is no number or does not broadcast."""
     found = _compared(ew.equal, self, other)
-    return False if found is None else found
+    return _of_foreign(other, "__eq__", False) if found is None else found
 
 
 def _differs(self: Any, other: Any) -> Any:
     """Whether elements differ; one True for what is no number or does not broadcast."""
     found = _compared(ew.not_equal, self, other)
-    return True if found is None else found
+    return _of_foreign(other, "__ne__", True) if found is None else found
+
+
+def _of_foreign(other: Any, name: str, result: bool) -> Any:
+    """`result`, unless the other object compares in a way of its own: then Python asks it."""
+    compares = getattr(type(other), name) is not getattr(object, name)
+    return NotImplemented if compares and answers_itself(other, name) else result
 
 
 def _compared(op: Any, a: Any, b: Any) -> Any:
@@ -102,12 +110,25 @@ def _compared(op: Any, a: Any, b: Any) -> Any:
 
 def _by_kind(logical: Any, bitwise_op: Any) -> Any:
     def op(self: Any, other: Any) -> Any:
-        is_bool = self.dtype.is_bool
+        is_bool = _is_bool(self)
+        if is_bool and not _is_bool(other):
+            raise InvalidArgumentError(
+                f"{bitwise_op.__name__}: bools meet {_dtype_of(other).name}, for which it is "
+                "another operation; cast one of them"
+            )
         return (logical if is_bool else bitwise_op)(self, other)
 
     op.__name__ = op.__qualname__ = bitwise_op.__name__
     op.__doc__ = f"`{logical.__name__}` of bools, `{bitwise_op.__name__}` of integers."
     return op
+
+
+def _is_bool(x: Any) -> bool:
+    return bool(_dtype_of(x).is_bool)
+
+
+def _dtype_of(x: Any) -> DType:
+    return (x if is_tensor(x) else convert_to_tensor(x)).dtype
 
 
 def _invert(self: Any) -> Any:

@@ -318,6 +318,16 @@ def _without_nan(x: Any, value: float) -> Tensor:
     return where(isnan(x), value, x)  # type: ignore[no-any-return]
 
 
+def mean_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The mean in the dtype of `x`; of integers rounded to zero, and 0 where there are none."""
+    if not x.dtype.is_integer:
+        return reductions.mean(x, axis, keepdims)
+    mean = reductions.mean(cast(x, "float64"), axis, keepdims)
+    if 0 in x.shape or None in x.shape:
+        mean = where(isnan(mean), 0.0, mean)
+    return cast(mean, x.dtype)
+
+
 # ------------------------------------------------------------------ quantiles
 
 

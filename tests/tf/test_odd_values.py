@@ -1,0 +1,159 @@
+"""Nothing, NaN, numbers that a dtype does not hold, objects of other people: values at the edge."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+NAN = float("nan")
+ERROR = tk.errors.InvalidArgumentError
+
+
+def outcome(call):
+    """The values of a call, eagerly and in a function, which must be alike."""
+    eager, traced = call(), tk.function(call)()
+    for a, b in zip(tk.nest.flatten(eager), tk.nest.flatten(traced), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+    return eager
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_the_mean_of_no_integers_is_zero(axis):
+    x = tk.zeros((0, 3), tk.int32)
+    assert outcome(lambda: tk.reduce_mean(x, axis)).numpy().ravel().tolist() == [0] * (
+        3 if axis == 0 else 0 if axis == 1 else 1
+    )
+    mean = tk.function(
+        lambda x: tk.reduce_mean(x, axis), input_signature=[tk.TensorSpec([None, 3], tk.int32)]
+    )
+    np.testing.assert_array_equal(mean(x), tk.reduce_mean(x, axis))
+    some = tk.constant([[-7, 1, 4], [0, 2, 5]])
+    np.testing.assert_array_equal(mean(some), tk.reduce_mean(some, axis))
+
+
+def test_each_nan_is_a_value_of_its_own():
+    x = tk.constant([1.0, NAN, 3.0, NAN, 1.0])
+    values, places, counts = tk.unique_with_counts(x)
+    np.testing.assert_array_equal(values, [1.0, NAN, 3.0, NAN])
+    assert [places.numpy().tolist(), counts.numpy().tolist()] == [[0, 1, 2, 3, 0], [2, 1, 1, 1]]
+    np.testing.assert_array_equal(tk.unique(x)[0], values)
+    assert tk.unique(["b", "a", "b"])[1].numpy().tolist() == [0, 1, 0]
+
+
+def test_folds_masks_and_stacks_of_nothing():
+    nothing = tk.zeros((0, 3))
+    for fold in (tk.foldl, tk.foldr):
+        last = outcome(
+            lambda fold=fold: fold(lambda s, r: s + tk.reduce_sum(r), nothing, tk.constant(5.0))
+        )
+        assert float(last) == 5.0
+        nest = fold(lambda s, r: {"a": s["a"] + r}, tk.zeros((0,)), {"a": 2.0})
+        assert [float(nest["a"]), nest["a"].dtype] == [2.0, tk.float32]
+        several = outcome(lambda fold=fold: fold(lambda s, x: s * 2.0 + x, tk.constant([1.0, 3.0])))
+        assert float(several) == (5.0 if fold is tk.foldl else 7.0)
+    assert tk.sequence_mask(tk.zeros((0,), tk.int32)).shape == (0, 0)
+    assert tk.sequence_mask([0, 0]).shape == (2, 0)
+    assert tk.sequence_mask([1.5], 3).numpy().tolist() == [[True, False, False]]
+    assert tk.stack([]).shape == (0,)
+    with pytest.raises(ValueError, match="a data set at least"):
+        tk.data.Dataset.zip(())
+
+
+WHOLE = {
+    "zeros": lambda: tk.zeros([1.5]),
+    "ones": lambda: tk.ones((2, 1.5)),
+    "top_k": lambda: tk.math.top_k([1, 2], 1.5),
+    "linspace": lambda: tk.linspace(0.0, 1.0, 2.5),
+    "repeat": lambda: tk.repeat([1, 2], [1.5, 1.2]),
+    "one_hot": lambda: tk.one_hot([1.5], 3),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_sizes_and_positions_are_not_rounded(name):
+    with pytest.raises(ERROR, match=r"whole numbers, got 1\.5|whole numbers, got 2|are integers"):
+        WHOLE[name]()
+
+
+RESULTS = [  # of a Python function, the dtype that is announced, whether the numbers are kept
+    (lambda: np.array([1.5, 2.0]), tk.float32, True),
+    (lambda: 1, tk.float64, True),
+    (lambda: 7, tk.int32, True),
+    (lambda: np.array([True]), tk.int32, True),
+    (lambda: np.array([1.5]), tk.complex64, True),
+    (lambda: np.array([1.7, 2.0]), tk.int32, False),
+    (lambda: 1.7, tk.int64, False),
+    (lambda: 2**40, tk.int32, False),
+    (lambda: np.array([-1]), tk.uint8, False),
+    (lambda: np.array([1, 2]), tk.bool, False),
+    (lambda: np.array([1j]), tk.float32, False),
+]
+
+
+@pytest.mark.parametrize("call", [tk.numpy_function, tk.py_function])
+def test_results_of_python_functions_are_never_other_numbers(call):
+    for function, dtype, kept in RESULTS:
+        for run in (lambda f: f(), lambda f: tk.function(f)()):
+
+            def result(function=function, dtype=dtype):
+                return call(function, [], dtype)
+
+            if kept:
+                value = run(result)
+                assert value.dtype == dtype
+                np.testing.assert_array_equal(value, function())
+            else:
+                with pytest.raises(ERROR, match=f"Tout says {dtype.name}"):
+                    run(result)
+
+
+def test_tensors_of_python_functions_have_the_announced_dtype():
+    @tk.function
+    def halved(x):
+        return tk.py_function(lambda x: x / 2.0, [x], tk.int32)
+
+    with pytest.raises(ERROR, match="the function gave float32, Tout says int32"):
+        halved(tk.constant([3.0]))
+
+
+def test_lists_of_numbers_beside_those_of_numpy():
+    for leaf, dtype in [(np.float32(1), "float32"), (np.float16(1), "float16")]:
+        for value in ([leaf, 2.5], [[leaf], [2.5]], (leaf, 1)):
+            assert tk.constant(value).dtype == dtype, value
+    assert tk.constant([2.5, np.float32(1)]).dtype == tk.float32
+    assert tk.constant([np.int32(1), 2]).dtype == tk.int32
+    assert tk.constant([np.int16(1), 2**40]).dtype == tk.int64
+    assert tk.constant([np.float64(1), 2.5]).dtype == tk.float64
+    assert tk.constant([np.zeros(2), [1.0, 2.0]]).dtype == tk.float64
+    assert tk.constant([np.zeros(2, "float32"), [1.0, 2.0]]).dtype == tk.float32
+
+
+def test_bools_and_integers_meet_in_no_logic():
+    flags = tk.constant([True])
+    for other in (2, [2], tk.constant([2]), tk.Variable([2])):
+        for operate in (lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b):
+            with pytest.raises(ERROR, match="bools meet int32"):
+                operate(flags, other)
+    assert (flags & [False]).numpy().tolist() == [False]
+    assert (flags | np.array([False])).numpy().tolist() == [True]
+    assert (True ^ flags).numpy().tolist() == [False]
+    assert (tk.constant([6]) & 3).numpy().tolist() == [2]
+    assert (6 | tk.constant([1])).numpy().tolist() == [7]
+
+
+class Answers:
+    def __eq__(self, other):
+        return "equal"
+
+    def __ne__(self, other):
+        return "different"
+
+    __hash__ = object.__hash__
+
+
+def test_objects_that_compare_in_a_way_of_their_own_are_asked():
+    for x in (tk.constant([1.0]), tk.Variable([1.0])):
+        assert [x == Answers(), x != Answers()] == ["equal", "different"]
+        assert [x == object(), x != object()] == [False, True]
+        assert [x is not None, x == None] == [True, False]  # noqa: E711
