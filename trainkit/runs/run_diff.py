@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from typing import Any
 
 import numpy as np
@@ -17,16 +15,13 @@ from trainkit.journal.state_digests import array_of, leaf_digest
 from trainkit.runs.journaled_run import JournaledRun
 from trainkit.runs.op_trace import TracedOperation, operations_of
 from trainkit.runs.past_state import PastState
+from trainkit.runs.settings_diff import settings_differences
+from trainkit.runs.surroundings import surroundings
 
 _COMPARED = ("batch", "loss", "random", "weights", "slots", "rate")
 _STATE = ("weights", "slots", "random")
-_ENVIRONMENT = (
-    "versions", "processor", "numpy_simd", "blas", "threads", "kernels", "device", "variables",
-    "platform",
-)  # fmt: skip
 _MOST_SHOWN = 8
 _MOST_MOVED = 256
-_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclasses.dataclass
@@ -73,31 +68,32 @@ def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
         and why no more.
     """
     step = _first_difference(first, second)
+    elsewhere = surroundings(first.header, second.header)
     if step is None:
         shared = min(first.last_step, second.last_step)
-        return RunDifference(
-            None,
-            "none",
-            f"{shared} steps have the same losses and digests",
-            _lengths(first, second),
-        )
-    settings = _settings(first, second)
-    surroundings = _surroundings(first, second)
+        if not shared:
+            raise FailedPreconditionError(
+                f"there is no step in both runs to compare: {'; '.join(_lengths(first, second))}"
+            )
+        cause = f"{shared} steps have the same losses and digests"
+        details = [*_lengths(first, second), *(f"in spite of {line}" for line in elsewhere)]
+        return RunDifference(None, "none", cause, details)
+    settings = settings_differences(first, second)
     try:
         step, one, other = _parting(first, second, step)
     except (CheckpointError, FailedPreconditionError) as error:
         what = _fields(first.journal.at(step), second.journal.at(step))
         cause = f"the journals part here, in {', '.join(what)}"
         details = [f"the step can't be done again: {str(error).splitlines()[0]}"]
-        return RunDifference(step, "journal", cause, [*details, *settings, *surroundings])
+        return RunDifference(step, "journal", cause, [*details, *settings, *elsewhere])
     found = (
-        _of_the_state(first, second, one, other, settings)
+        _of_the_state(first, second, one, other, settings, elsewhere)
         or _of_the_batch(first, second, one, other, settings)
         or _of_the_step(step, one, other, settings)
-        or _of_the_environment(first, second, step, one, other, surroundings)
+        or _of_the_environment(first, second, step, one, other, elsewhere)
     )
     if found.kind != "environment":
-        found.details += [f"beside that, {line}" for line in surroundings]
+        found.details += [f"beside that, {line}" for line in elsewhere]
     return found
 
 
@@ -121,10 +117,24 @@ def _first_difference(first: JournaledRun, second: JournaledRun) -> int | None:
     if all(begun) and all(records[0].get("n") == 0 for records in begun):
         if begun[0][0].get("parts") != begun[1][0].get("parts"):
             return 1
+    changed = [step for step, is_same in _states_alike(first, second).items() if not is_same]
     for line in first.steps:
-        if _fields(line, second.journal.at(line.step)):
+        if line.step in changed or _fields(line, second.journal.at(line.step)):
             return line.step
     return None
+
+
+def _states_alike(first: JournaledRun, second: JournaledRun) -> dict[int, bool]:
+    """Whether the states after a step are the same, by the steps that both have stored."""
+    one, other = (
+        {
+            step: record.get("parts")
+            for record in run.journal.records_of("leaves")
+            if type(step := record.get("n")) is int
+        }
+        for run in (first, second)
+    )
+    return {step: one[step] == other[step] for step in one if step in other}
 
 
 def _lengths(first: JournaledRun, second: JournaledRun) -> list[str]:
@@ -138,13 +148,16 @@ def _parting(
 ) -> tuple[int, PastState, PastState]:
     """The first step that finds the same state in both runs and does not leave the same, or 1."""
     low, high = 1, step
+    alike = _states_alike(first, second)
     for line in first.steps:  # digests that are equal after a step: the state before the next is
         other = second.journal.at(line.step)
         if line.step >= step:
             break
+        is_same = alike.get(line.step, False)
         if other is not None and line.weights is not None and line.weights == other.weights:
-            if line.slots == other.slots:
-                low = line.step + 1
+            is_same = is_same or line.slots == other.slots
+        if is_same:
+            low = line.step + 1
     one, other_state = first.at(high, check=False), second.at(high, check=False)
     if high == low or not _apart(one, other_state):
         return high, one, other_state
@@ -183,8 +196,12 @@ def _of_the_state(
     one: PastState,
     other: PastState,
     settings: list[str],
+    elsewhere: list[str],
 ) -> RunDifference | None:
-    """What the step found was different already: only so at the beginning, or by a callback."""
+    """What the step found was different already: at the beginning, or by a callback.
+
+    Or a checkpoint holds what another installation has made of steps that are alike here.
+    """
     a, b = list(one.leaves().items()), list(other.leaves().items())
     paths = [path for (path, x), (_, y) in zip(a, b, strict=False) if x != y]
     if not paths and len(a) == len(b):
@@ -204,6 +221,13 @@ def _of_the_state(
     if all("random" in path or "seed_generator" in path for path in paths):
         cause = "random generators stand elsewhere, with equal weights"
         return RunDifference(one.step, "random", cause, details)
+    if (
+        one.step > 1
+        and elsewhere
+        and not any(run.header.get("callbacks") for run in (first, second))
+    ):
+        cause = f"the steps before on another machine or installation: {elsewhere[0]}"
+        return RunDifference(one.step, "environment", cause, [*elsewhere[1:], *details])
     cause = f"{len(paths)} of {len(a)} variables differ before the step, {paths[0]} first"
     return RunDifference(one.step, "state", cause, details)
 
@@ -360,7 +384,7 @@ def _of_the_environment(
     step: int,
     one: PastState,
     other: PastState,
-    surroundings: list[str],
+    elsewhere: list[str],
 ) -> RunDifference:
     """Done again here, both runs do the same: what differed was where they ran."""
     here = one.digests()["weights"]
@@ -375,116 +399,18 @@ def _of_the_environment(
         for run in (first, second)
         if run.header.get("callbacks") and run.program is None
     ]
-    if not surroundings and callbacks:
+    if not elsewhere and callbacks:
         cause = (
             f"done again without callbacks, which only a program calls, the step gives the same in "
             f"both: what differs was done by one of {', '.join(callbacks)}"
         )
         details.append("tk.runs.open(folder, program=train) calls them again")
         return RunDifference(step, "callbacks", cause, details)
-    if not surroundings:
+    if not elsewhere:
         cause = (
             "done again, the step gives the same in both, and the journals name no difference: "
             "something random or parallel is outside of what is stored"
         )
         return RunDifference(step, "environment", cause, details)
-    cause = f"the same step on another machine or installation: {surroundings[0]}"
-    return RunDifference(step, "environment", cause, [*surroundings[1:], *details])
-
-
-# ------------------------------------------------------------------ settings
-
-
-def _settings(first: JournaledRun, second: JournaledRun) -> list[str]:
-    """How the models, optimizers and arguments of two runs differ, a line each."""
-    pairs: list[tuple[str, Any, Any]] = []
-    models = [_stored_model(run) for run in (first, second)]
-    if all(models):
-        pairs.append(("model", *models))
-    for name in ("optimizer", "compile", "fit", "config"):
-        one, other = (run.header.get(name) for run in (first, second))
-        if name == "compile":  # which holds the optimizer once more
-            one, other = (
-                {key: x for key, x in value.items() if key != "optimizer"}
-                if isinstance(value, dict)
-                else None
-                for value in (one, other)
-            )
-        pairs.append((name, one, other))
-    lines: list[str] = []
-    for name, one, other in pairs:
-        lines += [line for line in nested_differences(one, other, name) if line not in lines]
-    codes = [(run.header.get("model") or {}).get("code") for run in (first, second)]
-    if codes[0] != codes[1]:
-        lines.append("the code of the model's own classes differs")
-    scripts = [(run.header.get("code") or {}).get("sha256") for run in (first, second)]
-    if not lines and scripts[0] != scripts[1]:
-        lines.append("the script differs")
-    return lines[:50]
-
-
-def _stored_model(run: JournaledRun) -> Any:
-    path = run.folder / "model.json"
-    try:
-        if path.stat().st_size > 1 << 26:
-            return None
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return {key: value for key, value in found.items() if key != "compile_config"}
-
-
-def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
-    """The leaves in which two nests of plain values differ, a line each.
-
-    >>> nested_differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "x")
-    ['x.a[1].b is 2 in the first run, 3 in the other']
-    """
-    if isinstance(one, dict) and isinstance(other, dict):
-        found: list[str] = []
-        for key in dict.fromkeys([*one, *other]):
-            path = f"{name}.{key}" if name else str(key)
-            found += nested_differences(one.get(key), other.get(key), path)
-        label = _unnumbered(one.get("name"))
-        same = isinstance(label, str) and label == _unnumbered(other.get("name"))
-        return [_named(line, label) for line in found] if same else found
-    if isinstance(one, list) and isinstance(other, list):
-        if len(one) != len(other):
-            counts = [f"{len(x)}{_classes(x)}" for x in (one, other)]
-            return [f"{name} has {counts[0]} in the first run, {counts[1]} in the other"]
-        found = []
-        for i, (a, b) in enumerate(zip(one, other, strict=True)):
-            found += nested_differences(a, b, f"{name}[{i}]")
-        return found
-    if one == other or _unnumbered(one) == _unnumbered(other):
-        return []
-    return [f"{name} is {_short(one)} in the first run, {_short(other)} in the other"]
-
-
-def _unnumbered(value: Any) -> Any:
-    """A name without the number that tells it from others of one process: no difference."""
-    return _NUMBER.sub("", value) if isinstance(value, str) else value
-
-
-def _classes(items: list[Any]) -> str:
-    names = [item.get("class_name") for item in items if isinstance(item, dict)]
-    return f" ({', '.join(map(str, names[:20]))})" if names and all(names) else ""
-
-
-def _named(line: str, label: Any) -> str:
-    """A line with the name of the layer that it is about, the innermost one."""
-    return (
-        line if " of " in line.split(" is ")[0] else line.replace(" is ", f" of {label!r} is ", 1)
-    )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _surroundings(first: JournaledRun, second: JournaledRun) -> list[str]:
-    lines: list[str] = []
-    for name in _ENVIRONMENT:
-        lines += nested_differences(first.header.get(name), second.header.get(name), name)
-    return lines
+    cause = f"the same step on another machine or installation: {elsewhere[0]}"
+    return RunDifference(step, "environment", cause, [*elsewhere[1:], *details])
