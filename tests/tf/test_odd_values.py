@@ -157,3 +157,41 @@ def test_objects_that_compare_in_a_way_of_their_own_are_asked():
         assert [x == Answers(), x != Answers()] == ["equal", "different"]
         assert [x == object(), x != object()] == [False, True]
         assert [x is not None, x == None] == [True, False]  # noqa: E711
+
+
+def test_names_with_digits_are_no_numbers():
+    for text in ("1_0", "\uff11\uff12"):
+        for dtype in (tk.float32, tk.int32):
+            with pytest.raises(ERROR, match="to_number"):
+                tk.strings.to_number([text], dtype)
+        with pytest.raises(ERROR, match="csv"):
+            tk.io.decode_csv([text], [[0]])
+
+
+def test_columns_of_names_with_digits_are_texts(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("run,size\n2024_01,1\n2024_02,2\n")
+    rows = tk.data.experimental.make_csv_dataset(
+        str(path), batch_size=2, num_epochs=1, shuffle=False
+    )
+    (row,) = list(rows)
+    assert row["run"].numpy().tolist() == [b"2024_01", b"2024_02"]
+    assert row["size"].dtype == tk.int32
+
+
+def test_values_that_are_assigned_to_elements_broadcast():
+    v = tk.Variable([[1.0, 2.0], [3.0, 4.0]])
+    v[1:].assign(7.0)
+    v[:, 0].assign_add([1.0])
+    np.testing.assert_array_equal(v, [[2.0, 2.0], [8.0, 7.0]])
+    tk.function(lambda: v[0].assign([[5.0]][0]))()
+    np.testing.assert_array_equal(v, [[5.0, 5.0], [8.0, 7.0]])
+    for value in ([1.0, 2.0, 3.0], [[1.0, 2.0]]):
+        with pytest.raises(ERROR, match="the elements to assign have shape"):
+            v[0].assign(value)
+
+
+def test_gray_of_bytes_is_rounded_as_other_colors_are():
+    pixels = tk.constant([[[100, 150, 200], [255, 255, 255], [0, 0, 0]]], tk.uint8)
+    gray = outcome(lambda: tk.image.rgb_to_grayscale(pixels))
+    assert [gray.dtype, gray.numpy().ravel().tolist()] == [tk.uint8, [141, 255, 0]]

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import as_text
 from trainkit.records.streams import lines_of
 
@@ -77,8 +78,8 @@ def scalar(field: str, dtype: DType, where: str) -> Any:
         return as_text(field.encode(errors="surrogateescape"))
     try:
         if not dtype.is_integer:
-            return dtype.as_numpy_dtype(float(field))
-        number = int(field)
+            return dtype.as_numpy_dtype(read_number(field, False))
+        number = read_number(field, True)
     except ValueError:
         raise InvalidArgumentError(f"csv: {where}, {field!r}, is no {dtype.name}") from None
     low, high = dtype.limits
@@ -164,7 +165,7 @@ def _holds(name: str, field: str) -> bool:
         return True
     dtype = as_dtype(name)
     try:
-        number: Any = int(field) if dtype.is_integer else float(field)
+        number: Any = read_number(field, dtype.is_integer)
     except ValueError:
         return False
     low, high = dtype.limits

@@ -25,6 +25,7 @@ from trainkit.ops.images.color_adjustments import adjust_hue as adjust_hue
 from trainkit.ops.images.color_adjustments import adjust_saturation as adjust_saturation
 from trainkit.ops.images.color_adjustments import convert_image_dtype as convert_image_dtype
 from trainkit.ops.images.color_adjustments import grayscale_to_rgb as grayscale_to_rgb
+from trainkit.ops.images.color_adjustments import rgb_to_grayscale as rgb_to_grayscale
 from trainkit.ops.images.color_adjustments import rgb_to_yiq as rgb_to_yiq
 from trainkit.ops.images.color_adjustments import rgb_to_yuv as rgb_to_yuv
 from trainkit.ops.images.color_adjustments import yiq_to_rgb as yiq_to_rgb
@@ -79,20 +80,6 @@ from trainkit.ops.images.random_images import (
     stateless_random_saturation as stateless_random_saturation,
 )
 from trainkit.tf.left_out import not_here as _not_here
-
-
-def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
-    """0.2989 red + 0.587 green + 0.114 blue, with one channel.
-
-    Args:
-        images: (..., 3).
-        name: not kept.
-
-    Example:
-        >>> tk.image.rgb_to_grayscale(tk.ones((4, 4, 3))).shape
-        TensorShape([4, 4, 1])
-    """
-    return ops.image.rgb_to_grayscale(images, data_format="channels_last")
 
 
 def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:

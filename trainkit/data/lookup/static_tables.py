@@ -15,6 +15,7 @@ from trainkit.core.fingerprints import fingerprint64
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import OBJECTS
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.sampling.draw_devices import beside
@@ -127,7 +128,7 @@ def _column(lines: list[str], index: int, dtype: Any, delimiter: str, offset: in
     if kind.name == "string":
         return texts
     try:
-        return [float(t) if kind.is_floating else int(t) for t in texts]
+        return [read_number(t, not kind.is_floating) for t in texts]
     except ValueError as error:
         raise InvalidArgumentError(f"TextFileInitializer: {error}") from None
 

@@ -18,6 +18,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.number_texts import read_number
 from trainkit.core.values.text_arrays import as_bytes
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
@@ -314,7 +315,7 @@ def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> T
 
     def number(text: bytes) -> Any:
         try:
-            value: Any = int(text) if wanted.is_integer else float(text)
+            value: Any = read_number(text, wanted.is_integer)
         except ValueError:
             raise InvalidArgumentError(f"strings.to_number: {text!r} is no {wanted.name}") from None
         if wanted.is_integer and not wanted.min <= value <= wanted.max:

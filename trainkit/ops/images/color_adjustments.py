@@ -15,6 +15,7 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.images import color_spaces
 from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, cast, divide, multiply, power, subtract
@@ -62,6 +63,22 @@ def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     wide = x.dtype.name in ("float32", "float64")
     y = change(x if wide else convert_image_dtype(x, dtypes.float32))
     return y if wide else convert_image_dtype(y, x.dtype, saturate=True)
+
+
+def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
+    """0.2989 red + 0.587 green + 0.114 blue, with one channel.
+
+    Args:
+        images: (..., 3).
+        name: not kept.
+
+    Example:
+        >>> tk.image.rgb_to_grayscale(tk.ones((4, 4, 3))).shape
+        TensorShape([4, 4, 1])
+    """
+    return _on_floats(
+        images, lambda x: color_spaces.rgb_to_grayscale(x, data_format="channels_last")
+    )
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:

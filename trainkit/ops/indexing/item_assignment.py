@@ -58,17 +58,26 @@ class _Slice:
         """Assign `value`, or the elements now and `value` combined by the operation `how`."""
         variable = self.variable
         tensor = value if isinstance(value, Tensor) else convert_to_tensor(value, variable.dtype)
-        if tensor.dtype != variable.dtype or not tensor.shape.is_compatible_with(like.shape):
+        if tensor.dtype != variable.dtype or not _broadcasts(tensor.shape, like.shape):
             raise InvalidArgumentError(
                 f"variable {variable.name!r}: the elements to assign have shape "
                 f"{tuple(like.shape)} and dtype {variable.dtype.name}, the value has shape "
-                f"{tuple(tensor.shape)} and dtype {tensor.dtype.name}; give a value of that shape"
+                f"{tuple(tensor.shape)} and dtype {tensor.dtype.name}; give a value of "
+                "that shape, or one that broadcasts to it"
             )
+        if tuple(tensor.shape) != tuple(like.shape):
+            tensor = PRIMITIVES["broadcast_like"].op(tensor, like)
         now = variable.value()
         items, parts = self._place()
         if how is not None:
             tensor = PRIMITIVES[how].op(get_item(now, self.key), tensor)
         return variable.assign(with_items(now, tensor, *parts, key=items))
+
+
+def _broadcasts(dims: Any, wanted: Any) -> bool:
+    """Whether a value of the shape `dims` fills one of the shape `wanted`, as far as known."""
+    pairs = zip(reversed(dims), reversed(wanted), strict=False)
+    return len(dims) <= len(wanted) and all(None in p or p[0] in (1, p[1]) for p in pairs)
 
 
 def _assigner(how: str | None, name: str) -> property:
