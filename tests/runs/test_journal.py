@@ -515,3 +515,39 @@ def test_logs_that_are_no_numbers_on_the_host_are_read_when_the_line_is_written(
     model.compile("sgd", "mse", run_eagerly=True)
     model.fit(X, np.zeros((60, 3), "f"), 16, 1, verbose=0, run=journal(tmp_path / "a"))
     assert [step.metrics for step in tk.runs.open(tmp_path / "a").steps] == [{"size": 3.0}] * 4
+
+
+def test_a_recorder_notes_what_numbers_are_at_the_end_of_their_step(tmp_path):
+    variable, array = tk.Variable(0.0), np.zeros(())
+    with tk.runs.Recorder(tmp_path / "run", weights=tk.Variable([1.0])) as recorder:
+        for i in range(3):
+            variable.assign(i)
+            array[...] = i
+            recorder.end_step(array, of_variable=variable, of_array=array)
+    steps = list(tk.runs.open(tmp_path / "run").steps)
+    assert [step.loss for step in steps] == [0, 1, 2]
+    assert [step.metrics for step in steps] == [{"of_variable": i, "of_array": i} for i in range(3)]
+
+
+class StepOfVariables(tk.Model):
+    """Its step returns a variable, which the next step changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = tk.layers.Dense(1)
+        self.count = tk.Variable(0.0, trainable=False)
+
+    def train_step(self, data):
+        self.dense(data[0])
+        self.count.assign_add(1.0)
+        return {"loss": self.count, "count": self.count.value()}
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False])
+def test_fit_notes_what_variables_are_at_the_end_of_their_step(tmp_path, run_eagerly):
+    model = StepOfVariables()
+    model.compile("sgd", "mse", run_eagerly=run_eagerly)
+    x, y = np.ones((20, 2), "f"), np.ones((20, 1), "f")
+    model.fit(x, y, batch_size=4, verbose=0, run=tmp_path / "run")
+    steps = list(tk.runs.open(tmp_path / "run").steps)
+    assert [(step.loss, step.metrics) for step in steps] == [(i, {"count": i}) for i in range(1, 6)]

@@ -25,7 +25,7 @@ from trainkit.core.registry import serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.journal.replays import ProgramReplay, replay_of
 from trainkit.journal.retention import bytes_of
-from trainkit.journal.run_log import RunLog, StepReport, bare_step
+from trainkit.journal.run_log import RunLog, StepReport, bare_step, unchanging
 from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
@@ -265,6 +265,10 @@ class RunJournal(Callback):
             rows = sum(rows_of(each) or 0 for each in batches)
         # a tensor does not change, so the value that is held here tells that of the step later
         rate = getattr(getattr(fields["_optimizer"], "_learning_rate", None), "_value", None)
+        for value in logs.values() if logs else ():
+            if type(value) is not Tensor:
+                logs = {name: unchanging(x) for name, x in logs.items()}
+                break
         facts = (now, steps, run.epoch, portion.wait.seconds, rows, logs, rate)
         if fields["_averages"] is None:
             fields["_averages"] = self._logs_average(rows)

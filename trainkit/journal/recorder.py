@@ -15,7 +15,7 @@ from trainkit.core.errors import CheckpointError, FailedPreconditionError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 from trainkit.journal.replays import replay_of
-from trainkit.journal.run_log import RunLog, StepReport, bare_step
+from trainkit.journal.run_log import RunLog, StepReport, bare_step, unchanging
 from trainkit.journal.state_digests import StateDigests
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
@@ -180,8 +180,7 @@ class Recorder:
         step = position["steps"] = position["steps"] + 1
         batch, self._batch = (self._batch if batch is None else batch), None
         waited, self._waited = self._waited, 0.0
-        if hasattr(loss, "assign"):  # a variable may have another value when it is read
-            loss = loss.value()
+        loss, metrics = unchanging(loss), {k: unchanging(x) for k, x in metrics.items()}
         facts = (now, step, position["epoch"], waited, loss, metrics)
         if log is not None:
             log.waiting.append(facts)

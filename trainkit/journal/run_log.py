@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format.regular_files import opened_regular
 from trainkit.core.errors import AlreadyExistsError, CheckpointError, NotFoundError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.tensor import Tensor
 from trainkit.journal import run_header
 from trainkit.journal.cadence import Cadence
 from trainkit.journal.journal_reader import Journal
@@ -74,6 +77,15 @@ StepReport = tuple[float, float | None, dict[str, float], float | None]
 """Seconds of waiting for data, the loss, the metrics, the learning rate where it has changed."""
 
 
+def unchanging(value: Any) -> Any:
+    """What a variable or an array is now, since lines are made later."""
+    if type(value) is Tensor or type(value) is float:
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value.value() if hasattr(value, "assign") else value
+
+
 def bare_step(facts: tuple[Any, ...], report: StepReport) -> Step:
     """A step without digests, and without the time it took."""
     step, epoch = facts[1:3]
@@ -87,7 +99,7 @@ class RunLog:
     A step should cost little, so all that is done in each one is that the loop appends its facts to
     `waiting`, and calls `catch_up` in those that are due:
 
-        log.waiting.append((time.perf_counter(), step, epoch, ...))
+        log.waiting.append((time.perf_counter(), step, epoch, unchanging(loss), ...))
         if step >= log.due_step or time.perf_counter() >= log.due_time:
             log.catch_up(batches)
 
