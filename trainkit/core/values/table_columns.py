@@ -10,6 +10,7 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError
 
 _MOST_COLUMNS = 6
+_MISSING = ("NAType", "NaTType")
 
 
 def is_of_pandas(value: Any) -> bool:
@@ -23,8 +24,10 @@ def require_numbers(value: Any) -> None:
     Raises:
         InvalidArgumentError: a column holds categories, dates, texts beside numbers, or NA.
     """
-    if not is_of_pandas(value) or not (hasattr(value, "dtype") or hasattr(value, "columns")):
+    if not is_of_pandas(value) or not hasattr(value, "to_numpy"):
         return
+    if not hasattr(value, "dtype") and not hasattr(value, "columns"):
+        return  # a single date, or the like
     columns = list(_columns(value))
     if all(_is_plain(column) for _, column in columns) or value.to_numpy().dtype.kind in "biufc":
         return
@@ -81,8 +84,8 @@ def _fault_of(column: Any) -> tuple[str, str] | None:
     if kind == "m":
         return "times", "give their seconds, {column}.dt.total_seconds()"
     objects = column.to_numpy(dtype=object)
-    missing = sum(not isinstance(x, float) for x in objects[np.asarray(column.isna())])
-    if missing:  # other than NaN, which is a float
+    missing = sum(x is None or type(x).__name__ in _MISSING for x in objects)
+    if missing:
         return f"no value in {missing} of {len(column)} rows", (
             "fill them, as with {column}.fillna(0), or drop these rows, {column}.dropna()"
         )
