@@ -42,6 +42,7 @@ def while_stmt(
     """A `while` statement; a tensor as its condition makes a loop of the graph, as with a `for`."""
     outer = trace_state.current_trace()
     while True:
+        marks = _marks_of(outer)
         decision = test()
         if is_symbolic(decision) or (outer is not None and is_tensor(decision)):
             break
@@ -49,7 +50,26 @@ def while_stmt(
             return
         with loop_options():  # a loop of Python, whose options are not those of a loop around
             body()
-    _staged_loop(outer, test, body, State(get_state, set_state, symbol_names), None)
+    # a test that does something has been run for the first round; any other is left out here
+    first = decision if _has_shown(outer, marks) else None
+    _staged_loop(outer, test, body, State(get_state, set_state, symbol_names), first)
+
+
+def _marks_of(outer: Graph | None) -> tuple[int, dict[int, Any]]:
+    """How far a graph has been traced, for `_has_shown`."""
+    if outer is None:
+        return 0, {}
+    return len(outer.nodes), {key: slot.now for key, slot in outer.slots.items()}
+
+
+def _has_shown(outer: Graph | None, marks: tuple[int, dict[int, Any]]) -> bool:
+    """Whether what was traced since does something besides its results."""
+    if outer is None:
+        return False
+    count, values = marks
+    return any(node.effect for node in outer.nodes[count:]) or any(
+        slot.now is not values.get(key, slot.first) for key, slot in outer.slots.items()
+    )
 
 
 def _staged_loop(
@@ -57,9 +77,17 @@ def _staged_loop(
     test: Callable[[], Any],
     body: Callable[[], Any],
     state: State,
-    limit: Any,
+    first: Any,
 ) -> None:
-    """A loop whose condition is a tensor: the names it changes become loop variables."""
+    """A loop whose condition is a tensor: the names it changes become loop variables.
+
+    Args:
+        outer: the graph being traced.
+        test: gives the condition.
+        body: runs a round.
+        state: the names.
+        first: what `test` gave before the loop, where it has been run, which shows.
+    """
     changed = _loop_state(outer, lambda graph: body(), state, rounds_known=False)
 
     def step(*values: Any) -> Any:
@@ -71,9 +99,9 @@ def _staged_loop(
         changed.put(values)
         return test()
 
-    trace = functools.partial(traced_while, names=changed.labels, fixed=changed.fixed)
+    trace = functools.partial(traced_while, names=changed.labels, fixed=changed.fixed, first=first)
     try:
-        after = at_line(trace, outer, check, step, changed.start, limit)
+        after = at_line(trace, outer, check, step, changed.start)
     finally:
         state.put(changed.before)
     changed.finish(after)

@@ -14,7 +14,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
+from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
 from trainkit.graph.control_flow.loop_options import LoopOptions, loop_options
@@ -52,11 +52,13 @@ def traced_while(
     maximum_iterations: Any = None,
     names: Sequence[str] | None = None,
     fixed: Sequence[bool] | None = None,
+    first: Any = None,
 ) -> Any:
     """Trace condition and body and add one `while_loop` node.
 
     A size that the body changes becomes unknown, where the shape is not `fixed`; a Python number
-    takes the dtype that the body gives it.
+    takes the dtype that the body gives it. A condition that assigns variables is run before the
+    loop and behind each round, as a part of the body, whose variables are loop variables.
 
     Args:
         outer: the graph being traced.
@@ -66,10 +68,13 @@ def traced_while(
         maximum_iterations: Python int, or `None`.
         names: what the loop variables are called in error texts.
         fixed: which leaves of the loop variables must keep their shapes, as in `LoopSpecs`.
+        first: what `cond` gave before the loop, where it has been run, which shows.
 
     Raises:
         InvalidArgumentError: a loop variable changes dtype, rank, structure, or a fixed shape.
     """
+    if first is not None:
+        return _tested_behind(outer, cond, body, loop_vars, maximum_iterations, names, fixed, first)
     if has_empty(loop_vars):
         loop_vars = _filled(outer, body, loop_vars)
     with loop_options() as options:
@@ -84,6 +89,11 @@ def traced_while(
     limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
     start, specs = agreement.start(), agreement.specs
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
+    if test.assigned or (limits and test.has_effects):
+        begin = nest.map_structure(lambda x: loop_start(x) if is_tensor(x) else x, loop_vars)
+        values = nest.map_structure(loop_start, begin)
+        first = cond(*values) if _spreads(loop_vars) else cond(values)
+        return _tested_behind(outer, cond, body, begin, maximum_iterations, names, fixed, first)
     if test.runs_python:  # which is between the start of a round and what the round reads
         inner, result, placeholders = trace(1)
     inner.outputs = [inner.lift(y) for y in result]
@@ -110,6 +120,62 @@ def traced_while(
     outputs = add_node(outer, while_primitive, inputs, settings)
     take_carried(outer, assigned, outputs[len(start) :], inner.runs_python or test.runs_python)
     return nest.pack(loop_vars, list(outputs[: len(start)]))
+
+
+def _tested_behind(
+    outer: Graph,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    maximum_iterations: Any,
+    names: Sequence[str] | None,
+    fixed: Sequence[bool] | None,
+    first: Any,
+) -> Any:
+    """A loop whose test is run behind each round; `first` is what it gave before the loop."""
+    spreads = _spreads(loop_vars)
+
+    def step(goes_on: Any, state: Any) -> Any:
+        result = _result_of(body, loop_vars, state)
+        return (cond(*result) if spreads else cond(result)), result
+
+    return traced_while(
+        outer,
+        lambda goes_on, state: goes_on,
+        step,
+        [first, loop_vars],
+        maximum_iterations,
+        None if names is None else ["the condition", *names],
+        None if fixed is None else [True, *fixed],
+    )[1]
+
+
+def _result_of(body: Callable[..., Any], loop_vars: Any, state: Any) -> Any:
+    """What a body gives, nested as the loop variables are: a list may be given as a tuple."""
+    spreads = _spreads(loop_vars)
+    result = body(*state) if spreads else body(state)
+    if spreads and len(loop_vars) == 1 and not _spreads(result):
+        result = (result,)
+    _check_result(loop_vars, result)
+    return nest.like(loop_vars, list(result)) if spreads else result
+
+
+def _check_result(loop_vars: Any, result: Any) -> None:
+    """Refuse what a body gives where it is no set of the loop variables.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer, or they are nested otherwise.
+    """
+    count, given = len(nest.flatten(loop_vars)), len(nest.flatten(result))
+    if given != count:
+        raise InvalidArgumentError(
+            f"while_loop: the body returns {given} values for {count} loop variables"
+        )
+    if not nest.same_variables(loop_vars, result):
+        raise InvalidArgumentError(
+            f"while_loop: the body returns {short_text(result)}, which is nested otherwise than "
+            f"the loop variables {short_text(loop_vars)}"
+        )
 
 
 def _agree(agreement: LoopSpecs, trace: Callable[[], Any], results: Callable[[Any], Any]) -> Any:
@@ -197,16 +263,8 @@ def _trace_body(
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
     if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
         result = (result,)
+    _check_result(loop_vars, result)
     leaves = nest.flatten(result)
-    if len(leaves) != len(specs):
-        raise InvalidArgumentError(
-            f"while_loop: the body returns {len(leaves)} values for {len(specs)} loop variables"
-        )
-    if not nest.same_variables(loop_vars, result):
-        raise InvalidArgumentError(
-            f"while_loop: the body returns {short_text(result)}, which is nested otherwise than "
-            f"the loop variables {short_text(loop_vars)}"
-        )
     with graph:
         return (
             graph,

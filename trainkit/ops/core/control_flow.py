@@ -148,8 +148,10 @@ def while_loop(
     state = nest.map_structure(_value, state)
     trace = trace_state.current_trace()
     done = 0
-    while maximum_iterations is None or done < int(maximum_iterations):
+    while True:
         decision = _value(cond(*state) if spreads else cond(state))
+        if maximum_iterations is not None and done >= int(maximum_iterations):
+            break  # behind the condition, which may do something, as in TensorFlow
         if _symbolic(decision):
             left = None if maximum_iterations is None else int(maximum_iterations) - done
             return trace.while_loop(cond, body, state, left)
