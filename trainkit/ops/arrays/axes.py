@@ -145,6 +145,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
+    if hasattr(type(axis), "_is_variable"):
+        axis = axis.value()  # which a graph being traced does not have
     return (axis,) if type(axis) is int else tuple(int(a) for a in np.ravel(axis))
 
 

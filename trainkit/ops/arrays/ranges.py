@@ -57,6 +57,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     """
     if type(start) is int and stop is None and step is None and dtype is None and start < 2**31:
         return wrap(current().xp.arange(start, dtype=np.int32))
+    start, stop, step = (_now(x) for x in (start, stop, step))
     given = [x for x in (start, stop, step) if x is not None]
     wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
     if stop is None:
@@ -72,6 +73,11 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         return wrap(current().xp.arange(*bounds).astype(wanted.dtype))
     # Steps are counted in float64, so that no rounding adds an element.
     return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(wanted.dtype))
+
+
+def _now(x: Any) -> Any:
+    """`x`, or the value that a variable has at this place of a graph."""
+    return x.value() if hasattr(type(x), "_is_variable") else x
 
 
 def check_count(start: Any, stop: Any, step: Any) -> None:

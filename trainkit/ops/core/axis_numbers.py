@@ -24,8 +24,10 @@ def plain(x: Any) -> Any:
     """An axis, size or list of them as Python ints; a symbolic tensor stays.
 
     Args:
-        x: int, list, array or tensor; `None` stays.
+        x: int, list, array or tensor; `None` stays. A variable has a value when a graph runs.
     """
+    if hasattr(type(x), "_is_variable"):
+        x = x.value()
     if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
         return x
     if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
