@@ -86,6 +86,7 @@ CORE_ORDER = [
     "values/aggregation",
     "values/attribute_state",
     "values/batch_size",
+    "values/number_texts",
     "values/table_columns",
     "values/torch_names",
     "values/config_text",

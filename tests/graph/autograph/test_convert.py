@@ -633,3 +633,25 @@ def test_code_that_is_replaced_is_converted_anew():
     both(old, tk.constant(1.0))
     old.__code__ = new.__code__
     assert float(both(old, tk.constant(1.0))) == 11.0
+
+
+def test_and_and_or_give_the_operand_as_in_python():
+    def f(n, flag):
+        return n and 5, n or 5, n and n + 2, n or n + 2, flag and n > 1, flag or n > 1, n and n > 1
+
+    for n in (0, 1, 7):
+        for flag in (False, True):
+            values = [tk.constant(n), tk.constant(flag)]
+            expected, results = f(*values), tk.function(f)(*values)
+            assert [int(y) for y in results] == [int(y) for y in expected]
+
+
+@pytest.mark.parametrize("other", [5, 0.5, "text", [1], None], ids=repr)
+def test_a_bool_of_the_graph_meets_no_other_values(other):
+    flag = tk.constant(True)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="and: the left operand"):
+        tk.function(lambda flag: flag and other)(flag)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="or: the left operand"):
+        tk.function(lambda flag: flag or other)(flag)
+    if other is not None:
+        assert bool(tk.function(lambda flag: flag and other is not None)(flag))

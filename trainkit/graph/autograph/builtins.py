@@ -6,11 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
 from trainkit.core.dispatch import trace_state
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, is_tensor
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.autograph.conditional_operators import is_symbolic
 from trainkit.graph.control_flow.trace_cond import traced_cond
+from trainkit.graph.ir.subgraphs import is_number
 from trainkit.graph.ir.user_lines import RAISED_BY_USER
 
 
@@ -28,7 +33,16 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     first = a()
     if not is_symbolic(first):
         return first and b()
-    return traced_cond(trace_state.current_trace(), first, lambda: _as_bool(b()), lambda: False)
+    seconds: list[Any] = []
+
+    def going_on() -> Any:
+        seconds.append(_second("and", first, b()))
+        return seconds[-1]
+
+    def ending() -> Any:  # traced after the other; a 0 is False beside a bool
+        return False if first.dtype.is_bool or _is_bool(seconds[-1]) else first
+
+    return traced_cond(trace_state.current_trace(), first, going_on, ending)
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
@@ -36,11 +50,34 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     first = a()
     if not is_symbolic(first):
         return first or b()
-    return traced_cond(trace_state.current_trace(), first, lambda: True, lambda: _as_bool(b()))
+    ends = True if first.dtype.is_bool else first
+    return traced_cond(
+        trace_state.current_trace(), first, lambda: ends, lambda: _second("or", first, b())
+    )
 
 
-def _as_bool(x: Any) -> Any:
-    return x if is_tensor(x) else bool(x)
+def _is_bool(x: Any) -> bool:
+    return bool(x.dtype.is_bool) if is_tensor(x) else isinstance(x, bool)
+
+
+def _second(word: str, first: Any, second: Any) -> Any:
+    """What `first and second`, or `first or second`, is where `first` does not decide.
+
+    Python gives the second operand itself. In a graph both must be of one kind: a bool in place of
+    a number would be another value.
+
+    Raises:
+        InvalidArgumentError: it is no tensor, bool or number; or a number beside a bool.
+    """
+    if is_tensor(second) or isinstance(second, bool | np.bool_):
+        return second if is_tensor(second) else bool(second)
+    if first.dtype.is_bool or not is_number(second):
+        raise InvalidArgumentError(
+            f"{word}: the left operand is a tensor of dtype {first.dtype.name}, the right one is "
+            f"{short_text(second)}. Compare it, as in `x is not None`, `len(x) > 0` or `x != 0`, "
+            "or take tk.where to choose a value."
+        )
+    return second
 
 
 def in_(a: Any, items: Any) -> Any:
