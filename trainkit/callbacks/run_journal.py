@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class RunJournal(Callback):
     stores_runs = True
     _untracked = Callback._untracked | {
         "log", "facts", "validation", "replay", "_optimizer", "_run", "_rate",
+        "_hot",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
@@ -100,7 +101,7 @@ class RunJournal(Callback):
         """Nothing is known of any step."""
         fields = self.__dict__
         fields.update(steps=0, _seen=0, _counted=-1, _mean=(0.0, 0), _averages=None)
-        fields.update(_waited=0.0, _rate=None, _number=None, _logs=None)
+        fields.update(_waited=0.0, _rate=None, _number=None, _logs=None, _hot=())
 
     def describe(self, validation: Any = None, **facts: Any) -> None:
         """Take what only `fit` knows, for the header; and the feed of the validation."""
@@ -139,13 +140,16 @@ class RunJournal(Callback):
                 checkpoint._restore(path, strict=True)
 
             self.log.restore_newest(earlier, restore)
+        log, replay = self.log, self.replay
         self.__dict__["_counted"] = run.epoch if run.step else -1
-        if self.log is None:
+        self.__dict__["_hot"] = (run, None, None, optimizer, replay)
+        if log is None:
             return
         state = StateDigests({"model": self.model, "random": global_generator()})
-        self.log.begin(self.steps, earlier, checkpoint, state, self._facts, self._read)
+        log.begin(self.steps, earlier, checkpoint, state, self._facts, self._read)
+        self.__dict__["_hot"] = (run, log, log.waiting, optimizer, replay)
         if optimizer is None or optimizer.built:  # otherwise the first step makes what is missing
-            self.log.save()
+            log.save()
 
     def _begin_replay(self, checkpoint: Checkpoint, replay: ProgramReplay) -> None:
         if replay.adjust is not None:
@@ -223,7 +227,7 @@ class RunJournal(Callback):
     # ------------------------------------------------------------------ steps
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.__dict__["_epoch_began"] = time.perf_counter()
+        self.__dict__["_epoch_began"] = perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         replay = self.__dict__["replay"]
@@ -246,16 +250,16 @@ class RunJournal(Callback):
             replay.break_off(self.model, portion.kept, self.steps)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        now = time.perf_counter()
+        now = perf_counter()
         fields = self.__dict__
-        log, run = fields["log"], fields["_run"]
-        if log is None and fields["replay"] is None:  # another rank writes
-            return
+        # a step has taken this function's code and data out of the caches, so the less it looks
+        # at the better: `rows_of` for each batch takes as long as all the rest
+        run, log, waiting, optimizer, replay = fields["_hot"]
         portion = run.portion
         batches = portion.kept
+        if batches is None:  # another rank writes
+            return
         steps = fields["steps"] = fields["steps"] + (len(batches) or 1)
-        # a step has taken this function's code and data out of the caches, so the shorter the
-        # better: `rows_of` for each batch takes as long as all the rest
         first = batches[0] if len(batches) == 1 else None
         while type(first) is tuple and first:
             first = first[0]
@@ -264,20 +268,22 @@ class RunJournal(Callback):
         else:
             rows = sum(rows_of(each) or 0 for each in batches)
         # a tensor does not change, so the value that is held here tells that of the step later
-        rate = getattr(getattr(fields["_optimizer"], "_learning_rate", None), "_value", None)
+        rate = getattr(getattr(optimizer, "_learning_rate", None), "_value", None)
         for value in logs.values() if logs else ():
             if type(value) is not Tensor:
                 logs = {name: unchanging(x) for name, x in logs.items()}
                 break
         facts = (now, steps, run.epoch, portion.wait.seconds, rows, logs, rate)
+        if log is not None:
+            waiting.append(facts)
+            if steps < log.due_step and now < log.due_time and replay is None:
+                return
         if fields["_averages"] is None:
             fields["_averages"] = self._logs_average(rows)
-        if log is not None:
-            log.waiting.append(facts)
-            if steps >= log.due_step or now >= log.due_time:
-                log.catch_up(batches)
-        if fields["replay"] is not None:
-            self._after_replayed(fields["replay"], facts, batches)
+        if log is not None and (steps >= log.due_step or now >= log.due_time):
+            log.catch_up(batches)
+        if replay is not None:
+            self._after_replayed(replay, facts, batches)
 
     def _after_replayed(
         self, replay: ProgramReplay, facts: tuple[Any, ...], batches: list[Any]
@@ -357,7 +363,7 @@ class RunJournal(Callback):
         fields, log = self.__dict__, self.log
         if log is None:
             return
-        seconds = time.perf_counter() - fields.get("_epoch_began", time.perf_counter())
+        seconds = perf_counter() - fields.get("_epoch_began", perf_counter())
         waited = fields["_run"].portion.wait.seconds
         log.record(
             "epoch",

@@ -6,7 +6,7 @@ from typing import Any
 
 _LARGEST = 1 << 20
 _LONG_STEP = 5e-3
-_SHARE_OF_SHORT, _SHARE_OF_LONG = 0.0015, 0.0005
+_SHARE_OF_SHORT, _SHARE_OF_LONG = 0.001, 0.0004
 """Of the time of steps; so two of a kind leave room for a line within 1 % and 0.2 %."""
 _WEIGHT = 0.25
 
