@@ -121,3 +121,17 @@ def test_a_data_set_is_a_table_of_its_components():
     assert "without end" in shown(dataset.repeat()).text
     assert "elements: unknown" in shown(dataset.filter(lambda x: True)).text
     assert "()int64" in shown(tk.data.Dataset.range(3)).text
+
+
+class Unfinished(tk.optimizers.schedules.LearningRateSchedule):
+    """Has no rate."""
+
+
+def test_a_schedule_is_its_curve():
+    schedules = tk.optimizers.schedules
+    reader = shown(schedules.CosineDecay(0.5, 100, warmup_target=1.0, warmup_steps=20))
+    assert reader.tags.count("polyline") == 1
+    assert "CosineDecay(initial_learning_rate=0.5, decay_steps=100" in reader.text
+    assert "0 to 0.99" in reader.text
+    assert "0.1 to 0.5" in shown(schedules.PiecewiseConstantDecay([10, 20], [0.5, 0.2, 0.1])).text
+    assert Unfinished()._repr_html_() is None

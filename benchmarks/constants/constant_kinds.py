@@ -129,6 +129,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/fused_update.py MOST_JOINT
+        optimizers/schedules.py _POINTS _USUAL_STEPS
     """,
 }
 """By what they stand for, numbers that are the same everywhere; of a tuple, the first name."""

@@ -14,6 +14,7 @@ from trainkit import ops
 from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.config_text import config_text
+from trainkit.core.values.html_text import curves
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.options import is_number
 
@@ -29,6 +30,16 @@ class LearningRateSchedule:
     def __repr__(self) -> str:
         return config_text(self)
 
+    def _repr_html_(self) -> str | None:
+        """What notebooks show: the curve over the steps that the settings speak of."""
+        last = _steps_named_by(self)
+        try:
+            steps = [last * i // _POINTS for i in range(_POINTS + 1)]
+            rates = [float(self(step)) for step in steps]
+        except Exception:  # one of the user's that needs more than a step: its text is shown
+            return None
+        return curves(repr(self), {"learning rate": (steps, rates)})
+
     def __call__(self, step: Any) -> Any:
         """The learning rate at `step`, counted from 0."""
         raise NotImplementedError(f"{type(self).__name__} has no __call__(step)")
@@ -43,6 +54,21 @@ class LearningRateSchedule:
     def from_config(cls, config: dict[str, Any]) -> Self:
         """A new schedule from what `get_config` gave."""
         return cls(**config)
+
+
+_POINTS = 60
+_USUAL_STEPS = 1000
+
+
+def _steps_named_by(schedule: LearningRateSchedule) -> int:
+    """So many steps that the end of a schedule is seen, by the settings that count steps."""
+    named = [
+        value[-1] if isinstance(value, list | tuple) and value else value
+        for name, value in vars(schedule).items()
+        if name.endswith("_steps") or name == "boundaries"
+    ]
+    counts = [value for value in named if is_number(value) and value > 0]
+    return max(int(1.5 * sum(counts)), 1) if counts else _USUAL_STEPS
 
 
 def _check_steps(owner: str, name: str, value: Any) -> None:
