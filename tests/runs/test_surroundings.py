@@ -106,6 +106,17 @@ def test_equal_runs_on_two_installations_are_said_to_be(tmp_path):
     assert any("in spite of another number of threads" in line for line in found.details)
 
 
+def test_a_journal_that_was_cut_is_said_to_be(tmp_path):
+    for name in "ab":
+        fitted(tmp_path / name, epochs=1)
+    path = tmp_path / "b" / lines.FILE
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b'"n":4,', b'"n":5,'))
+    a, b = (tk.runs.open(tmp_path / name) for name in "ab")
+    assert "after line" in str(tk.runs.diff(a, b))
+    assert "what the journal has lost" in str(b.why(seconds=0))
+
+
 def test_a_run_without_a_step_can_not_be_compared(tmp_path):
     fitted(tmp_path / "a", epochs=1)
     writer = JournalWriter(tmp_path / "b")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -64,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = inner.parse_args(words[1:])
     try:
         status: int = module.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has enough, as `head` does
+        sys.stdout = open(os.devnull, "w")  # where Python writes what is left when it ends
+        return 1
     except (OSError, ValueError) as error:
         print(printable(f"trainkit {chosen.command}: {error}"), file=sys.stderr)
         return 1

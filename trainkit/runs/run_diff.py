@@ -138,9 +138,13 @@ def _states_alike(first: JournaledRun, second: JournaledRun) -> dict[int, bool]:
 
 
 def _lengths(first: JournaledRun, second: JournaledRun) -> list[str]:
+    """How long both runs are, where that differs, and what their journals have lost."""
+    runs = (first, second)
+    damage = [(run.folder, run.journal.problems()) for run in runs]
+    lines = [f"the journal of {folder}: {problems}" for folder, problems in damage if problems]
     if first.last_step == second.last_step:
-        return []
-    return [f"{run.folder} has {run.last_step} steps, {run.status}" for run in (first, second)]
+        return lines
+    return [f"{run.folder} has {run.last_step} steps, {run.status}" for run in runs] + lines
 
 
 def _parting(

@@ -69,6 +69,9 @@ def why(run: JournaledRun, seconds: float = _SECONDS) -> RunDiagnosis:
         findings += data_checks.check_shifted_rows(evidence)
         findings += data_checks.check_scale(evidence)
         findings += data_checks.check_imbalance(evidence)
+    damage = run.journal.problems()
+    if damage:
+        evidence.lack(f"what the journal has lost: {damage}")
     if evidence.training is None:
         evidence.lack("the data: its arrays are not stored with the run")
     findings.sort(key=lambda finding: KINDS.index(finding.kind))
