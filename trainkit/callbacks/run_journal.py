@@ -269,7 +269,8 @@ class RunJournal(Callback):
             rows = sum(rows_of(each) or 0 for each in batches)
         # a tensor does not change, so the value that is held here tells that of the step later
         rate = getattr(getattr(optimizer, "_learning_rate", None), "_value", None)
-        for value in logs.values() if logs else ():
+        logs = logs or {}
+        for value in logs.values():
             if type(value) is not Tensor:
                 logs = {name: unchanging(x) for name, x in logs.items()}
                 break
@@ -318,7 +319,8 @@ class RunJournal(Callback):
         """What the lines of steps say; see `RunLog.begin`."""
         fields = self.__dict__
         averages, last_rate = fields["_averages"], fields["_rate"]
-        for _, _, epoch, total, rows, logs, rate, *_ in steps:
+        for facts in steps:
+            epoch, total, rows, logs, rate = facts[2:7]
             if epoch != fields["_counted"]:
                 self._count(epoch, 0)
             seen = fields["_seen"] = fields["_seen"] + rows

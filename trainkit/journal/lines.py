@@ -164,10 +164,6 @@ def decode(line: bytes) -> dict[str, Any]:
     return record
 
 
-_NOTHING_DUE = (None,) * 6
-"""What a step has after `waited`, where no digest, rate or gradient is due."""
-
-
 @functools.cache
 def _usual_line(metrics: int) -> bytes:
     """The format of the line of a step with so many metrics, of which nothing else is due."""
@@ -183,7 +179,8 @@ def encode_step(values: Step, metrics: list[float]) -> bytes:
         metrics: in the order of the last record of names; the last are left out if need be.
     """
     step, epoch, loss, _, seconds, waited, batch, random, weights, slots, rate, gradient = values
-    if loss is not None and waited > 5e-8 and values[6:] == _NOTHING_DUE:
+    nothing_due = batch is random is weights is slots is rate is gradient is None
+    if nothing_due and loss is not None and waited > 5e-8:
         numbers = (step, epoch, loss, seconds * 1e3, waited * 1e3, *metrics)
         body = _usual_line(len(metrics)) % numbers
         # NaN and infinity, which have an n, become strings below

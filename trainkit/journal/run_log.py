@@ -308,10 +308,11 @@ class RunLog:
             if kind is tuple:
                 waited, loss, metrics, rate = next(reports)
                 now, step, epoch = item[:3]
-                digests = item[-1] if type(item[-1]) is Digests else _NO_DIGESTS
                 seconds = now - self._last_end
                 self._last_step, self._last_end = step, now
-                yield (step, epoch, loss, metrics, seconds, waited, *digests, rate, None)
+                begun = (step, epoch, loss, metrics, seconds, waited)
+                digests = item[-1] if type(item[-1]) is Digests else _NO_DIGESTS
+                yield begun + digests + (rate, None)  # quicker than by a list
             elif kind is float:
                 self._last_end = item
             else:
