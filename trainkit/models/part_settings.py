@@ -26,6 +26,7 @@ Settings = dict[str, dict[str, Any]]
 """By path and name: a text that can be stored, or a function in a tuple, which can't."""
 
 _PACKAGE = __name__.split(".")[0] + "."
+_WORDS = {None: "null", False: "false", True: "true"}  # as `text_of` writes them, in less time
 _NEVER = frozenset({"self", "name", "dtype", "args", "kwargs", "seed", "built"})
 
 
@@ -58,8 +59,15 @@ def _values_of(part: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _noted(value: Any) -> Any:
+    kind = type(value)
+    if kind is bool or value is None:
+        return _WORDS[value]
+    if kind is int:
+        return str(value)
+    if isinstance(value, Trackable) and not isinstance(value, list | tuple | dict):
+        return None  # a part of its own, or a variable, which a checkpoint has
     text = text_of(value)
-    is_function = text is None and callable(value) and not isinstance(value, Trackable | type)
+    is_function = text is None and callable(value) and not isinstance(value, type)
     return (value,) if is_function else text
 
 
