@@ -195,3 +195,32 @@ def test_gray_of_bytes_is_rounded_as_other_colors_are():
     pixels = tk.constant([[[100, 150, 200], [255, 255, 255], [0, 0, 0]]], tk.uint8)
     gray = outcome(lambda: tk.image.rgb_to_grayscale(pixels))
     assert [gray.dtype, gray.numpy().ravel().tolist()] == [tk.uint8, [141, 255, 0]]
+
+
+def test_a_slice_lies_inside_and_its_sizes_are_known():
+    x = tk.constant([[1, 2, 3], [4, 5, 6]])
+
+    @tk.function
+    def moving(x, n):
+        for i in tk.range(n):
+            x = tk.slice(tk.pad(x, [[1, 1], [0, 0]]), [i, 0], [2, 3])
+        return x
+
+    np.testing.assert_array_equal(moving(x, tk.constant(2)), [[0, 0, 0], [1, 2, 3]])
+    part = tk.function(lambda x, b: tk.slice(x, [b, 1], [1, -1]))
+    assert part.get_concrete_function(x, tk.constant(1)).outputs[0].shape == (1, 2)
+    np.testing.assert_array_equal(part(x, tk.constant(1)), [[5, 6]])
+    known = tk.function(
+        lambda x: tk.slice(x, [0, 1], [2, 2]), input_signature=[tk.TensorSpec([None, 3], tk.int32)]
+    )
+    np.testing.assert_array_equal(known(x), [[2, 3], [5, 6]])
+    assert known.get_concrete_function().outputs[0].shape == (2, 2)
+    with pytest.raises(ERROR):
+        known(x[:1])
+    for begin, size in [([0, 0], [3, 1]), ([0, 2], [1, 2]), ([-1, 0], [1, 1]), ([3, 0], [-1, 1])]:
+        with pytest.raises(ERROR, match="slice: along axis"):
+            tk.slice(x, begin, size)
+        with pytest.raises(ERROR, match="slice: along axis"):
+            tk.function(tk.slice)(x, tk.constant(begin), tk.constant(size))
+    with pytest.raises(ERROR, match="each of the 2 axes"):
+        tk.slice(x, [0], [1])

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import split as split_
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.shaping import reshape
@@ -24,7 +24,23 @@ from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
 
 
-@needs_values("begin", "size", gives=lambda a: unknown(a["input_"]))
+def _slice_spec(a: Bound) -> Spec:
+    """What `slice` gives for a begin or sizes that have no values yet."""
+    x = convert_to_tensor(a["input_"])
+    later = [None] * len(x.shape)
+    parts = [plain(a[name]) for name in ("begin", "size")]
+    starts, sizes = [part if isinstance(part, list | tuple) else later for part in parts]
+    return Spec(map(_slice_size, x.shape, starts, sizes), x.dtype)
+
+
+def _slice_size(size: int | None, start: Any, wanted: Any) -> int | None:
+    """How many positions of `size` a slice has, `None` where that is not known."""
+    if not isinstance(wanted, int) or wanted >= 0:
+        return wanted if isinstance(wanted, int) else None
+    return size - start if isinstance(start, int) and size is not None else None
+
+
+@needs_values("begin", "size", gives=_slice_spec)
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
     """The block that starts at `begin` and has the sizes `size`, -1 for all that is left.
 
@@ -34,6 +50,9 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
         size: how many positions along each axis.
         name: not kept.
 
+    Raises:
+        InvalidArgumentError: a block does not lie inside of the tensor.
+
     Example:
         >>> tk.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, 2]).numpy()
         array([[2, 3],
@@ -41,10 +60,27 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
     """
     x = convert_to_tensor(input_)
     starts, sizes = plain(begin), plain(size)
+    if not len(np.shape(starts)) == len(np.shape(sizes)) == 1 or not (
+        len(starts) == len(sizes) == len(x.shape)
+    ):
+        raise InvalidArgumentError(
+            f"slice: begin {starts} and size {sizes} need a number for each of the "
+            f"{len(x.shape)} axes"
+        )
+    for axis, (dim, b, n) in enumerate(zip(x.shape, starts, sizes, strict=True)):
+        if b < 0 or n < -1 or (dim is not None and b + max(n, 0) > dim):
+            raise InvalidArgumentError(
+                f"slice: along axis {axis} begin is {b} and size is {n}, the tensor has {dim} "
+                "positions there; a begin is 0 or more, a size -1 or more, and their sum no more "
+                "than the positions"
+            )
     index = tuple(
         builtins.slice(b, None if n == -1 else b + n) for b, n in zip(starts, sizes, strict=True)
     )
     piece: Tensor = x[index]
+    dims = tuple(map(_slice_size, x.shape, starts, sizes))
+    if dims != tuple(piece.shape):  # sizes that come with the values, and have to be these
+        piece = PRIMITIVES["ensure_shape"].op(piece, shape=dims)
     return piece
 
 
