@@ -32,13 +32,13 @@ _NEVER = frozenset({"self", "name", "dtype", "args", "kwargs", "seed", "built"})
 
 def settings_of(model: Any) -> Settings:
     """The settings of a model and of all of its parts that have some."""
-    found: Settings = {}
+    settings: Settings = {}
     for path, part in _parts_of(model):
         texts = {name: _noted(value) for name, value in _values_of(part)}
         texts = {name: text for name, text in texts.items() if text is not None}
         if texts:
-            found[path] = texts
-    return found
+            settings[path] = texts
+    return settings
 
 
 def _parts_of(model: Any) -> Iterator[tuple[str, Trackable]]:

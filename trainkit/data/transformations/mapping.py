@@ -156,7 +156,7 @@ class ParallelMapStage(AheadStage):
     def __init__(self, node: MapNode, source: Stage) -> None:
         assert node.threads is not None
         self.node, self.numbers = node, ElementNumbers(node)
-        self.given: int | None = None  # the number of the element to be handed out next
+        self.next_number: int | None = None  # the number of the element to be handed out next
         super().__init__(source, 2 * node.threads, self._hire())
 
     def _hire(self) -> Callable[[Leaves], _Call]:
@@ -179,16 +179,19 @@ class ParallelMapStage(AheadStage):
 
     def _finished(self, element: _Call) -> Leaves:
         number, call = element
-        self.given = None if number is None else number + 1
+        self.next_number = None if number is None else number + 1
         return call.result()
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), **({} if self.given is None else {"number": self.given})}
+        return {
+            **super().state(),
+            **({} if self.next_number is None else {"number": self.next_number}),
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.numbers.load(state)
-        self.given = self.numbers.next
+        self.next_number = self.numbers.next
 
     def close(self) -> None:
         self._join()

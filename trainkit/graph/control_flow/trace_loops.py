@@ -166,10 +166,10 @@ def _check_result(loop_vars: Any, result: Any) -> None:
     Raises:
         InvalidArgumentError: there are more or fewer, or they are nested otherwise.
     """
-    count, given = len(nest.flatten(loop_vars)), len(nest.flatten(result))
-    if given != count:
+    count, results = len(nest.flatten(loop_vars)), len(nest.flatten(result))
+    if results != count:
         raise InvalidArgumentError(
-            f"while_loop: the body returns {given} values for {count} loop variables"
+            f"while_loop: the body returns {results} values for {count} loop variables"
         )
     if not nest.same_variables(loop_vars, result):
         raise InvalidArgumentError(
