@@ -8,6 +8,7 @@ processor time of the one thread, so that a busy machine makes steps and journal
 import functools
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,12 @@ class JournalShare:
         width: of three layers.
         batch: rows in one.
         steps: how many are counted.
+        folder: of the runs.
     """
 
     fresh = True
 
-    def __init__(self, width: int, batch: int, steps: int) -> None:
+    def __init__(self, width: int, batch: int, steps: int, folder: str) -> None:
         tk.config.threading.set_intra_op_parallelism_threads(1)
         rng = np.random.default_rng(0)
         x = rng.normal(size=(32 * batch, width)).astype(np.float32)
@@ -66,19 +68,24 @@ class JournalShare:
         self._model = tk.Sequential([tk.Input((width,)), *layers, tk.layers.Dense(10)])
         loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
         self._model.compile(tk.optimizers.Adam(1e-5), loss, metrics=["accuracy"])
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = Path(folder)
         self._runs = 0
 
     def measured(self) -> float:
         """The share, of an epoch."""
         self._runs += 1
-        journal = TimedJournal(str(Path(self._folder.name, f"run{self._runs}")))
+        journal = TimedJournal(str(self._folder / f"run{self._runs}"))
         self._model.fit(self._batches, verbose=0, run=journal)
         return float(journal.share)
 
     def __call__(self) -> float:
         """The same."""
         return self.measured()
+
+
+def _share(*sizes: int) -> Iterator[JournalShare]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield JournalShare(*sizes, folder)
 
 
 STEPS = {
@@ -90,7 +97,7 @@ BENCHMARKS = [
         name,
         "% of a step",
         100,
-        {"trainkit": functools.partial(JournalShare, *sizes)},
+        {"trainkit": functools.partial(_share, *sizes)},
         rounds=3,
     )
     for name, sizes in STEPS.items()
