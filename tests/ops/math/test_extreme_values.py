@@ -76,6 +76,7 @@ def test_unit_normalization_has_the_slope_of_keras_near_zero():
     np.testing.assert_allclose(gradient(layer, array(0, 0)[None]), 1e12, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.* compares scores with thresholds")
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
