@@ -106,7 +106,7 @@ def save_model(
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
         >>> tk.models.save_model(model, "model.keras")
     """
-    if not model.built and hasattr(model, "train_step"):
+    if not model.built and hasattr(model, "train_step") and not model.weights:
         warnings.warn(
             f"save: model {model.name!r} is not built, so the file has no weights, and none are "
             "there to load: call the model on a batch, fit it, or build(input_shape) it first",
