@@ -2,7 +2,10 @@
 
 Steps with and without a journal differ by much less than one differs from the next, so the
 journal's own functions are timed where `fit` calls them, in caches that the step has emptied:
-processor time of the one thread, so that a busy machine makes steps and journal slower alike.
+processor time of the one thread, so that a busy machine makes steps and journal slower alike. The
+steps need one thread too, which is set from outside as a process can't have more again:
+
+    NUMBA_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/run.py journal
 """
 
 import functools
@@ -59,7 +62,6 @@ class JournalShare:
     fresh = True
 
     def __init__(self, width: int, batch: int, steps: int, folder: str) -> None:
-        tk.config.threading.set_intra_op_parallelism_threads(1)
         rng = np.random.default_rng(0)
         x = rng.normal(size=(32 * batch, width)).astype(np.float32)
         rows = tk.data.Dataset.from_tensor_slices((x, rng.integers(0, 10, len(x))))
