@@ -7,29 +7,13 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.callbacks.breaking_off import Kill, Killed
 from trainkit import callbacks as cb
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 6)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("int32")
 EPOCHS = 4
-
-
-class Killed(Exception):
-    pass
-
-
-class Kill(cb.Callback):
-    """Ends the process, as far as `fit` can tell."""
-
-    def __init__(self, after):
-        super().__init__()
-        self.left = after
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 def make_model(seed):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.callbacks.breaking_off import Kill, Killed
 from tests.conformance.layer_table import ROWS
 from tests.conformance.test_layers import ABSTRACT, arguments
 from trainkit.core.registry import CustomObjectScope
@@ -15,21 +16,6 @@ cb = tk.callbacks
 ALL = ("optimizer", "layers", "trainable")
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(48, 4)).astype("float32"), RNG.normal(size=(48, 1)).astype("float32")
-
-
-class Killed(Exception):
-    pass
-
-
-class Kill(cb.Callback):
-    def __init__(self, after):
-        super().__init__()
-        self.left = after
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
 
 
 class Scale(tk.layers.Layer):
