@@ -59,3 +59,46 @@ IMPORTS = "from trainkit.kernels.x import x_tuned\nfrom trainkit.kernels.y.y_tun
 )
 def test_a_question_is_found(source, count):
     assert len(list(asked_in_bodies(ast.parse(IMPORTS + source)))) == count
+
+
+MAKERS = {"array", "empty", "full", "ones", "zeros"}
+
+
+def freed_before_their_last_use(tree):
+    """(line, name): local arrays of compiled bodies that are read by address, and not kept alive.
+
+    Numba frees an array after the last line that names it, whoever has its address.
+    """
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        made, by_address, kept_alive = {}, set(), set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                maker = node.value.func
+                if isinstance(maker, ast.Attribute) and maker.attr in MAKERS:
+                    made |= {target.id: node.lineno for target in node.targets}
+            elif isinstance(node, ast.Attribute) and node.attr == "ctypes":
+                by_address |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "keep_alive":
+                kept_alive |= {argument.id for argument in node.args}
+        for name in (made.keys() & by_address) - kept_alive:
+            yield made[name], name
+
+
+def test_no_compiled_body_works_on_freed_memory():
+    freed = {
+        f"{file}:{line}": name
+        for file, path in files().items()
+        if file.startswith("trainkit.kernels.") and file.endswith("_compiled")
+        for line, name in freed_before_their_last_use(tree_of(path))
+    }
+    assert not freed, f"end with keep_alive of kernels/jit/local_arrays.py: {freed}"
+
+
+@pytest.mark.parametrize(
+    ("end", "freed"), [("fill(at)", [(2, "room")]), ("fill(at)\n    keep_alive(room)", [])]
+)
+def test_an_array_that_is_freed_too_early_is_seen(end, freed):
+    source = f"def part(n):\n    room = np.empty(n)\n    at = room.ctypes.data\n    {end}"
+    assert list(freed_before_their_last_use(ast.parse(source))) == freed

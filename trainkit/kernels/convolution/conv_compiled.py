@@ -22,6 +22,7 @@ from trainkit.kernels.convolution.conv_microkernels import (
     pixel_tile,
     turn_square,
 )
+from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.parallel_for import (
@@ -283,6 +284,7 @@ def _channel_weights_part(
                                 y_at + share * share_bytes + shift, to_at + where,
                                 not begun, inside,
                             )  # fmt: skip
+        keep_alive(steps)
 
 
 @compiled(parallel=False)
@@ -380,6 +382,8 @@ def _packed_weights_part(
                                     y_at + share * share_bytes + blocks[b, 1],
                                     to_at + 8 * tile_rows * tile, not begun, blocks[b, 2],
                                 )  # fmt: skip
+    keep_alive(panel)
+    keep_alive(grads)
 
 
 def weights(sixteens: int, by_channel: int) -> Any:

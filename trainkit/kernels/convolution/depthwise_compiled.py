@@ -17,6 +17,7 @@ from trainkit.kernels.convolution.depthwise_microkernels import (
     line_tile,
     seen_by,
 )
+from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.parallel_for import (
@@ -82,6 +83,7 @@ def _lines_part(
                         y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
                         zeros_at, low,
                     )  # fmt: skip
+    keep_alive(zeros)
 
 
 def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
@@ -176,6 +178,7 @@ def _kernel_gradient_part(
                         sums + 4 * c * lanes, y_row, g_step, rows, filters - c * lanes,
                         zeros_at,
                     )  # fmt: skip
+    keep_alive(zeros)
 
 
 def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:

@@ -9,6 +9,7 @@ from numba import types
 
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, turn_square
 from trainkit.kernels.jit.builders import by_parts
+from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.matmul.matmul_compiled import product_tile, whole_product_tile
@@ -127,6 +128,9 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                             size, _ROWS, _VECTORS, lanes, seen, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count,
                         )  # fmt: skip
+        keep_alive(gathered)
+        keep_alive(packed)
+        keep_alive(zeros)
 
     @by_parts(given, given, types.Array(kind, 2, "C"), types.intp, types.intp)
     def product(part, parts, x, w, y, height, width):
