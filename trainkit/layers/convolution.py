@@ -9,6 +9,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.docstrings import extended
 from trainkit.layers.fused_activation import split_activation
 
 
@@ -223,11 +224,14 @@ class _Conv(_Windowed):
 
 
 class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Conv.__doc__}
-    Example:
-        >>> tk.layers.Conv1D(8, 3, padding="same")(tk.ones((2, 10, 4))).shape
-        TensorShape([2, 10, 8])
-    """
+    __doc__ = extended(
+        _Conv,
+        """
+        Example:
+            >>> tk.layers.Conv1D(8, 3, padding="same")(tk.ones((2, 10, 4))).shape
+            TensorShape([2, 10, 8])
+        """,
+    )
     rank = 1
     paddings = ("valid", "same", "causal")
 
@@ -253,23 +257,29 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
 
 
 class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Conv.__doc__}
-    Example:
-        >>> layer = tk.layers.Conv2D(8, 3, activation="relu")
-        >>> layer(tk.ones((2, 28, 28, 1))).shape
-        TensorShape([2, 26, 26, 8])
-        >>> layer.kernel.shape
-        TensorShape([3, 3, 1, 8])
-    """
+    __doc__ = extended(
+        _Conv,
+        """
+        Example:
+            >>> layer = tk.layers.Conv2D(8, 3, activation="relu")
+            >>> layer(tk.ones((2, 28, 28, 1))).shape
+            TensorShape([2, 26, 26, 8])
+            >>> layer.kernel.shape
+            TensorShape([3, 3, 1, 8])
+        """,
+    )
     rank = 2
 
 
 class Conv3D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Conv.__doc__}
-    Example:
-        >>> tk.layers.Conv3D(2, 3)(tk.ones((1, 5, 6, 7, 1))).shape
-        TensorShape([1, 3, 4, 5, 2])
-    """
+    __doc__ = extended(
+        _Conv,
+        """
+        Example:
+            >>> tk.layers.Conv3D(2, 3)(tk.ones((1, 5, 6, 7, 1))).shape
+            TensorShape([1, 3, 4, 5, 2])
+        """,
+    )
     rank = 3
 
 
@@ -373,29 +383,40 @@ class _ConvTranspose(_Windowed):
 
 
 class Conv1DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ConvTranspose.__doc__}
-    Example:
-        >>> tk.layers.Conv1DTranspose(8, 3, strides=2, padding="same")(tk.ones((2, 10, 4))).shape
-        TensorShape([2, 20, 8])
-    """
+    __doc__ = extended(
+        _ConvTranspose,
+        """
+        Example:
+            >>> layer = tk.layers.Conv1DTranspose(8, 3, strides=2, padding="same")
+            >>> layer(tk.ones((2, 10, 4))).shape
+            TensorShape([2, 20, 8])
+        """,
+    )
     rank = 1
 
 
 class Conv2DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ConvTranspose.__doc__}
-    Example:
-        >>> tk.layers.Conv2DTranspose(8, 3, strides=2, padding="same")(tk.ones((2, 7, 7, 4))).shape
-        TensorShape([2, 14, 14, 8])
-    """
+    __doc__ = extended(
+        _ConvTranspose,
+        """
+        Example:
+            >>> layer = tk.layers.Conv2DTranspose(8, 3, strides=2, padding="same")
+            >>> layer(tk.ones((2, 7, 7, 4))).shape
+            TensorShape([2, 14, 14, 8])
+        """,
+    )
     rank = 2
 
 
 class Conv3DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ConvTranspose.__doc__}
-    Example:
-        >>> tk.layers.Conv3DTranspose(2, 3)(tk.ones((1, 3, 4, 5, 1))).shape
-        TensorShape([1, 5, 6, 7, 2])
-    """
+    __doc__ = extended(
+        _ConvTranspose,
+        """
+        Example:
+            >>> tk.layers.Conv3DTranspose(2, 3)(tk.ones((1, 3, 4, 5, 1))).shape
+            TensorShape([1, 5, 6, 7, 2])
+        """,
+    )
     rank = 3
 
 
@@ -488,20 +509,26 @@ class _DepthwiseConv(_Windowed):
 
 
 class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_DepthwiseConv.__doc__}
-    Example:
-        >>> tk.layers.DepthwiseConv1D(3, depth_multiplier=2)(tk.ones((2, 10, 4))).shape
-        TensorShape([2, 8, 8])
-    """
+    __doc__ = extended(
+        _DepthwiseConv,
+        """
+        Example:
+            >>> tk.layers.DepthwiseConv1D(3, depth_multiplier=2)(tk.ones((2, 10, 4))).shape
+            TensorShape([2, 8, 8])
+        """,
+    )
     rank = 1
 
 
 class DepthwiseConv2D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_DepthwiseConv.__doc__}
-    Example:
-        >>> tk.layers.DepthwiseConv2D(3)(tk.ones((2, 8, 8, 4))).shape
-        TensorShape([2, 6, 6, 4])
-    """
+    __doc__ = extended(
+        _DepthwiseConv,
+        """
+        Example:
+            >>> tk.layers.DepthwiseConv2D(3)(tk.ones((2, 8, 8, 4))).shape
+            TensorShape([2, 6, 6, 4])
+        """,
+    )
     rank = 2
 
 
@@ -613,20 +640,26 @@ class _SeparableConv(_Windowed):
 
 
 class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_SeparableConv.__doc__}
-    Example:
-        >>> tk.layers.SeparableConv1D(8, 3)(tk.ones((2, 10, 4))).shape
-        TensorShape([2, 8, 8])
-    """
+    __doc__ = extended(
+        _SeparableConv,
+        """
+        Example:
+            >>> tk.layers.SeparableConv1D(8, 3)(tk.ones((2, 10, 4))).shape
+            TensorShape([2, 8, 8])
+        """,
+    )
     rank = 1
 
 
 class SeparableConv2D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_SeparableConv.__doc__}
-    Example:
-        >>> tk.layers.SeparableConv2D(8, 3)(tk.ones((2, 8, 8, 4))).shape
-        TensorShape([2, 6, 6, 8])
-    """
+    __doc__ = extended(
+        _SeparableConv,
+        """
+        Example:
+            >>> tk.layers.SeparableConv2D(8, 3)(tk.ones((2, 8, 8, 4))).shape
+            TensorShape([2, 6, 6, 8])
+        """,
+    )
     rank = 2
 
 

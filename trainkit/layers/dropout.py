@@ -11,6 +11,7 @@ from trainkit.layers.base.arguments import format_of, share, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.docstrings import extended
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
 from trainkit.ops.sampling.draw_devices import beside
@@ -158,22 +159,28 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_SpatialDropout.__doc__}
-    Example:
-        >>> layer = tk.layers.SpatialDropout2D(0.5, seed=1)
-        >>> layer(tk.ones((2, 4, 4, 3)), training=True).shape
-        TensorShape([2, 4, 4, 3])
-    """
+    __doc__ = extended(
+        _SpatialDropout,
+        """
+        Example:
+            >>> layer = tk.layers.SpatialDropout2D(0.5, seed=1)
+            >>> layer(tk.ones((2, 4, 4, 3)), training=True).shape
+            TensorShape([2, 4, 4, 3])
+        """,
+    )
     rank = 2
 
 
 class SpatialDropout3D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_SpatialDropout.__doc__}
-    Example:
-        >>> layer = tk.layers.SpatialDropout3D(0.5, seed=1)
-        >>> layer(tk.ones((2, 4, 4, 4, 3)), training=True).shape
-        TensorShape([2, 4, 4, 4, 3])
-    """
+    __doc__ = extended(
+        _SpatialDropout,
+        """
+        Example:
+            >>> layer = tk.layers.SpatialDropout3D(0.5, seed=1)
+            >>> layer(tk.ones((2, 4, 4, 4, 3)), training=True).shape
+            TensorShape([2, 4, 4, 4, 3])
+        """,
+    )
     rank = 3
 
 

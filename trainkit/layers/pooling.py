@@ -8,6 +8,7 @@ from trainkit import ops
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.docstrings import extended
 
 
 class _Pooling(Layer):
@@ -74,30 +75,39 @@ class _MaxPooling(_Pooling):
 
 
 class MaxPooling1D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_MaxPooling.__doc__}
-    Example:
-        >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
-        >>> tk.layers.MaxPooling1D(2)(x).numpy().ravel()
-        array([1., 3.], dtype=float32)
-    """
+    __doc__ = extended(
+        _MaxPooling,
+        """
+        Example:
+            >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
+            >>> tk.layers.MaxPooling1D(2)(x).numpy().ravel()
+            array([1., 3.], dtype=float32)
+        """,
+    )
     rank = 1
 
 
 class MaxPooling2D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_MaxPooling.__doc__}
-    Example:
-        >>> tk.layers.MaxPooling2D(2)(tk.ones((1, 4, 6, 3))).shape
-        TensorShape([1, 2, 3, 3])
-    """
+    __doc__ = extended(
+        _MaxPooling,
+        """
+        Example:
+            >>> tk.layers.MaxPooling2D(2)(tk.ones((1, 4, 6, 3))).shape
+            TensorShape([1, 2, 3, 3])
+        """,
+    )
     rank = 2
 
 
 class MaxPooling3D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_MaxPooling.__doc__}
-    Example:
-        >>> tk.layers.MaxPooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
-        TensorShape([1, 2, 2, 3, 3])
-    """
+    __doc__ = extended(
+        _MaxPooling,
+        """
+        Example:
+            >>> tk.layers.MaxPooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
+            TensorShape([1, 2, 2, 3, 3])
+        """,
+    )
     rank = 3
 
 
@@ -123,30 +133,39 @@ class _AveragePooling(_Pooling):
 
 
 class AveragePooling1D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AveragePooling.__doc__}
-    Example:
-        >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
-        >>> tk.layers.AveragePooling1D(2)(x).numpy().ravel()
-        array([0.5, 2.5], dtype=float32)
-    """
+    __doc__ = extended(
+        _AveragePooling,
+        """
+        Example:
+            >>> x = tk.reshape(tk.range(4.0), (1, 4, 1))
+            >>> tk.layers.AveragePooling1D(2)(x).numpy().ravel()
+            array([0.5, 2.5], dtype=float32)
+        """,
+    )
     rank = 1
 
 
 class AveragePooling2D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AveragePooling.__doc__}
-    Example:
-        >>> tk.layers.AveragePooling2D(2)(tk.ones((1, 4, 6, 3))).shape
-        TensorShape([1, 2, 3, 3])
-    """
+    __doc__ = extended(
+        _AveragePooling,
+        """
+        Example:
+            >>> tk.layers.AveragePooling2D(2)(tk.ones((1, 4, 6, 3))).shape
+            TensorShape([1, 2, 3, 3])
+        """,
+    )
     rank = 2
 
 
 class AveragePooling3D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AveragePooling.__doc__}
-    Example:
-        >>> tk.layers.AveragePooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
-        TensorShape([1, 2, 2, 3, 3])
-    """
+    __doc__ = extended(
+        _AveragePooling,
+        """
+        Example:
+            >>> tk.layers.AveragePooling3D(2)(tk.ones((1, 4, 4, 6, 3))).shape
+            TensorShape([1, 2, 2, 3, 3])
+        """,
+    )
     rank = 3
 
 
@@ -197,29 +216,38 @@ class _GlobalMaxPooling(_GlobalPooling):
 
 
 class GlobalMaxPooling1D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_GlobalMaxPooling.__doc__}
-    Example:
-        >>> tk.layers.GlobalMaxPooling1D()(tk.constant([[[1.0], [3.0]]])).numpy()
-        array([[3.]], dtype=float32)
-    """
+    __doc__ = extended(
+        _GlobalMaxPooling,
+        """
+        Example:
+            >>> tk.layers.GlobalMaxPooling1D()(tk.constant([[[1.0], [3.0]]])).numpy()
+            array([[3.]], dtype=float32)
+        """,
+    )
     rank = 1
 
 
 class GlobalMaxPooling2D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_GlobalMaxPooling.__doc__}
-    Example:
-        >>> tk.layers.GlobalMaxPooling2D()(tk.ones((2, 4, 4, 3))).shape
-        TensorShape([2, 3])
-    """
+    __doc__ = extended(
+        _GlobalMaxPooling,
+        """
+        Example:
+            >>> tk.layers.GlobalMaxPooling2D()(tk.ones((2, 4, 4, 3))).shape
+            TensorShape([2, 3])
+        """,
+    )
     rank = 2
 
 
 class GlobalMaxPooling3D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_GlobalMaxPooling.__doc__}
-    Example:
-        >>> tk.layers.GlobalMaxPooling3D()(tk.ones((2, 4, 4, 4, 3))).shape
-        TensorShape([2, 3])
-    """
+    __doc__ = extended(
+        _GlobalMaxPooling,
+        """
+        Example:
+            >>> tk.layers.GlobalMaxPooling3D()(tk.ones((2, 4, 4, 4, 3))).shape
+            TensorShape([2, 3])
+        """,
+    )
     rank = 3
 
 
@@ -275,20 +303,26 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
 
 
 class GlobalAveragePooling2D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_GlobalAveragePooling.__doc__}
-    Example:
-        >>> tk.layers.GlobalAveragePooling2D()(tk.ones((2, 4, 4, 3))).shape
-        TensorShape([2, 3])
-    """
+    __doc__ = extended(
+        _GlobalAveragePooling,
+        """
+        Example:
+            >>> tk.layers.GlobalAveragePooling2D()(tk.ones((2, 4, 4, 3))).shape
+            TensorShape([2, 3])
+        """,
+    )
     rank = 2
 
 
 class GlobalAveragePooling3D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_GlobalAveragePooling.__doc__}
-    Example:
-        >>> tk.layers.GlobalAveragePooling3D(keepdims=True)(tk.ones((2, 4, 4, 4, 3))).shape
-        TensorShape([2, 1, 1, 1, 3])
-    """
+    __doc__ = extended(
+        _GlobalAveragePooling,
+        """
+        Example:
+            >>> tk.layers.GlobalAveragePooling3D(keepdims=True)(tk.ones((2, 4, 4, 4, 3))).shape
+            TensorShape([2, 1, 1, 1, 3])
+        """,
+    )
     rank = 3
 
 
@@ -321,30 +355,39 @@ class _AdaptiveAveragePooling(_AdaptivePooling):
 
 
 class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
-        >>> tk.layers.AdaptiveAveragePooling1D(2)(x).numpy().ravel()
-        array([1., 4.], dtype=float32)
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
+            >>> tk.layers.AdaptiveAveragePooling1D(2)(x).numpy().ravel()
+            array([1., 4.], dtype=float32)
+        """,
+    )
     rank = 1
 
 
 class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> tk.layers.AdaptiveAveragePooling2D(2)(tk.ones((1, 5, 7, 3))).shape
-        TensorShape([1, 2, 2, 3])
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> tk.layers.AdaptiveAveragePooling2D(2)(tk.ones((1, 5, 7, 3))).shape
+            TensorShape([1, 2, 2, 3])
+        """,
+    )
     rank = 2
 
 
 class AdaptiveAveragePooling3D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> tk.layers.AdaptiveAveragePooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
-        TensorShape([1, 2, 2, 2, 3])
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> tk.layers.AdaptiveAveragePooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
+            TensorShape([1, 2, 2, 2, 3])
+        """,
+    )
     rank = 3
 
 
@@ -356,30 +399,39 @@ class _AdaptiveMaxPooling(_AdaptivePooling):
 
 
 class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
-        >>> tk.layers.AdaptiveMaxPooling1D(2)(x).numpy().ravel()
-        array([2., 5.], dtype=float32)
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> x = tk.reshape(tk.range(6.0), (1, 6, 1))
+            >>> tk.layers.AdaptiveMaxPooling1D(2)(x).numpy().ravel()
+            array([2., 5.], dtype=float32)
+        """,
+    )
     rank = 1
 
 
 class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> tk.layers.AdaptiveMaxPooling2D((2, 3))(tk.ones((1, 5, 7, 3))).shape
-        TensorShape([1, 2, 3, 3])
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> tk.layers.AdaptiveMaxPooling2D((2, 3))(tk.ones((1, 5, 7, 3))).shape
+            TensorShape([1, 2, 3, 3])
+        """,
+    )
     rank = 2
 
 
 class AdaptiveMaxPooling3D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_AdaptivePooling.__doc__}
-    Example:
-        >>> tk.layers.AdaptiveMaxPooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
-        TensorShape([1, 2, 2, 2, 3])
-    """
+    __doc__ = extended(
+        _AdaptivePooling,
+        """
+        Example:
+            >>> tk.layers.AdaptiveMaxPooling3D(2)(tk.ones((1, 4, 5, 6, 3))).shape
+            TensorShape([1, 2, 2, 2, 3])
+        """,
+    )
     rank = 3
 
 

@@ -15,6 +15,7 @@ from trainkit.layers.base.arguments import (
 )
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.docstrings import extended
 
 
 class Flatten(Layer):
@@ -223,29 +224,38 @@ class _ZeroPadding(_Bordered):
 
 
 class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ZeroPadding.__doc__}
-    Example:
-        >>> tk.layers.ZeroPadding1D((1, 2))(tk.ones((1, 4, 3))).shape
-        TensorShape([1, 7, 3])
-    """
+    __doc__ = extended(
+        _ZeroPadding,
+        """
+        Example:
+            >>> tk.layers.ZeroPadding1D((1, 2))(tk.ones((1, 4, 3))).shape
+            TensorShape([1, 7, 3])
+        """,
+    )
     rank = 1
 
 
 class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ZeroPadding.__doc__}
-    Example:
-        >>> tk.layers.ZeroPadding2D(1)(tk.ones((1, 4, 4, 3))).shape
-        TensorShape([1, 6, 6, 3])
-    """
+    __doc__ = extended(
+        _ZeroPadding,
+        """
+        Example:
+            >>> tk.layers.ZeroPadding2D(1)(tk.ones((1, 4, 4, 3))).shape
+            TensorShape([1, 6, 6, 3])
+        """,
+    )
     rank = 2
 
 
 class ZeroPadding3D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_ZeroPadding.__doc__}
-    Example:
-        >>> tk.layers.ZeroPadding3D(1)(tk.ones((1, 4, 4, 4, 3))).shape
-        TensorShape([1, 6, 6, 6, 3])
-    """
+    __doc__ = extended(
+        _ZeroPadding,
+        """
+        Example:
+            >>> tk.layers.ZeroPadding3D(1)(tk.ones((1, 4, 4, 4, 3))).shape
+            TensorShape([1, 6, 6, 6, 3])
+        """,
+    )
     rank = 3
 
 
@@ -288,11 +298,14 @@ class _Cropping(_Bordered):
 
 
 class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Cropping.__doc__}
-    Example:
-        >>> tk.layers.Cropping1D((1, 2))(tk.ones((1, 6, 3))).shape
-        TensorShape([1, 3, 3])
-    """
+    __doc__ = extended(
+        _Cropping,
+        """
+        Example:
+            >>> tk.layers.Cropping1D((1, 2))(tk.ones((1, 6, 3))).shape
+            TensorShape([1, 3, 3])
+        """,
+    )
     rank = 1
 
     def get_config(self) -> dict[str, Any]:
@@ -303,20 +316,26 @@ class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
 
 
 class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Cropping.__doc__}
-    Example:
-        >>> tk.layers.Cropping2D(((1, 1), (2, 0)))(tk.ones((1, 6, 6, 3))).shape
-        TensorShape([1, 4, 4, 3])
-    """
+    __doc__ = extended(
+        _Cropping,
+        """
+        Example:
+            >>> tk.layers.Cropping2D(((1, 1), (2, 0)))(tk.ones((1, 6, 6, 3))).shape
+            TensorShape([1, 4, 4, 3])
+        """,
+    )
     rank = 2
 
 
 class Cropping3D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = f"""{_Cropping.__doc__}
-    Example:
-        >>> tk.layers.Cropping3D(1)(tk.ones((1, 6, 6, 6, 3))).shape
-        TensorShape([1, 4, 4, 4, 3])
-    """
+    __doc__ = extended(
+        _Cropping,
+        """
+        Example:
+            >>> tk.layers.Cropping3D(1)(tk.ones((1, 6, 6, 6, 3))).shape
+            TensorShape([1, 4, 4, 4, 3])
+        """,
+    )
     rank = 3
 
 
