@@ -144,3 +144,57 @@ def test_an_empty_dataset_or_tensor_gives_no_name_a_value():
         for function in (last, first):
             with pytest.raises(ERROR, match="'value' must be defined before the loop"):
                 function(source)
+
+
+@tk.function
+def in_a_branch(n, flag):
+    for _ in tk.range(2):
+        if flag:
+            for j in tk.range(n):
+                losses = (tk.constant(0), {"b": tk.cast(j, tk.float32), "a": tk.constant(2)})
+        else:
+            losses = (tk.constant(1), {"a": tk.constant(1), "b": tk.constant(3.0)})
+    return losses[1]["b"]
+
+
+@tk.function
+def in_a_branch_of_a_branch(n, flag):
+    k = tk.constant(2)
+    while k > 0:
+        k -= 1
+        if n > 9:
+            losses = [tk.constant(1.0)]
+        elif flag:
+            for j in tk.range(n):
+                losses = [tk.cast(j, tk.float32)]
+        else:
+            losses = [tk.constant(3.0)]
+    return losses[0]
+
+
+@pytest.mark.parametrize("function", [in_a_branch, in_a_branch_of_a_branch])
+def test_a_loop_in_a_branch_that_never_has_a_round(function):
+    assert float(function(tk.constant(4), tk.constant(True))) == 3
+    assert float(function(tk.constant(0), tk.constant(False))) == 3
+    for _ in range(2):
+        with pytest.raises(ERROR, match="'losses' must be defined before the loop"):
+            function(tk.constant(0), tk.constant(True))
+
+
+def test_gradients_go_through_a_branch_with_a_loop():
+    @tk.function
+    def run(x, n, flag):
+        for _ in tk.range(2):
+            if flag:
+                for _ in tk.range(n):
+                    y = x * x
+            else:
+                y = 2.0 * x
+        return y
+
+    x = tk.constant(3.0)
+    for flag, slope in ((True, 6), (False, 2)):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = run(x, tk.constant(2), tk.constant(flag))
+        np.testing.assert_allclose(tape.gradient(y, x), slope)

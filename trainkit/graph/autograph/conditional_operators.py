@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from trainkit import ops
@@ -13,6 +13,13 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import is_tensor
+from trainkit.graph.autograph.unset_names import (
+    RETURNED,
+    flag_of,
+    label,
+    put_flag,
+    undefined_kinds,
+)
 from trainkit.graph.control_flow.effects import raise_when_run
 from trainkit.graph.control_flow.tensor_array import TensorArray
 from trainkit.graph.control_flow.trace_cond import traced_cond
@@ -25,22 +32,9 @@ def is_symbolic(x: Any) -> bool:
     return isinstance(x, SymbolicTensor)
 
 
-@functools.cache
-def _undefined_kinds() -> tuple[type, ...]:
-    """What the rewriting puts in place of a name, or a returned value, that is not there yet."""
-    from malt.operators import variables
-
-    return (variables.Undefined, variables.UndefinedReturnValue)
-
-
 def undefined(x: Any) -> bool:
     """Whether a name that holds `x` has no value yet."""
-    return isinstance(x, _undefined_kinds()) or is_empty_array(x)
-
-
-def is_without_value(x: Any) -> bool:
-    """Whether a name that holds `x` is one of the user's without a value, not that of a result."""
-    return isinstance(x, _undefined_kinds()[0])
+    return isinstance(x, undefined_kinds()) or is_empty_array(x)
 
 
 class State:
@@ -138,23 +132,27 @@ def staged_if(
                 if RAISED_BY_USER not in error.__dict__:
                     raise
                 raise_when_run(error)
-                return _RAISES
-            return tuple(get_state())[:nouts]
+                return _RAISES, ()
+            values = tuple(get_state())[:nouts]
+            return values, tuple(map(flag_of, values))
 
         return traced
 
     outer = trace_state.current_trace()
+    flagged: list[int] = []
     try:
-        after = at_line(
+        after, flags = at_line(
             traced_cond,
             outer,
             cond,
             branch(body),
             branch(orelse),
-            _merge(names, fills, before[:nouts]),
+            _merge(names, fills, before[:nouts], flagged),
         )
     finally:
         set_state(before)
+    for i, flag in zip(flagged, flags, strict=True):
+        put_flag(after[i], flag, names[i])
     set_state(tuple(after) + before[nouts:])
 
 
@@ -162,22 +160,25 @@ _RAISES = "raises"
 
 
 def _merge(
-    names: tuple[str, ...], fills: bool, before: tuple[Any, ...]
+    names: tuple[str, ...], fills: bool, before: tuple[Any, ...], flagged: list[int]
 ) -> Callable[[Graph, Any, Graph, Any], Any]:
-    """Brings what two branches leave in the names to one structure.
+    """Brings what two branches leave in the names, and the flags of these, to one structure.
+
+    The numbers of names that have flags are written into `flagged`.
 
     What a branch leaves undefined can be filled where nothing reads it: the value of a `return`
     that is not reached, any name after a `raise`, and with `fills` any name.
     """
 
-    def merge(true: Graph, one: Any, false: Graph, two: Any) -> Any:
+    def merge(true: Graph, left: Any, false: Graph, right: Any) -> Any:
+        (one, one_flags), (two, two_flags) = left, right
         if one is _RAISES:
             one = tuple(map(_anything_like, before if two is _RAISES else two))
         if two is _RAISES:
             two = tuple(map(_anything_like, one))
         ones, twos = [], []
         for name, a, b in zip(names, one, two, strict=False):
-            if fills or label(name) == _RETURNED or is_empty_array(a) or is_empty_array(b):
+            if fills or label(name) == RETURNED or is_empty_array(a) or is_empty_array(b):
                 a, b = filled(true, a, b), filled(false, b, a)
             if not nest.same_structure(a, b):
                 raise InvalidArgumentError(_differing(name, a, b))
@@ -185,7 +186,10 @@ def _merge(
                 _check_leaves(name, x, y)
             ones.append(a)
             twos.append(b)
-        return tuple(ones), tuple(twos)
+        by_name = list(zip_longest(one_flags, two_flags))
+        flagged[:] = [i for i, flags in enumerate(by_name) if flags != (None, None)]
+        flags = [[True if flag is None else flag for flag in by_name[i]] for i in flagged]
+        return (tuple(ones), [a for a, _ in flags]), (tuple(twos), [b for _, b in flags])
 
     return merge
 
@@ -247,13 +251,3 @@ def _differing(name: str, x: Any, y: Any) -> str:
         "before the `if`, "
         "or in both branches."
     )
-
-
-_RETURNED = "the returned value"
-
-
-def label(name: str) -> str:
-    """What the name that a statement changes is called in texts."""
-    if name.startswith("retval_") or name == "fscope.ret":
-        return _RETURNED
-    return f"{name!r}"

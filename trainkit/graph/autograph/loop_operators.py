@@ -18,12 +18,11 @@ from trainkit.graph.autograph.conditional_operators import (
     at_line,
     filled,
     is_symbolic,
-    is_without_value,
     staged_if,
     undefined,
 )
 from trainkit.graph.autograph.loop_state import LoopState, is_varying
-from trainkit.graph.autograph.unset_names import flag_of
+from trainkit.graph.autograph.unset_names import flag_of, is_without_value
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.trace_loops import traced_for_each, traced_scan, traced_while

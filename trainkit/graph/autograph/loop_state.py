@@ -12,11 +12,15 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import is_tensor
 from trainkit.graph.autograph.conditional_operators import (
     State,
-    is_without_value,
-    label,
     undefined,
 )
-from trainkit.graph.autograph.unset_names import check_flags, flag_of, put_flag
+from trainkit.graph.autograph.unset_names import (
+    check_flags,
+    flag_of,
+    is_without_value,
+    label,
+    put_flag,
+)
 from trainkit.graph.control_flow.loop_variables import loop_start
 from trainkit.graph.ir.subgraphs import equal_values
 

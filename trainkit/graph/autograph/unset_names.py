@@ -1,19 +1,41 @@
 """Names that have no value after a loop without a round.
 
 A graph gives them zeros. A flag, a bool scalar of the graph, says whether a name was given its
-value; it goes with the symbol that the name holds, through loops in loops.
+value; it goes with the symbol that the name holds, through loops and conditionals.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.graph.autograph.conditional_operators import is_without_value, label
 from trainkit.graph.ir.graph import Graph
 from trainkit.ops.core.run_time_checks import assert_true
+
+RETURNED = "the returned value"
+
+
+@functools.cache
+def undefined_kinds() -> tuple[type, ...]:
+    """What the rewriting puts in place of a name, or a returned value, that is not there yet."""
+    from malt.operators import variables
+
+    return (variables.Undefined, variables.UndefinedReturnValue)
+
+
+def is_without_value(x: Any) -> bool:
+    """Whether a name that holds `x` is one of the user's without a value, not that of a result."""
+    return isinstance(x, undefined_kinds()[0])
+
+
+def label(name: str) -> str:
+    """What the name that a statement changes is called in texts."""
+    if name.startswith("retval_") or name == "fscope.ret":
+        return RETURNED
+    return f"{name!r}"
 
 
 def flag_of(x: Any) -> Any:
