@@ -417,6 +417,14 @@ def test_a_record_does_not_lead_out_of_the_folder(tmp_path):
 # ------------------------------------------------------------------ settings
 
 
+@pytest.mark.parametrize("inside", ["train.py", "train.py/first"])
+def test_a_file_is_no_folder_of_a_run(tmp_path, inside):
+    (tmp_path / "train.py").write_text("print(1)")
+    with pytest.raises(NotADirectoryError, match=r"a run is a folder, and '.*train\.py' is a file"):
+        tk.runs.Recorder(tmp_path / inside)
+    assert (tmp_path / "train.py").read_text() == "print(1)"
+
+
 @pytest.mark.parametrize(
     "settings", [{"keep": "many"}, {"keep": -1}, {"save_every": 0}, {"digest_every": "often"}]
 )

@@ -120,6 +120,7 @@ class RunLog:
         due_time: likewise, by `time.perf_counter`.
 
     Raises:
+        NotADirectoryError: there is a file where the folder is to be.
         ValueError: a setting is none of these.
     """
 
@@ -133,6 +134,7 @@ class RunLog:
         if not folder:
             raise ValueError(f"a run needs a folder, got {folder!r}")
         self.folder = Path(local_path(folder))
+        _require_folder(self.folder)
         self.keep = bytes_of(keep)
         is_number = type(save_every) is int and save_every > 0
         if save_every not in ("auto", "epoch") and not is_number:
@@ -415,3 +417,13 @@ class RunLog:
         except ValueError:  # a tensor that can't be read any more, after a device's error
             if error is None:
                 raise
+
+
+def _require_folder(folder: Path) -> None:
+    """Refuse a file, or what would be in one."""
+    for path in (folder, *folder.parents):
+        if path.exists() and not path.is_dir():
+            raise NotADirectoryError(
+                f"a run is a folder, and {str(path)!r} is a file: name a folder that is not there "
+                "yet, such as 'runs/first'"
+            )
