@@ -33,16 +33,17 @@ def run_processes(size, code, arguments=(), timeout=90, environment=None, check=
     With `size=1` there is no launcher. The result is what `subprocess.run` gives.
     """
     program = _BEFORE + textwrap.dedent(code)
-    return _run(size, ["-c", program, *map(str, arguments)], timeout, environment, check)
+    return run_command(size, ["-c", program, *map(str, arguments)], timeout, environment, check)
 
 
 def run_program(size, path, arguments=(), timeout=150, environment=None, check=True):
     """The same for a program in a file of the tests."""
     command = [str(path), *map(str, arguments)]
-    return _run(size, command, timeout, environment, check)
+    return run_command(size, command, timeout, environment, check)
 
 
-def _run(size, command, timeout, environment, check):
+def run_command(size, command, timeout=60, environment=None, check=True):
+    """The same for what stands behind the name of Python."""
     command = [sys.executable, *command]
     if size > 1:
         command = [str(MPIEXEC), "-n", str(size), *command]

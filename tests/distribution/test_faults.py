@@ -97,7 +97,7 @@ def test_no_rank_exits_before_the_launcher_knows_the_status(monkeypatch, tmp_pat
     monkeypatch.setattr(endings, "_observe", lambda *arguments: None)
     monkeypatch.setattr(endings.atexit, "register", lambda function: None)
     monkeypatch.setattr(endings.time, "sleep", lambda seconds: events.append(("waits", seconds)))
-    monkeypatch.setattr(endings, "_wait_until_read", lambda number: events.append(("read", number)))
+    monkeypatch.setattr(endings, "wait_until_read", lambda number: events.append(("read", number)))
     monkeypatch.setattr(endings.os, "_exit", lambda status: events.append(("exit", status)))
     monkeypatch.setattr(sys, "excepthook", lambda *error: events.append(("says", error[0])))
     ends = endings.Endings(OneProcess([]), types.SimpleNamespace(), OneProcess(events))
@@ -121,7 +121,7 @@ def test_what_was_written_is_read_before_the_end(monkeypatch):
         monkeypatch.setattr(
             endings.time, "sleep", lambda seconds: texts.append(os.read(source, 100))
         )
-        endings._wait_until_read(sink)
+        endings.wait_until_read(sink)
         assert texts == [b"the message"]
     finally:
         os.close(source)

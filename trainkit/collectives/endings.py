@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import os
 import pathlib
 import select
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -18,19 +16,13 @@ import traceback
 from typing import Any
 
 from trainkit.collectives.agreement import END_OF_SCRIPT, Agreement, RanksDifferError
+from trainkit.collectives.arrivals import wait_until_read
 from trainkit.collectives.observer import ASKED, ENDED, FAILED, GOING
-
-try:
-    import fcntl
-    import termios
-except ImportError:  # Windows
-    fcntl = termios = None  # type: ignore[assignment]
 
 SECONDS_TO_SPEAK = 5.0
 """How long a rank that ends with all others leaves it to one of them to say why, and to end all."""
 
 _SECONDS_TO_START = 5.0
-_SECONDS_TO_READ = 1.0
 
 
 class Endings:
@@ -76,7 +68,7 @@ class Endings:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         for number in (1, 2):
-            _wait_until_read(number)
+            wait_until_read(number)
         self._world.Abort(1)
         os._exit(1)
 
@@ -158,24 +150,6 @@ class Endings:
             self._leave_it_to_another()
         self._mark(ENDED)
         self._comm.Barrier()  # no rank is gone before all marks are set
-
-
-def _wait_until_read(number: int) -> None:
-    """Wait until the launcher has read what this process has written: it exits at once, too.
-
-    Args:
-        number: of a file that may be a pipe to it.
-    """
-    if fcntl is None:
-        return
-    unread = array.array("i", [0])
-    until = time.monotonic() + _SECONDS_TO_READ
-    with contextlib.suppress(OSError):  # closed
-        while stat.S_ISFIFO(os.fstat(number).st_mode) and time.monotonic() < until:
-            fcntl.ioctl(number, termios.FIONREAD, unread)
-            if not unread[0]:
-                return
-            time.sleep(1e-3)
 
 
 def _line_to_observer(path: str) -> int | None:

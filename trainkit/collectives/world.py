@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
+from trainkit.collectives.arrivals import watched
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core.cpu.cpu_count import quota
 from trainkit.core.errors import UnavailableError
-from trainkit.core.process.launcher import launched, others_started
+from trainkit.core.process.launcher import launched, others_started, ranks_here
 from trainkit.core.process.requirements import install_command
 
 
@@ -35,7 +36,8 @@ def world() -> ProcessGroup:
         # it lets them run: sums of four processes on two cores are ten times as fast.
         os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
     try:
-        from trainkit.collectives.mpi_group import MPIGroup
+        with watched(launch.rank, launch.size, *ranks_here()):
+            from trainkit.collectives.mpi_group import MPIGroup
     except ImportError as error:
         raise UnavailableError(
             f"{launch.by} started {launch.size} processes, and mpi4py is needed for them to work "

@@ -3,7 +3,7 @@
 import pytest
 
 from trainkit.core.process import launcher
-from trainkit.core.process.launcher import Launch, launched, share_gpus
+from trainkit.core.process.launcher import Launch, launched, ranks_here, share_gpus
 
 
 def test_a_process_of_its_own_has_no_launcher():
@@ -39,6 +39,22 @@ def test_a_process_of_its_own_has_no_launcher():
 )
 def test_each_launcher_is_known(variables, expected):
     assert launched(variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "2"}, ("PMI_RANK", 2)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, ("PMI_RANK", 0)),
+        (
+            {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1"},
+            ("SLURM_PROCID", 0),
+        ),
+        ({}, ("", 0)),
+    ],
+)
+def test_ranks_of_a_machine_are_counted_only_where_the_launcher_says_so(variables, expected):
+    assert ranks_here(variables) == expected
 
 
 def test_a_launcher_of_one_process_is_none():

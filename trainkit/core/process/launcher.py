@@ -68,6 +68,23 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
     return None
 
 
+def ranks_here(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
+    """How the ranks of this machine differ from other processes.
+
+    Args:
+        environment: variables by name, of a process that a launcher started.
+
+    Returns:
+        The variable that holds the rank of a process, and how many of them are on this machine; 0
+        where the launcher does not say so of each machine, as Slurm and PMI alone do not.
+    """
+    for by, rank, size, _, local in _LAUNCHERS:
+        if rank in environment and environment.get(size, "").isdigit():
+            count = environment.get(local, "") if by == "mpiexec" else ""
+            return rank, int(count) if count.isdigit() else 0
+    return "", 0
+
+
 _OTHER_LAUNCHERS = (
     # what sets the variables; those of rank and size
     ("torchrun (or another launcher of PyTorch's)", "RANK", "WORLD_SIZE"),
