@@ -43,9 +43,27 @@ class KerasOperation:
         return found
 
 
+def _einsum(*operands: Any, subscripts: Any) -> Any:
+    return ops.einsum(subscripts, *operands)
+
+
+def _pad(x: Any, constant_values: Any = None, *, pad_width: Any, mode: str = "constant") -> Any:
+    return ops.pad(x, pad_width, mode, constant_values)
+
+
 def _item(x: Any, key: Any) -> Any:
     """A part of a tensor; JSON has made a list of the tuple of positions."""
     return x[tuple(key) if isinstance(key, list) else key]
+
+
+_NAMED_OTHERWISE = {
+    "GetItem": _item,
+    "Einsum": _einsum,
+    "Pad": _pad,
+    "BatchNorm": ops.batch_normalization,
+    "LayerNorm": ops.layer_normalization,
+    "RMSNorm": ops.rms_normalization,
+}
 
 
 def _found(config: dict[str, Any]) -> KerasOperation | None:
@@ -53,7 +71,7 @@ def _found(config: dict[str, Any]) -> KerasOperation | None:
     module, kind = config.get("module"), config.get("class_name")
     if not (isinstance(module, str) and module.startswith(_MODULE) and isinstance(kind, str)):
         return None
-    function = _item if kind == "GetItem" else _function(kind)
+    function = _NAMED_OTHERWISE.get(kind) or _function(kind)
     settings = config.get("config")
     if function is None or not isinstance(settings, dict):
         return None

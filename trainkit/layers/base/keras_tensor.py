@@ -20,9 +20,11 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
 from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.layers.base import mask_propagation
-from trainkit.layers.base.keras_names import as_keras
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
+from trainkit.layers.base.operation_configs.functions import call_as_keras
+from trainkit.layers.base.operation_configs.keras_rules import Written
+from trainkit.layers.base.operation_configs.writing import as_keras
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer
 from trainkit.ops.arrays.axes import squeeze
@@ -220,6 +222,8 @@ DECODERS["__keras_tensor__"] = _symbol_from
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node = CallNode(layer, args, kwargs)
+    if isinstance(layer, PrimitiveCall):
+        layer.__dict__["argument_specs"] = tuple(_spec_of(arg) for arg in args)
     facts = layer._facts
     with_masks = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
@@ -237,6 +241,15 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
     mask_propagation.pass_on(layer, args, with_masks, node.outputs)
     return node.outputs
+
+
+def _spec_of(argument: Any) -> Spec | None:
+    """Shape and dtype of an argument of an operation, `None` of one that is no tensor."""
+    if argument is None:
+        return None
+    if hasattr(argument, "shape") and hasattr(argument, "dtype"):
+        return Spec(tuple(argument.shape), dtypes.as_dtype(argument.dtype))
+    return Spec((), dtypes.floatx() if isinstance(argument, float) else dtypes.int32)
 
 
 class PrimitiveCall(Operation):
@@ -262,11 +275,15 @@ class PrimitiveCall(Operation):
         return PRIMITIVES[self.primitive].op(*inputs, **self.settings)
 
     @property
-    def _config_identity(self) -> tuple[str, str, str | None] | None:
-        written = as_keras(self.primitive, self.settings)
+    def _config_identity(self) -> tuple[str, str, str | None]:
+        written = self._as_keras()
         if written is None:
-            return ("keras.layers", "Operation", None)  # the name that configs know it by
+            return ("keras.layers", self._shown_kind, None)  # the name that configs know it by
         return (written.module, written.kind, None)
+
+    def _as_keras(self) -> Written | None:
+        """How Keras calls the operation, `None` if it has none like it."""
+        return as_keras(self.primitive, self.settings, self.__dict__.get("argument_specs"))
 
     def get_config(self) -> dict[str, Any]:
         settings = {name: _plain(value) for name, value in self.settings.items()}
@@ -274,12 +291,12 @@ class PrimitiveCall(Operation):
 
     def written_config(self) -> dict[str, Any]:
         """What stands in the config of a model: what Keras's class is made with, if it has one."""
-        written = as_keras(self.primitive, self.settings)
+        written = self._as_keras()
         return self.get_config() if written is None else {"name": self.name, **written.settings}
 
     def written_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a call as its config has them."""
-        written = as_keras(self.primitive, self.settings)
+        written = self._as_keras()
         return args if written is None else written.arguments(args)
 
     @classmethod
@@ -316,13 +333,26 @@ class FunctionCall(PrimitiveCall):
         self.function = function
         self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
 
-    _config_identity = None
+    _shown_kind = "FunctionCall"
 
     def call(self, *inputs: Any) -> Any:
-        args, kwargs = nest.map_structure(
+        args, kwargs = self._arguments_with(inputs)
+        return ONE_NODE[self.function](*args, **kwargs)
+
+    def _arguments_with(self, inputs: tuple[Any, ...]) -> Any:
+        """The arguments by position and by keyword, with `inputs` in their places."""
+        return nest.map_structure(
             lambda x: inputs[x.number] if isinstance(x, Place) else x, self.__dict__["arguments"]
         )
-        return ONE_NODE[self.function](*args, **kwargs)
+
+    def _as_keras(self) -> Written | None:
+        args, kwargs = self.__dict__["arguments"]
+        return call_as_keras(self.function, ONE_NODE[self.function], args, kwargs)
+
+    def written_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        filled = self._arguments_with(args)
+        written = call_as_keras(self.function, ONE_NODE[self.function], *filled)
+        return args if written is None else written.arguments(args)
 
     def get_config(self) -> dict[str, Any]:
         args, kwargs = self.__dict__["arguments"]

@@ -37,6 +37,9 @@ class Operation(Layer):
     def build(self, *input_shapes: Any) -> None:
         """There is nothing to build."""
 
+    def get_build_config(self) -> None:
+        """`None`: operations are not built, and Keras's know of no build."""
+
     def get_config(self) -> dict[str, Any]:
         """The name, and the arguments the operation was made with if no subclass says them.
 

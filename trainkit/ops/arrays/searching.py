@@ -26,6 +26,7 @@ from trainkit.ops.arrays.shaping import (
     reshape,
     reshape_like,
 )
+from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.elementwise import (
     cast,
     equal,
@@ -180,6 +181,7 @@ def _fitted(array: Any, axis: int, size: int | None, fill: Any) -> Any:
     return np.pad(array, widths, constant_values=fill)
 
 
+@one_node("unique")
 def unique(
     x: Any,
     sorted: bool = True,

@@ -20,6 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.core.one_node import one_node
 from trainkit.ops.math.elementwise import (
     absolute,
     cast,
@@ -210,6 +211,7 @@ def complex_from(real_part: Any, imaginary_part: Any) -> Tensor:
     return _complex(one, two)
 
 
+@one_node("polar")
 def polar(abs_: Any, angle: Any) -> Tensor:
     """Complex numbers from their magnitude and angle.
 

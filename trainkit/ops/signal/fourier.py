@@ -6,6 +6,7 @@ linear, so its gradient is the transposed transform.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.core.one_node import one_node
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matrices import unknown_sizes_fit
 from trainkit.ops.math.complex_parts import (
@@ -305,10 +307,20 @@ def _sized(x: Any, op: str, rank: int) -> Tensor:
     return z
 
 
+def _check_sizes(op: str, rank: int) -> Callable[..., None]:
+    """What looks at the sizes of a symbol before the call is one operation of its model."""
+
+    def check(x: Any) -> None:
+        _sized(x, op, rank)
+
+    return check
+
+
 def _parts(x: Tensor) -> Pair:
     return real(x), imag(x)
 
 
+@one_node("fft", check=_check_sizes("fft", 1))
 def fft(x: Any) -> Pair:
     """The Fourier transform over the last axis.
 
@@ -331,6 +343,7 @@ def fft(x: Any) -> Pair:
     return _parts(complex_fft(_sized(x, "fft", 1)))
 
 
+@one_node("fft2", check=_check_sizes("fft2", 2))
 def fft2(x: Any) -> Pair:
     """The Fourier transform over the last two axes, of a pair of float tensors; see `fft`.
 
@@ -346,6 +359,7 @@ def fft2(x: Any) -> Pair:
     return _parts(complex_fft(_sized(x, "fft2", 2), rank=2))
 
 
+@one_node("ifft2", check=_check_sizes("ifft2", 2))
 def ifft2(x: Any) -> Pair:
     """The inverse Fourier transform over the last two axes, of a pair of float tensors.
 
@@ -361,6 +375,7 @@ def ifft2(x: Any) -> Pair:
     return _parts(complex_ifft(_sized(x, "ifft2", 2), rank=2))
 
 
+@one_node("rfft")
 def rfft(x: Any, fft_length: int | None = None) -> Pair:
     """The Fourier transform of real `x` over its last axis: the first n // 2 + 1 elements.
 
@@ -383,6 +398,7 @@ def rfft(x: Any, fft_length: int | None = None) -> Pair:
     return _parts(complex_rfft(x, fft_length))
 
 
+@one_node("irfft")
 def irfft(x: Any, fft_length: int | None = None) -> Tensor:
     """The inverse of `rfft`.
 

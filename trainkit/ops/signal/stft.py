@@ -27,6 +27,7 @@ from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
+from trainkit.ops.core.one_node import one_node
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (
     cast,
@@ -224,6 +225,7 @@ def _lengths(op: str, length: int, stride: int, fft_length: int | None) -> int:
     return int(fft_length)
 
 
+@one_node("stft")
 def stft(
     x: Any,
     sequence_length: int,
@@ -273,6 +275,7 @@ def stft(
     return rfft(frames, n)
 
 
+@one_node("istft")
 def istft(
     x: Any,
     sequence_length: int,

@@ -1,0 +1,1 @@
+"""Operations in the configs of functional models, under the classes that Keras has for them."""

@@ -1,0 +1,224 @@
+"""Operations whose settings or arguments Keras has otherwise: what its class and call take.
+
+A rule takes the settings of an operation and gives the class in Keras, what that is made with, and
+how its arguments follow from those of the operation; `None` where Keras has no such operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.layers.base.operation_configs.classes import module_of
+
+Arguments = tuple[Any, ...]
+Settings = dict[str, Any]
+Specs = tuple[Any, ...]
+"""Shape and dtype of each argument of a call, `None` for an argument that is `None`."""
+
+
+class Written(NamedTuple):
+    """An operation as Keras writes it.
+
+    Attributes:
+        module, kind: where its class is, and its name.
+        settings: what its class is made with.
+        arguments: makes the arguments of a call of it.
+    """
+
+    module: str
+    kind: str
+    settings: Settings
+    arguments: Callable[[Arguments], Arguments]
+
+
+def same(args: Arguments) -> Arguments:
+    """The arguments as they are."""
+    return args
+
+
+def _as(
+    path: str,
+    settings: Settings | None = None,
+    arguments: Callable[[Arguments], Arguments] = same,
+) -> Written:
+    namespace, kind = path.split(".")
+    return Written(module_of(namespace), kind, settings or {}, arguments)
+
+
+def _conv_transpose(s: Settings) -> Written:
+    return _as("nn.ConvTranspose", {**s, "data_format": "channels_last"})
+
+
+def _pool(kind: str) -> Callable[[Settings], Written]:
+    """A pooling; one number for all axes, as Keras 3.15 on JAX can't run the lists of configs."""
+
+    def rule(s: Settings) -> Written:
+        sizes = {key: _one_number(s[key]) for key in ("pool_size", "strides")}
+        return _as(f"nn.{kind}", {**s, **sizes, "data_format": "channels_last"})
+
+    return rule
+
+
+def _one_number(sizes: Any) -> Any:
+    return sizes[0] if isinstance(sizes, tuple) and len(set(sizes)) == 1 else sizes
+
+
+def _conv(s: Settings, specs: Specs) -> Written | None:
+    """Keras's convolution has no bias and no activation in it, and one of its own by channel."""
+    x, kernel, bias = specs
+    if s["activation"] is not None or bias is not None or x is None or kernel is None:
+        return None
+    kept = {key: value for key, value in s.items() if key != "activation"}
+    kept["data_format"] = "channels_last"
+    channels = x.shape[-1]
+    if kernel.shape[-2] == channels:
+        return _as("nn.Conv", kept, lambda args: args[:2])
+    if kernel.shape[-2] != 1 or kernel.shape[-1] is None:
+        return None
+    shape = (*kernel.shape[:-2], channels, kernel.shape[-1] // channels)
+    return _as("nn.DepthwiseConv", kept, lambda args: (args[0], np.asarray(args[1]).reshape(shape)))
+
+
+def _attention(s: Settings) -> Written:
+    """The mask is an argument by keyword in Keras, after a bias."""
+    return _as(
+        "nn.DotProductAttention",
+        {"is_causal": s["causal"]},
+        lambda args: (*args[:3], None, args[3], s["scale"]),
+    )
+
+
+def _normalization(s: Settings) -> Written | None:
+    kept = {"axis": s["axis"], "epsilon": s["epsilon"]}
+    return None if s["over_batch"] else _as("nn.LayerNorm", kept)
+
+
+def _cumulative(kind: str) -> Callable[[Settings], Written | None]:
+    def rule(s: Settings) -> Written | None:
+        if s["exclusive"] or s["reverse"]:
+            return None
+        return _as(f"numpy.{kind}", {"axis": s["axis"], "dtype": None})
+
+    return rule
+
+
+def _bincount(s: Settings, specs: Specs) -> Written | None:
+    if s["maxlength"] is not None or any(specs[1:]):
+        return None
+    return _as("numpy.Bincount", {"minlength": s["minlength"]}, lambda args: args[:1])
+
+
+def _full_like(s: Settings, specs: Specs) -> Written:
+    value = specs[1]
+    return _as("numpy.FullLike", {"dtype": None if value is None else value.dtype.name})
+
+
+def _einsum(s: Settings) -> Written:
+    """Keras works out shapes with the digits of sizes in the subscripts, and takes no capitals."""
+    letters = dict.fromkeys(c for c in s["subscripts"] if c.isalpha())
+    renamed = dict(zip(letters, ascii_lowercase, strict=False))
+    return _as("numpy.Einsum", {"subscripts": "".join(renamed.get(c, c) for c in s["subscripts"])})
+
+
+def _pad(s: Settings) -> Written:
+    kept = {"pad_width": s["pad_width"], "mode": s["mode"]}
+    if s["mode"] != "constant":
+        return _as("numpy.Pad", kept)
+    return _as("numpy.Pad", kept, lambda args: (*args, s["value"]))
+
+
+def _quantile(s: Settings) -> Written:
+    """A median, which Keras writes without the share, or any other quantile."""
+    prefix = "nan" if s["skip_nan"] else ""
+    kept = {"axis": s["axis"], "keepdims": s["keepdims"]}
+    if s["q"] == 0.5 and s["method"] == "linear":
+        return _as(f"numpy.{f'{prefix}median'.capitalize()}", kept)
+    kept["method"] = s["method"]
+    share = list(s["q"]) if isinstance(s["q"], tuple) else s["q"]
+    return _as(f"numpy.{f'{prefix}quantile'.capitalize()}", kept, lambda args: (*args, share))
+
+
+def _linspace(s: Settings) -> Written:
+    kept = {key: s[key] for key in ("endpoint", "axis", "dtype")}
+    return _as("numpy.Linspace", {"num": s["size"], **kept})
+
+
+def _nonzero(s: Settings) -> Written | None:
+    return _as("numpy.Nonzero") if s["dtype"] == "int32" else None
+
+
+def _searchsorted(s: Settings) -> Written | None:
+    return _as("numpy.SearchSorted", {"side": s["side"]}) if s["dtype"] == "int32" else None
+
+
+def _targets_first(args: Arguments) -> Arguments:
+    """Keras has the targets before the scores."""
+    scores, targets, *lengths = args
+    return (targets, scores, *lengths)
+
+
+def _patches(s: Settings) -> Written:
+    kept = {"size": s["size"], "strides": s["strides"], "dilation_rate": s["dilation"]}
+    return _as("image.ExtractPatches", {**kept, "data_format": "channels_last"})
+
+
+RULES: dict[str, Callable[[Settings], Written | None]] = {
+    "attention": _attention,
+    "average_pool": _pool("AveragePool"),
+    "conv_transpose": _conv_transpose,
+    "ctc_loss": lambda s: _as("nn.CTCLoss", {"mask_index": s["blank"]}, _targets_first),
+    "cumprod": _cumulative("Cumprod"),
+    "cumsum": _cumulative("Cumsum"),
+    "einsum": _einsum,
+    "extract_patches": _patches,
+    "extract_sequences": lambda s: _as(
+        "math.ExtractSequences", {"sequence_length": s["length"], "sequence_stride": s["stride"]}
+    ),
+    "fused_normalization": _normalization,
+    "gelu_erf": lambda s: _as("nn.Gelu", {"approximate": False}),
+    "gelu_tanh": lambda s: _as("nn.Gelu", {"approximate": True}),
+    "isclose": lambda s: _as(
+        "numpy.Isclose", {"equal_nan": s["equal_nan"]}, lambda args: (*args, s["rtol"], s["atol"])
+    ),
+    "linspace": _linspace,
+    "max_pool": _pool("MaxPool"),
+    "nonzero": _nonzero,
+    "pad": _pad,
+    "quantile": _quantile,
+    "scatter_nd_add": lambda s: _as("core.ScatterUpdate", {"reduction": "add"}),
+    "searchsorted": _searchsorted,
+    "sigmoid_cross_entropy_with_logits": lambda s: _as(
+        "nn.BinaryCrossentropy", {"from_logits": True}
+    ),
+    "singular_values": lambda s: _as("linalg.SVD", {"full_matrices": False, "compute_uv": False}),
+    "slice": lambda s: _as(
+        "core.Slice", {"shape": s["sizes"]}, lambda args: (*args, list(s["start"]))
+    ),
+    "slice_update": lambda s: _as(
+        "core.SliceUpdate", {}, lambda args: (args[0], list(s["start"]), args[1])
+    ),
+    "sliding_product": lambda s: _as("numpy.Correlate", {"mode": "valid"}),
+    "softmax_cross_entropy_with_logits": lambda s: _as(
+        "nn.CategoricalCrossentropy", {"from_logits": True, "axis": -1}
+    ),
+    "sparse_softmax_cross_entropy_with_logits": lambda s: _as(
+        "nn.SparseCategoricalCrossentropy", {"from_logits": True, "axis": -1}
+    ),
+    "split": lambda s: _as("numpy.Split", {"indices_or_sections": s["parts"], "axis": s["axis"]}),
+    "svd": lambda s: _as("linalg.SVD", {"full_matrices": s["full"], "compute_uv": True}),
+    "vander": lambda s: _as(
+        "numpy.Power", {}, lambda args: (*args, np.array(s["exponents"], "int32"))
+    ),
+}
+"""By the name of the operation, a function of its settings."""
+
+RULES_OF_ARGUMENTS: dict[str, Callable[[Settings, Specs], Written | None]] = {
+    "bincount": _bincount,
+    "conv": _conv,
+    "full_like": _full_like,
+}
+"""Likewise, functions of the settings, and of shapes and dtypes of the arguments too."""

@@ -1,0 +1,83 @@
+"""How Keras calls operations in the configs of functional models: class, settings, arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.layers.base.operation_configs.classes import CLASSES
+from trainkit.layers.base.operation_configs.keras_rules import (
+    RULES,
+    RULES_OF_ARGUMENTS,
+    Specs,
+    Written,
+    same,
+)
+
+_RENAMED = {"reshape": {"shape": "newshape"}}
+_SILENT = {"argmax": {"dtype": "int32"}, "argmin": {"dtype": "int32"}}
+_LISTED = ("concatenate", "stack")
+
+
+def as_keras(
+    primitive: str, settings: dict[str, Any], specs: Specs | None = None
+) -> Written | None:
+    """How Keras calls an operation; `None` for one that it calls otherwise, or has not.
+
+    Args:
+        primitive: the name of the operation.
+        settings: its settings by keyword.
+        specs: of its arguments, where these are known.
+    """
+    if primitive in RULES_OF_ARGUMENTS:
+        written = None if specs is None else RULES_OF_ARGUMENTS[primitive](settings, specs)
+    elif primitive in RULES:
+        written = RULES[primitive](settings)
+    else:
+        written = _named(primitive, settings)
+    if written is None:
+        return None
+    listed = {name: _listed(value) for name, value in written.settings.items()}
+    return written._replace(settings=listed) if _is_plain(list(listed.values())) else None
+
+
+def _named(primitive: str, settings: dict[str, Any]) -> Written | None:
+    """An operation whose class in Keras takes the same settings."""
+    if primitive not in CLASSES:
+        return None
+    module, kind = CLASSES[primitive]
+    if primitive == "get_item":
+        key = _key(settings["key"])
+        return None if key is None else Written(module, kind, {}, lambda args: (*args, key))
+    silent = _SILENT.get(primitive, {})
+    if any(settings.get(name, value) != value for name, value in silent.items()):
+        return None
+    renamed = _RENAMED.get(primitive, {})
+    kept = {renamed.get(n, n): value for n, value in settings.items() if n not in silent}
+    return Written(
+        module, kind, kept, (lambda args: (list(args),)) if primitive in _LISTED else same
+    )
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _key(key: Any) -> list[Any] | None:
+    """The positions of `get_item` as Keras has them; `None` if some are of another kind."""
+    found: list[Any] = []
+    for item in key if isinstance(key, tuple) else (key,):
+        if isinstance(item, tuple) and len(item) == 3 and _is_plain(list(item)):
+            found.append(slice(*item))
+        elif item in (None, Ellipsis) or (isinstance(item, int) and not isinstance(item, bool)):
+            found.append(item)
+        elif item == "...":
+            found.append(Ellipsis)
+        else:
+            return None
+    return found
