@@ -121,6 +121,9 @@ class DatasetIterator(Trackable):
 
     def state_arrays(self) -> dict[str, Any]:
         arrays: dict[str, Any] = {"steps": np.int64(_steps(self._node))}
+        key = self._draws.pass_key.state()
+        if key is not None:
+            arrays[_PASS_KEY] = np.uint64(key)
         encode(self._stage.state(), "", arrays)
         return arrays
 
@@ -128,12 +131,14 @@ class DatasetIterator(Trackable):
         arrays = dict(arrays)
         if int(arrays.pop("steps", -1)) != _steps(self._node):
             raise ValueError(_OTHER_STEPS.format(self.dataset))
+        key = arrays.pop(_PASS_KEY, None)
         before = self._stage.state()
         try:
             self._stage.load(decode(arrays))
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             self._stage.load(before)
             raise ValueError(f"{_OTHER_STEPS.format(self.dataset)} ({error!r})") from error
+        self._draws.pass_key.load(None if key is None else int(key))
 
     def __repr__(self) -> str:
         return f"<DatasetIterator over {self.dataset!r}>"
@@ -196,6 +201,7 @@ def _steps(node: DatasetOp) -> int:
     return zlib.crc32("/".join(getattr(part, "title", "") for _, part in traverse(node)).encode())
 
 
+_PASS_KEY = "pass_key"
 _LENGTH = "length"
 _LIST = "item_"
 _TEXTS = "texts"

@@ -7,6 +7,7 @@ the same numbers each time; or `None` for the process's generator, which `set_se
 from __future__ import annotations
 
 import copy
+import threading
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ from trainkit.ops.sampling.batch_rows import (
 from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
 
 _WORD = (1 << 64) - 1
+BLOCKS_OF_CALL = 1 << 40
+"""How many numbered blocks a call may draw, where calls share a key."""
+
 _TURN = forks.make_rlock()
 
 
@@ -336,6 +340,28 @@ def global_generator() -> Generator:
     return _Global.generator
 
 
+def take_state() -> Any:
+    """The words of the process's generator, which leaves the numbers behind them to the caller."""
+    with _TURN:
+        generator = global_generator()
+        words = generator.state.numpy()
+        generator.skip(BLOCKS_OF_CALL)
+    return words
+
+
+class DrawsOfThread(threading.local):
+    """Where calls without a generator draw in this thread; `None` for those of the process.
+
+    Attributes:
+        draws: gives by `of(seed)` what draws for a call with an int seed, or with none.
+    """
+
+    draws: Any = None
+
+
+DRAWS = DrawsOfThread()
+
+
 def set_global_generator(generator: Generator) -> None:
     """Let functions that are given no seed draw from `generator`.
 
@@ -379,7 +405,7 @@ def generator_of(seed: Any) -> Any:
         InvalidArgumentError: it is no seed.
     """
     if seed is None:
-        return global_generator()
+        return global_generator() if DRAWS.draws is None else DRAWS.draws.of(None)
     if isinstance(seed, Generator | DrawSource):
         return seed
     if is_tensor(seed) or isinstance(seed, list | tuple | np.ndarray):

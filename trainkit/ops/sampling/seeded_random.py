@@ -2,13 +2,13 @@
 
 `seed` may be left out (the process's generator, which `set_seed` resets), a generator, or an int:
 calls with the same int then go through a sequence of their own, which `set_seed` starts again. In
-a function of a data set an element has its own numbers, the same in each pass (`data/pass_draws`).
+a function of a data set an element has its own numbers (`data/pass_draws`): with an int the same in
+each pass, without a seed other ones.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -36,11 +36,10 @@ from trainkit.ops.math.elementwise import divide as _divide
 from trainkit.ops.sampling import random as _random
 from trainkit.ops.sampling import random_draws as _random_draws
 from trainkit.ops.sampling.batch_rows import along_batch
-from trainkit.ops.sampling.random import Generator
+from trainkit.ops.sampling.random import BLOCKS_OF_CALL, DRAWS, Generator
 from trainkit.ops.sampling.random import stateless as _stateless
 
 _MOST_SEQUENCES = 4096
-_BLOCKS_OF_CALL = 1 << 40
 
 
 class _Sequences:
@@ -78,21 +77,8 @@ def process_state(seed: int) -> Any:
     generator = _SEQUENCES.of(seed)
     with _SEQUENCES.lock:
         words = generator.state.numpy()
-        generator.skip(_BLOCKS_OF_CALL)
+        generator.skip(BLOCKS_OF_CALL)
     return words
-
-
-class DrawsOfThread(threading.local):
-    """Where calls with an int seed draw in this thread; `None` for the sequences of the process.
-
-    Attributes:
-        draws: gives by `of(seed)` what draws for such a call.
-    """
-
-    draws: Any = None
-
-
-DRAWS = DrawsOfThread()
 
 
 def numbered_generators() -> dict[int, Generator]:
