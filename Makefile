@@ -121,18 +121,25 @@ $(VENV)/.ready: pyproject.toml setup.py trainkit/core/dispatch/_native.pyx $(wil
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@
 
+# The packages of an extra alone: with -e the project, which stands already, would be built once more.
+define install_extra
+$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*project['optional-dependencies']['$(1)'], sep='\n')" >$(VENV)/extra-$(1).txt
+$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/extra-$(1).txt
+endef
+
 $(VENV)/.ready-docs: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),docs]"
+	$(call install_extra,docs)
 	touch $@
 
 $(VENV)/.ready-$(CUDA): $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),$(CUDA)]"
+	$(call install_extra,$(CUDA))
 	touch $@
 
 $(VENV)/.ready-null-driver: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),null-driver]"
+	$(call install_extra,null-driver)
 	touch $@
 
 $(VENV)/.ready-browser: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),browser]"
+	$(call install_extra,browser)
 	touch $@
