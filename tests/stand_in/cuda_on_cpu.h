@@ -426,7 +426,8 @@ static const char* cpu_block(bool backward) {
   if (!stacks) {
     stacks = (unsigned char*)mmap(nullptr, CPU_MOST * CPU_STACK, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    cpu_threads = new CpuThread[CPU_MOST];
+    cpu_threads = (CpuThread*)mmap(nullptr, CPU_MOST * sizeof(CpuThread), PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   }
   for (unsigned int t = 0; t < cpu_count; ++t) {
     CpuThread& one = cpu_threads[t];
