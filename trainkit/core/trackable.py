@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, SupportsIndex
 
+from trainkit.core.values.attribute_state import CHANGES
+
 
 class Trackable:
     """An object with named parts; checkpoints, `variables` and summaries all come from these.
@@ -126,16 +128,20 @@ class TrackedList(list[Any], Trackable):
 
     def append(self, item: Any) -> None:
         """Add `item` at the end."""
+        CHANGES.note(item)
         list.append(self, tracked(item))
         self._added()
 
     def extend(self, items: Iterable[Any]) -> None:
         """Add all `items` at the end."""
-        list.extend(self, [tracked(item) for item in items])
+        new = [tracked(item) for item in items]
+        CHANGES.note_items(new)
+        list.extend(self, new)
         self._added()
 
     def insert(self, index: SupportsIndex, item: Any) -> None:
         """Add `item` before position `index`."""
+        CHANGES.note(item)
         list.insert(self, index, tracked(item))
         self._added()
 
@@ -145,8 +151,38 @@ class TrackedList(list[Any], Trackable):
 
     def __setitem__(self, key: Any, item: Any) -> None:
         new = [tracked(x) for x in item] if isinstance(key, slice) else tracked(item)
+        CHANGES.note(new)
         list.__setitem__(self, key, new)
         self._added()
+
+    def __delitem__(self, key: Any) -> None:
+        CHANGES.note_items(self)
+        list.__delitem__(self, key)
+
+    def pop(self, index: SupportsIndex = -1) -> Any:
+        """Take out the item at `index`."""
+        CHANGES.note_items(self)
+        return list.pop(self, index)
+
+    def remove(self, item: Any) -> None:
+        """Take out the first item that equals `item`."""
+        CHANGES.note_items(self)
+        list.remove(self, item)
+
+    def clear(self) -> None:
+        """Take out all items."""
+        CHANGES.note_items(self)
+        list.clear(self)
+
+    def reverse(self) -> None:
+        """Turn the order round."""
+        CHANGES.note_items(self)
+        list.reverse(self)
+
+    def sort(self, **how: Any) -> None:
+        """Put the items in order; see `list.sort`."""
+        CHANGES.note_items(self)
+        list.sort(self, **how)
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -167,9 +203,29 @@ class TrackedDict(dict[Any, Any], Trackable):
 
     def __setitem__(self, key: Any, item: Any) -> None:
         item = tracked(item)
+        CHANGES.note(item)
         dict.__setitem__(self, key, item)
         if isinstance(item, Trackable):
             self._part_added(str(key), item)
+
+    def __delitem__(self, key: Any) -> None:
+        CHANGES.note_items(self.values())
+        dict.__delitem__(self, key)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Take out the value of `key`."""
+        CHANGES.note_items(self.values())
+        return dict.pop(self, key, *default)
+
+    def popitem(self) -> tuple[Any, Any]:
+        """Take out the pair that came last."""
+        CHANGES.note_items(self.values())
+        return dict.popitem(self)
+
+    def clear(self) -> None:
+        """Take out all pairs."""
+        CHANGES.note_items(self.values())
+        dict.clear(self)
 
     def update(self, *items: Any, **more: Any) -> None:
         """Set all pairs of a dict or of keyword arguments."""

@@ -15,6 +15,8 @@ from trainkit.core.masks import HELD, mask_of
 from trainkit.core.names import explain_attribute
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.trackable import tracked
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.ops.collective.denominators import of_all_replicas
 from trainkit.ops.collective.global_rows import of_whole_batch
@@ -103,6 +105,12 @@ class Loss:
         self._dtype = (
             None if dtype is None else dtypes.as_dtype(getattr(dtype, "compute_dtype", dtype))
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Lists and dicts count their changes, which compiled steps look for.
+        value = tracked(value) if type(value) in (list, dict) else value
+        object.__setattr__(self, name, value)
+        CHANGES.note(value)
 
     @property
     def dtype(self) -> str:
@@ -319,6 +327,12 @@ class LossFunctionWrapper(Loss):
             if not hasattr(self, setting):
                 setattr(self, setting, value)
         self.takes_class_numbers = any(fn is known for known in _OF_CLASS_NUMBERS)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        settings = self.__dict__.get("fn_settings", ())
+        if name in settings:
+            settings[name] = self.__dict__[name]
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         if type(y_true) is Tensor and type(y_pred) is Tensor:

@@ -259,6 +259,12 @@ class MeanMetricWrapper(MeanScore):
             if not hasattr(self, setting):
                 setattr(self, setting, value)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        settings = self.__dict__.get("_settings")
+        if settings is not None and name in settings.values:
+            settings.values[name] = self.__dict__[name]
+
     def score(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         scores: Tensor = self._fn(y_true, y_pred, **self._settings.values)
         return scores

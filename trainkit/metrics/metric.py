@@ -15,6 +15,7 @@ from trainkit.core.names import explain_attribute
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
+from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 
 
@@ -74,6 +75,10 @@ class Metric(Trackable):
         wanted = getattr(dtype, "compute_dtype", dtype)
         self._dtype = dtypes.as_dtype(wanted or dtypes.floatx()).name
         self._own = _Own()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        CHANGES.note(value)
 
     if not TYPE_CHECKING:  # names that are not there are errors in editors
 

@@ -1,4 +1,4 @@
-"""Settings of a model's layers, metrics and optimizer, which callbacks change in training.
+"""Settings of a model's layers, metrics, losses and optimizer, which callbacks change in training.
 
 `Dropout.rate`, `optimizer.clipnorm` and `layer.trainable` are Python values, so no Variable has
 them. A compiled step looks whether they are still those that it was traced with, and a run stores
@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import nest
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values.attribute_state import text_of, value_of
 from trainkit.core.variable import Variable
+from trainkit.losses.loss import Loss
 from trainkit.optimizers.base.options import DEFAULTS
 
 Settings = dict[str, dict[str, Any]]
@@ -41,10 +43,13 @@ def settings_of(model: Any) -> Settings:
     return settings
 
 
-def _parts_of(model: Any) -> Iterator[tuple[str, Trackable]]:
+def _parts_of(model: Any) -> Iterator[tuple[str, Any]]:
     for path, part in traverse(model):
         if not isinstance(part, Variable | list | tuple | dict):
             yield "/".join(path), part
+    for number, loss in enumerate(nest.flatten(getattr(model, "loss", None))):
+        if isinstance(loss, Loss):
+            yield f"compile/loss/{number}", loss
 
 
 def _values_of(part: Any) -> Iterator[tuple[str, Any]]:
@@ -216,7 +221,7 @@ def _set_all(model: Any, values: list[tuple[Any, str, Any]]) -> None:
         if name != "trainable":
             _set(part, name, value)
     for _, part in _parts_of(model):
-        if id(part) in flags and part.trainable != flags[id(part)]:  # type: ignore[attr-defined]
+        if id(part) in flags and part.trainable != flags[id(part)]:
             _set(part, "trainable", flags[id(part)])
 
 

@@ -20,12 +20,13 @@ class _NoStateError(Exception):
 
 
 class SettingChanges:
-    """How often layers, models and optimizers were given other values, in the whole process.
+    """How often parts of models were given other values, in the whole process.
 
     What was made from settings, as a compiled step, looks at them again where a number is another.
 
     Attributes:
-        attributes: how often an attribute was set to a value that can be written down.
+        attributes: how often an attribute of a layer, model, optimizer, loss or metric, or an item
+            of a list or dict that one holds, was set to a value that can be written down.
         trainable: how often something was frozen, or the other way round.
     """
 
@@ -34,6 +35,11 @@ class SettingChanges:
     def note(self, value: Any) -> None:
         """Count an attribute that is set, where its value can be a setting."""
         if isinstance(value, _SETTING_TYPES):
+            self.attributes += 1
+
+    def note_items(self, values: Iterable[Any]) -> None:
+        """Count a list or dict that takes or loses items, where one can be a setting."""
+        if any(isinstance(value, _SETTING_TYPES) for value in values):
             self.attributes += 1
 
 
