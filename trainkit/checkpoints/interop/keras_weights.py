@@ -119,12 +119,15 @@ class _StateTraversal:
             self._inner_optimizers(part, path)
             return
         self.found.append(Saveable(part, path, name, own_variables(part)))
+        names = getattr(type(part), "_names_in_keras", {})
         for child_name, child in _children(part):
-            below = f"{path}/{child_name}".lstrip("/")
+            below = f"{path}/{names.get(child_name, child_name)}".lstrip("/")
             if isinstance(child, _CONTAINERS):
                 self._container(child, below, set())
             else:
                 self.visit(child, below)
+            if child_name in names:  # files of before have it under the attribute here
+                self._also(below, f"{path}/{child_name}".lstrip("/"))
 
     def _inner_optimizers(self, optimizer: Trackable, path: str) -> None:
         """The optimizers inside one, whose values Keras stores with its own and by themselves."""

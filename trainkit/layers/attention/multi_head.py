@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from trainkit import ops, regularizers
 from trainkit.core import shapes
@@ -11,6 +11,7 @@ from trainkit.core.masks import mask_of
 from trainkit.layers.activation import Softmax
 from trainkit.layers.attention.projections import ProjectedAttention, misfit
 from trainkit.layers.base.arguments import keep, share, whole
+from trainkit.layers.base.layer import LAYERS
 from trainkit.layers.dense import EinsumDense
 from trainkit.layers.dropout import Dropout
 
@@ -256,6 +257,18 @@ class GroupedQueryAttention(ProjectedAttention):
     use_gate: bool
     seed: Any
 
+    # Keras keeps them in private attributes, whose names are in its files of weights.
+    _names_in_keras: ClassVar[dict[str, str]] = {
+        f"{part}_dense": f"_{part}_dense" for part in ("gate", "key", "output", "query", "value")
+    }
+
+    @property
+    def _config_identity(self) -> tuple[str, str, None] | None:
+        """The name that Keras exports the class under; a subclass goes by its own."""
+        if type(self) is not GroupedQueryAttention:
+            return None
+        return ("keras.layers", "GroupQueryAttention", None)
+
     def __init__(
         self,
         head_dim: int,
@@ -364,3 +377,4 @@ class GroupedQueryAttention(ProjectedAttention):
 
 # The name that the exported layer had first.
 GroupQueryAttention = GroupedQueryAttention
+LAYERS.named["GroupQueryAttention"] = GroupedQueryAttention
