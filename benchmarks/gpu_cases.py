@@ -23,6 +23,7 @@ SIZES: dict[str, dict[str, int]] = {
         "steps": 100,
         "units": 512,
         "deepest": 6,
+        "filters": 64,
         "features": 256,
     },
     "small": {
@@ -39,6 +40,7 @@ SIZES: dict[str, dict[str, int]] = {
         "steps": 4,
         "units": 8,
         "deepest": 1,
+        "filters": 8,
         "features": 16,
     },
 }
@@ -171,9 +173,9 @@ def _resnet50(size: Any, policy: str) -> Work:
 
     def make() -> Any:
         image = tk.Input((size["pixels"], size["pixels"], 3))
-        x = layers.MaxPooling2D(3, 2, padding="same")(conv(image, 64, 7, 2))
+        x = layers.MaxPooling2D(3, 2, padding="same")(conv(image, size["filters"], 7, 2))
         for stage, blocks in enumerate(min(size["deepest"], n) for n in (3, 4, 6, 3)):
-            filters = 64 * 2**stage
+            filters = size["filters"] * 2**stage
             for block in range(blocks):
                 stride = 2 if stage and not block else 1
                 short = x if block else conv(x, 4 * filters, 1, stride, relu=False)
