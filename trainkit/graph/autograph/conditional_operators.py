@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from typing import Any
 
 from trainkit import ops
@@ -139,7 +139,6 @@ def staged_if(
         return traced
 
     outer = trace_state.current_trace()
-    flagged: list[int] = []
     try:
         after, flags = at_line(
             traced_cond,
@@ -147,12 +146,12 @@ def staged_if(
             cond,
             branch(body),
             branch(orelse),
-            _merge(names, fills, before[:nouts], flagged),
+            _merge(names, fills, before[:nouts]),
         )
     finally:
         set_state(before)
-    for i, flag in zip(flagged, flags, strict=True):
-        put_flag(after[i], flag, names[i])
+    for x, flag, name in zip(after, flags, names, strict=False):
+        put_flag(x, flag, name)
     set_state(tuple(after) + before[nouts:])
 
 
@@ -160,11 +159,9 @@ _RAISES = "raises"
 
 
 def _merge(
-    names: tuple[str, ...], fills: bool, before: tuple[Any, ...], flagged: list[int]
+    names: tuple[str, ...], fills: bool, before: tuple[Any, ...]
 ) -> Callable[[Graph, Any, Graph, Any], Any]:
     """Brings what two branches leave in the names, and the flags of these, to one structure.
-
-    The numbers of names that have flags are written into `flagged`.
 
     What a branch leaves undefined can be filled where nothing reads it: the value of a `return`
     that is not reached, any name after a `raise`, and with `fills` any name.
@@ -186,12 +183,17 @@ def _merge(
                 _check_leaves(name, x, y)
             ones.append(a)
             twos.append(b)
-        by_name = list(zip_longest(one_flags, two_flags))
-        flagged[:] = [i for i, flags in enumerate(by_name) if flags != (None, None)]
-        flags = [[True if flag is None else flag for flag in by_name[i]] for i in flagged]
+        flags = list(starmap(_both_flags, zip_longest(one_flags, two_flags)))
         return (tuple(ones), [a for a, _ in flags]), (tuple(twos), [b for _, b in flags])
 
     return merge
+
+
+def _both_flags(a: Any, b: Any) -> tuple[Any, Any]:
+    """The flags that two branches leave for a name; both if one has one."""
+    if a is None and b is None:
+        return None, None
+    return True if a is None else a, True if b is None else b
 
 
 def filled(graph: Graph, mine: Any, other: Any) -> Any:
