@@ -29,17 +29,26 @@ class Launch(NamedTuple):
     local_rank: int = 0
 
 
+class _Names(NamedTuple):
+    """A launcher, and the variables of rank and size that it sets, in all and on this machine."""
+
+    by: str
+    rank: str
+    size: str
+    local_rank: str
+    local_size: str
+
+
 _LAUNCHERS = (
-    # name, then the variables of rank and size, in all and on this machine
-    ("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    (
+    _Names("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    _Names(
         "mpiexec",
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
-    (
+    _Names(
         "srun",
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
@@ -55,17 +64,14 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
     Args:
         environment: variables by name.
     """
-    for by, rank, size, local_rank, local in _LAUNCHERS:
-        if rank in environment and environment.get(size, "").isdigit():
-            count = int(environment[size])
-            if count < 2:
-                return None
-            here = _first_number(environment.get(local, ""))
-            number = int(environment[rank])
-            inside = environment.get(local_rank, "")
-            own = int(inside) if inside.isdigit() else number
-            return Launch(by, number, count, here or count, own)
-    return None
+    names = _names_of(environment)
+    if names is None or int(environment[names.size]) < 2:
+        return None
+    count, number = int(environment[names.size]), int(environment[names.rank])
+    here = _first_number(environment.get(names.local_size, ""))
+    inside = environment.get(names.local_rank, "")
+    own = int(inside) if inside.isdigit() else number
+    return Launch(names.by, number, count, here or count, own)
 
 
 def ranks_here(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
@@ -78,11 +84,19 @@ def ranks_here(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
         The variable that holds the rank of a process, and how many of them are on this machine; 0
         where the launcher does not say so of each machine, as Slurm and PMI alone do not.
     """
-    for by, rank, size, _, local in _LAUNCHERS:
-        if rank in environment and environment.get(size, "").isdigit():
-            count = environment.get(local, "") if by == "mpiexec" else ""
-            return rank, int(count) if count.isdigit() else 0
-    return "", 0
+    names = _names_of(environment)
+    if names is None:
+        return "", 0
+    count = environment.get(names.local_size, "") if names.by == "mpiexec" else ""
+    return names.rank, int(count) if count.isdigit() else 0
+
+
+def _names_of(environment: Mapping[str, str]) -> _Names | None:
+    """The variables of the launcher that started a process, if one did."""
+    for names in _LAUNCHERS:
+        if names.rank in environment and environment.get(names.size, "").isdigit():
+            return names
+    return None
 
 
 _OTHER_LAUNCHERS = (
