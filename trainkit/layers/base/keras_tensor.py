@@ -222,8 +222,6 @@ DECODERS["__keras_tensor__"] = _symbol_from
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node = CallNode(layer, args, kwargs)
-    if isinstance(layer, PrimitiveCall):
-        layer.__dict__["argument_specs"] = tuple(_spec_of(arg) for arg in args)
     facts = layer._facts
     with_masks = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
@@ -262,7 +260,7 @@ class PrimitiveCall(Operation):
     """
 
     settings: dict[str, Any]
-    _shown_kind = "Operation"
+    _shown_kind = _kind_in_configs = "Operation"
 
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
         if find_operation(primitive) is None:
@@ -278,12 +276,16 @@ class PrimitiveCall(Operation):
     def _config_identity(self) -> tuple[str, str, str | None]:
         written = self._as_keras()
         if written is None:
-            return ("keras.layers", self._shown_kind, None)  # the name that configs know it by
+            return ("keras.layers", self._kind_in_configs, None)
         return (written.module, written.kind, None)
 
     def _as_keras(self) -> Written | None:
         """How Keras calls the operation, `None` if it has none like it."""
-        return as_keras(self.primitive, self.settings, self.__dict__.get("argument_specs"))
+        specs = None
+        if self._symbolic_call is not None:
+            (args, _), *_ = self._symbolic_call
+            specs = tuple(map(_spec_of, args))
+        return as_keras(self.primitive, self.settings, specs)
 
     def get_config(self) -> dict[str, Any]:
         settings = {name: _plain(value) for name, value in self.settings.items()}
@@ -325,6 +327,8 @@ class FunctionCall(PrimitiveCall):
         name: by default that of the function, numbered.
     """
 
+    _kind_in_configs = "FunctionCall"
+
     def __init__(self, function: str, args: Any, kwargs: Any, name: str | None = None) -> None:
         if function not in ONE_NODE:
             raise InvalidArgumentError(f"there is no function {function!r} that is one operation")
@@ -332,8 +336,6 @@ class FunctionCall(PrimitiveCall):
         self.primitive, self.__dict__["settings"] = "", {}
         self.function = function
         self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
-
-    _shown_kind = "FunctionCall"
 
     def call(self, *inputs: Any) -> Any:
         args, kwargs = self._arguments_with(inputs)
@@ -346,12 +348,11 @@ class FunctionCall(PrimitiveCall):
         )
 
     def _as_keras(self) -> Written | None:
-        args, kwargs = self.__dict__["arguments"]
-        return call_as_keras(self.function, ONE_NODE[self.function], args, kwargs)
+        return call_as_keras(self.function, ONE_NODE[self.function], *self.__dict__["arguments"])
 
     def written_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        filled = self._arguments_with(args)
-        written = call_as_keras(self.function, ONE_NODE[self.function], *filled)
+        call = self._arguments_with(args)
+        written = call_as_keras(self.function, ONE_NODE[self.function], *call)
         return args if written is None else written.arguments(args)
 
     def get_config(self) -> dict[str, Any]:

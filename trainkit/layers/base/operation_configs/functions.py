@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from trainkit.layers.base.operation_configs.classes import module_of
-from trainkit.layers.base.operation_configs.keras_rules import Arguments, Written
+from trainkit.layers.base.operation_configs.keras_rules import Arguments, Written, keras_class
 
 _PIXELS = "data_format"
 _RESIZE = "size interpolation antialias crop_to_aspect_ratio pad_to_aspect_ratio fill_mode"
@@ -78,9 +77,8 @@ def call_as_keras(
         return None
     path, names = _CLASSES[name]
     bound = inspect.signature(function).bind(*args, **kwargs).arguments
-    namespace, kind = path.split(".")
     settings = {key: bound[key] for key in names.split() if key in bound}
     operands = tuple(value for key, value in bound.items() if key not in settings)
     for key, value in _DEFAULTS.get(name, {}).items():
         settings[key] = value if settings.get(key) is None else settings[key]
-    return Written(module_of(namespace), kind, settings, lambda _: operands)
+    return keras_class(path, settings, lambda _: operands)

@@ -40,17 +40,18 @@ def same(args: Arguments) -> Arguments:
     return args
 
 
-def _as(
+def keras_class(
     path: str,
     settings: Settings | None = None,
     arguments: Callable[[Arguments], Arguments] = same,
 ) -> Written:
+    """The class at `NAMESPACE.KIND` in Keras, what it is made with and called on."""
     namespace, kind = path.split(".")
     return Written(module_of(namespace), kind, settings or {}, arguments)
 
 
 def _conv_transpose(s: Settings) -> Written:
-    return _as("nn.ConvTranspose", {**s, "data_format": "channels_last"})
+    return keras_class("nn.ConvTranspose", {**s, "data_format": "channels_last"})
 
 
 def _pool(kind: str) -> Callable[[Settings], Written]:
@@ -58,7 +59,7 @@ def _pool(kind: str) -> Callable[[Settings], Written]:
 
     def rule(s: Settings) -> Written:
         sizes = {key: _one_number(s[key]) for key in ("pool_size", "strides")}
-        return _as(f"nn.{kind}", {**s, **sizes, "data_format": "channels_last"})
+        return keras_class(f"nn.{kind}", {**s, **sizes, "data_format": "channels_last"})
 
     return rule
 
@@ -72,20 +73,22 @@ def _conv(s: Settings, specs: Specs) -> Written | None:
     x, kernel, bias = specs
     if s["activation"] is not None or bias is not None or x is None or kernel is None:
         return None
-    kept = {key: value for key, value in s.items() if key != "activation"}
-    kept["data_format"] = "channels_last"
+    config = {key: value for key, value in s.items() if key != "activation"}
+    config["data_format"] = "channels_last"
     channels = x.shape[-1]
     if kernel.shape[-2] == channels:
-        return _as("nn.Conv", kept, lambda args: args[:2])
+        return keras_class("nn.Conv", config, lambda args: args[:2])
     if kernel.shape[-2] != 1 or kernel.shape[-1] is None:
         return None
     shape = (*kernel.shape[:-2], channels, kernel.shape[-1] // channels)
-    return _as("nn.DepthwiseConv", kept, lambda args: (args[0], np.asarray(args[1]).reshape(shape)))
+    return keras_class(
+        "nn.DepthwiseConv", config, lambda args: (args[0], np.asarray(args[1]).reshape(shape))
+    )
 
 
 def _attention(s: Settings) -> Written:
     """The mask is an argument by keyword in Keras, after a bias."""
-    return _as(
+    return keras_class(
         "nn.DotProductAttention",
         {"is_causal": s["causal"]},
         lambda args: (*args[:3], None, args[3], s["scale"]),
@@ -93,15 +96,15 @@ def _attention(s: Settings) -> Written:
 
 
 def _normalization(s: Settings) -> Written | None:
-    kept = {"axis": s["axis"], "epsilon": s["epsilon"]}
-    return None if s["over_batch"] else _as("nn.LayerNorm", kept)
+    config = {"axis": s["axis"], "epsilon": s["epsilon"]}
+    return None if s["over_batch"] else keras_class("nn.LayerNorm", config)
 
 
 def _cumulative(kind: str) -> Callable[[Settings], Written | None]:
     def rule(s: Settings) -> Written | None:
         if s["exclusive"] or s["reverse"]:
             return None
-        return _as(f"numpy.{kind}", {"axis": s["axis"], "dtype": None})
+        return keras_class(f"numpy.{kind}", {"axis": s["axis"], "dtype": None})
 
     return rule
 
@@ -109,50 +112,54 @@ def _cumulative(kind: str) -> Callable[[Settings], Written | None]:
 def _bincount(s: Settings, specs: Specs) -> Written | None:
     if s["maxlength"] is not None or any(specs[1:]):
         return None
-    return _as("numpy.Bincount", {"minlength": s["minlength"]}, lambda args: args[:1])
+    return keras_class("numpy.Bincount", {"minlength": s["minlength"]}, lambda args: args[:1])
 
 
 def _full_like(s: Settings, specs: Specs) -> Written:
     value = specs[1]
-    return _as("numpy.FullLike", {"dtype": None if value is None else value.dtype.name})
+    return keras_class("numpy.FullLike", {"dtype": None if value is None else value.dtype.name})
 
 
 def _einsum(s: Settings) -> Written:
     """Keras works out shapes with the digits of sizes in the subscripts, and takes no capitals."""
     letters = dict.fromkeys(c for c in s["subscripts"] if c.isalpha())
     renamed = dict(zip(letters, ascii_lowercase, strict=False))
-    return _as("numpy.Einsum", {"subscripts": "".join(renamed.get(c, c) for c in s["subscripts"])})
+    return keras_class(
+        "numpy.Einsum", {"subscripts": "".join(renamed.get(c, c) for c in s["subscripts"])}
+    )
 
 
 def _pad(s: Settings) -> Written:
-    kept = {"pad_width": s["pad_width"], "mode": s["mode"]}
+    config = {"pad_width": s["pad_width"], "mode": s["mode"]}
     if s["mode"] != "constant":
-        return _as("numpy.Pad", kept)
-    return _as("numpy.Pad", kept, lambda args: (*args, s["value"]))
+        return keras_class("numpy.Pad", config)
+    return keras_class("numpy.Pad", config, lambda args: (*args, s["value"]))
 
 
 def _quantile(s: Settings) -> Written:
     """A median, which Keras writes without the share, or any other quantile."""
     prefix = "nan" if s["skip_nan"] else ""
-    kept = {"axis": s["axis"], "keepdims": s["keepdims"]}
+    config = {"axis": s["axis"], "keepdims": s["keepdims"]}
     if s["q"] == 0.5 and s["method"] == "linear":
-        return _as(f"numpy.{f'{prefix}median'.capitalize()}", kept)
-    kept["method"] = s["method"]
+        return keras_class(f"numpy.{f'{prefix}median'.capitalize()}", config)
+    config["method"] = s["method"]
     share = list(s["q"]) if isinstance(s["q"], tuple) else s["q"]
-    return _as(f"numpy.{f'{prefix}quantile'.capitalize()}", kept, lambda args: (*args, share))
+    return keras_class(
+        f"numpy.{f'{prefix}quantile'.capitalize()}", config, lambda args: (*args, share)
+    )
 
 
 def _linspace(s: Settings) -> Written:
-    kept = {key: s[key] for key in ("endpoint", "axis", "dtype")}
-    return _as("numpy.Linspace", {"num": s["size"], **kept})
+    config = {key: s[key] for key in ("endpoint", "axis", "dtype")}
+    return keras_class("numpy.Linspace", {"num": s["size"], **config})
 
 
 def _nonzero(s: Settings) -> Written | None:
-    return _as("numpy.Nonzero") if s["dtype"] == "int32" else None
+    return keras_class("numpy.Nonzero") if s["dtype"] == "int32" else None
 
 
 def _searchsorted(s: Settings) -> Written | None:
-    return _as("numpy.SearchSorted", {"side": s["side"]}) if s["dtype"] == "int32" else None
+    return keras_class("numpy.SearchSorted", {"side": s["side"]}) if s["dtype"] == "int32" else None
 
 
 def _targets_first(args: Arguments) -> Arguments:
@@ -162,26 +169,26 @@ def _targets_first(args: Arguments) -> Arguments:
 
 
 def _patches(s: Settings) -> Written:
-    kept = {"size": s["size"], "strides": s["strides"], "dilation_rate": s["dilation"]}
-    return _as("image.ExtractPatches", {**kept, "data_format": "channels_last"})
+    config = {"size": s["size"], "strides": s["strides"], "dilation_rate": s["dilation"]}
+    return keras_class("image.ExtractPatches", {**config, "data_format": "channels_last"})
 
 
 RULES: dict[str, Callable[[Settings], Written | None]] = {
     "attention": _attention,
     "average_pool": _pool("AveragePool"),
     "conv_transpose": _conv_transpose,
-    "ctc_loss": lambda s: _as("nn.CTCLoss", {"mask_index": s["blank"]}, _targets_first),
+    "ctc_loss": lambda s: keras_class("nn.CTCLoss", {"mask_index": s["blank"]}, _targets_first),
     "cumprod": _cumulative("Cumprod"),
     "cumsum": _cumulative("Cumsum"),
     "einsum": _einsum,
     "extract_patches": _patches,
-    "extract_sequences": lambda s: _as(
+    "extract_sequences": lambda s: keras_class(
         "math.ExtractSequences", {"sequence_length": s["length"], "sequence_stride": s["stride"]}
     ),
     "fused_normalization": _normalization,
-    "gelu_erf": lambda s: _as("nn.Gelu", {"approximate": False}),
-    "gelu_tanh": lambda s: _as("nn.Gelu", {"approximate": True}),
-    "isclose": lambda s: _as(
+    "gelu_erf": lambda s: keras_class("nn.Gelu", {"approximate": False}),
+    "gelu_tanh": lambda s: keras_class("nn.Gelu", {"approximate": True}),
+    "isclose": lambda s: keras_class(
         "numpy.Isclose", {"equal_nan": s["equal_nan"]}, lambda args: (*args, s["rtol"], s["atol"])
     ),
     "linspace": _linspace,
@@ -189,28 +196,32 @@ RULES: dict[str, Callable[[Settings], Written | None]] = {
     "nonzero": _nonzero,
     "pad": _pad,
     "quantile": _quantile,
-    "scatter_nd_add": lambda s: _as("core.ScatterUpdate", {"reduction": "add"}),
+    "scatter_nd_add": lambda s: keras_class("core.ScatterUpdate", {"reduction": "add"}),
     "searchsorted": _searchsorted,
-    "sigmoid_cross_entropy_with_logits": lambda s: _as(
+    "sigmoid_cross_entropy_with_logits": lambda s: keras_class(
         "nn.BinaryCrossentropy", {"from_logits": True}
     ),
-    "singular_values": lambda s: _as("linalg.SVD", {"full_matrices": False, "compute_uv": False}),
-    "slice": lambda s: _as(
+    "singular_values": lambda s: keras_class(
+        "linalg.SVD", {"full_matrices": False, "compute_uv": False}
+    ),
+    "slice": lambda s: keras_class(
         "core.Slice", {"shape": s["sizes"]}, lambda args: (*args, list(s["start"]))
     ),
-    "slice_update": lambda s: _as(
+    "slice_update": lambda s: keras_class(
         "core.SliceUpdate", {}, lambda args: (args[0], list(s["start"]), args[1])
     ),
-    "sliding_product": lambda s: _as("numpy.Correlate", {"mode": "valid"}),
-    "softmax_cross_entropy_with_logits": lambda s: _as(
+    "sliding_product": lambda s: keras_class("numpy.Correlate", {"mode": "valid"}),
+    "softmax_cross_entropy_with_logits": lambda s: keras_class(
         "nn.CategoricalCrossentropy", {"from_logits": True, "axis": -1}
     ),
-    "sparse_softmax_cross_entropy_with_logits": lambda s: _as(
+    "sparse_softmax_cross_entropy_with_logits": lambda s: keras_class(
         "nn.SparseCategoricalCrossentropy", {"from_logits": True, "axis": -1}
     ),
-    "split": lambda s: _as("numpy.Split", {"indices_or_sections": s["parts"], "axis": s["axis"]}),
-    "svd": lambda s: _as("linalg.SVD", {"full_matrices": s["full"], "compute_uv": True}),
-    "vander": lambda s: _as(
+    "split": lambda s: keras_class(
+        "numpy.Split", {"indices_or_sections": s["parts"], "axis": s["axis"]}
+    ),
+    "svd": lambda s: keras_class("linalg.SVD", {"full_matrices": s["full"], "compute_uv": True}),
+    "vander": lambda s: keras_class(
         "numpy.Power", {}, lambda args: (*args, np.array(s["exponents"], "int32"))
     ),
 }

@@ -18,15 +18,13 @@ _SILENT = {"argmax": {"dtype": "int32"}, "argmin": {"dtype": "int32"}}
 _LISTED = ("concatenate", "stack")
 
 
-def as_keras(
-    primitive: str, settings: dict[str, Any], specs: Specs | None = None
-) -> Written | None:
+def as_keras(primitive: str, settings: dict[str, Any], specs: Specs | None) -> Written | None:
     """How Keras calls an operation; `None` for one that it calls otherwise, or has not.
 
     Args:
         primitive: the name of the operation.
         settings: its settings by keyword.
-        specs: of its arguments, where these are known.
+        specs: of its arguments; `None` for an operation that has not been called.
     """
     if primitive in RULES_OF_ARGUMENTS:
         written = None if specs is None else RULES_OF_ARGUMENTS[primitive](settings, specs)
@@ -52,9 +50,9 @@ def _named(primitive: str, settings: dict[str, Any]) -> Written | None:
     if any(settings.get(name, value) != value for name, value in silent.items()):
         return None
     renamed = _RENAMED.get(primitive, {})
-    kept = {renamed.get(n, n): value for n, value in settings.items() if n not in silent}
+    config = {renamed.get(n, n): value for n, value in settings.items() if n not in silent}
     return Written(
-        module, kind, kept, (lambda args: (list(args),)) if primitive in _LISTED else same
+        module, kind, config, (lambda args: (list(args),)) if primitive in _LISTED else same
     )
 
 
@@ -70,14 +68,14 @@ def _is_plain(value: Any) -> bool:
 
 def _key(key: Any) -> list[Any] | None:
     """The positions of `get_item` as Keras has them; `None` if some are of another kind."""
-    found: list[Any] = []
+    positions: list[Any] = []
     for item in key if isinstance(key, tuple) else (key,):
         if isinstance(item, tuple) and len(item) == 3 and _is_plain(list(item)):
-            found.append(slice(*item))
+            positions.append(slice(*item))
         elif item in (None, Ellipsis) or (isinstance(item, int) and not isinstance(item, bool)):
-            found.append(item)
+            positions.append(item)
         elif item == "...":
-            found.append(Ellipsis)
+            positions.append(Ellipsis)
         else:
             return None
-    return found
+    return positions
