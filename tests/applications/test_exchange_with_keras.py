@@ -8,16 +8,15 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import trainkit as tk
 from tests.applications.network_filling import fill
+from tests.keras_files.interpreter import PYTHON, needs_keras
 
 A = tk.keras.applications
-PYTHON = os.environ.get("KERAS_PYTHON", sys.executable)
 SIDE = pathlib.Path(__file__).with_name("keras_side.py")
 
 # one of each family: its settings, and height and width of the image
@@ -40,11 +39,6 @@ FAMILIES = {
 TAKE_PIXELS = ("ConvNeXt", "EfficientNet", "MobileNetV3")
 
 
-def has_keras():
-    found = subprocess.run([PYTHON, "-c", "import keras"], capture_output=True, check=False)
-    return found.returncode == 0
-
-
 class KerasSide:
     """Keras in a process of its own."""
 
@@ -60,8 +54,6 @@ class KerasSide:
 
 @pytest.fixture(scope="module")
 def keras_side():
-    if not has_keras():
-        pytest.skip(f"{PYTHON} has no Keras; KERAS_PYTHON names another interpreter")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     with subprocess.Popen([PYTHON, SIDE], text=True, env=environment, **pipes) as process:
@@ -80,6 +72,7 @@ def check_close(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
 
 
+@needs_keras
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_weights_go_both_ways(keras_side, name, tmp_path):

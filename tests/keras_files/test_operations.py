@@ -1,7 +1,6 @@
 """Operations in models that go to Keras and back, and the names under which they are written."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.keras_files.interpreter import PYTHON, needs_keras
 from trainkit import keras, ops
 
 HERE = pathlib.Path(__file__).parent
@@ -16,8 +16,6 @@ sys.path.insert(0, str(HERE))
 
 import exchanging  # noqa: E402  Keras's process finds it in the folder of its script
 import operation_cases  # noqa: E402
-
-PYTHON = os.environ.get("KERAS_PYTHON", sys.executable)
 
 # Facts of Keras 3.15: the classes of keras.src.ops that models here may name.
 KERAS_CLASSES = {
@@ -126,11 +124,6 @@ def test_what_keras_calls_otherwise_is_read():
         np.testing.assert_allclose(model(values), expected, rtol=1e-4, atol=1e-5)
 
 
-def has_keras():
-    process = subprocess.run([PYTHON, "-c", "import keras"], capture_output=True, check=False)
-    return process.returncode == 0
-
-
 def ask_keras(what, folder):
     """What the other process prints."""
     command = [PYTHON, str(HERE / "keras_side.py"), what, str(folder)]
@@ -139,7 +132,7 @@ def ask_keras(what, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("not has_keras()")
+@needs_keras
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("writer", ["trainkit", "keras"])
 def test_models_of_all_operations_give_the_same_in_keras(tmp_path, writer):

@@ -1,24 +1,15 @@
-"""Quantized models go from Keras to here and back; skipped where Keras is not installed.
+"""Quantized models go from Keras to here and back; skipped where Keras is not installed."""
 
-`KERAS_PYTHON` names an interpreter that has it, if this one has not.
-"""
-
-import importlib.util
-import os
 import pathlib
 import subprocess
-import sys
 
 import numpy as np
-import pytest
 
 import trainkit as tk
+from tests.keras_files.interpreter import PYTHON, needs_keras
 
 SCRIPT = pathlib.Path(__file__).with_name("keras_exchange.py")
-PYTHON = os.environ.get("KERAS_PYTHON") or (
-    sys.executable if importlib.util.find_spec("keras") else None
-)
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="Keras is not installed")
+pytestmark = needs_keras
 TOKENS = np.arange(12, dtype="int32").reshape(2, 6) % 11
 
 
