@@ -228,3 +228,38 @@ def test_get_finds_functions_classes_and_configs():
     for unknown in ("logcosh", "no_such_thing"):
         with pytest.raises(ValueError, match=unknown):
             losses.get(unknown)
+
+
+@pytest.mark.parametrize(
+    ("loss", "setting", "value", "message"),
+    [
+        (tk.losses.Huber, "delta", -1.0, "huber: delta must be above 0, got -1.0"),
+        (tk.losses.Huber, "delta", float("nan"), "huber: delta must be above 0, got nan"),
+        (tk.losses.BinaryCrossentropy, "label_smoothing", 2.0, "label_smoothing must be in"),
+        (tk.losses.CategoricalGeneralizedCrossEntropy, "q", 1.5, "q must be in"),
+    ],
+)
+def test_a_setting_that_is_changed_later_is_checked(loss, setting, value, message):
+    loss = loss()
+    setattr(loss, setting, value)
+    with pytest.raises(ValueError, match=message):
+        loss([[0.0, 1.0]], [[0.25, 0.75]])
+
+
+def test_a_reduction_that_is_changed_later_is_checked_at_once():
+    loss = tk.losses.MeanSquaredError(reduction="sum")
+    with pytest.raises(ValueError, match=r"reduction must be one of .* 'avg'"):
+        loss.reduction = "avg"
+    assert loss.reduction == "sum"
+
+
+def test_a_reduction_that_is_changed_later_may_be_that_of_tensorflow():
+    loss = tk.losses.MeanSquaredError(reduction="sum")
+    loss.reduction = "auto"
+    assert loss.reduction == "sum_over_batch_size"
+
+
+@pytest.mark.parametrize("delta", [0, -1.0, float("nan")])
+def test_huber_asks_for_a_delta_above_0(delta):
+    with pytest.raises(ValueError, match="huber: delta must be above 0"):
+        tk.losses.huber([[0.0]], [[1.0]], delta)

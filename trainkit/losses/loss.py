@@ -101,12 +101,14 @@ class Loss:
         if _is_reduction(name) and not _is_reduction(reduction):
             name, reduction = reduction, name
         self.name = name or snake_case(type(self).__name__)
-        self.reduction = checked_reduction(reduction)
+        self.reduction = reduction
         self._dtype = (
             None if dtype is None else dtypes.as_dtype(getattr(dtype, "compute_dtype", dtype))
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "reduction":
+            value = checked_reduction(value)
         # Lists and dicts count their changes, which compiled steps look for.
         value = tracked(value) if type(value) in (list, dict) else value
         object.__setattr__(self, name, value)

@@ -104,6 +104,11 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.square(of_true - of_pred), axis=-1)
 
 
+def _check_delta(name: str, value: Any) -> None:
+    if not (isinstance(value, int | float | np.number) and value > 0):
+        raise ValueError(f"{name}: delta must be above 0, got {value!r}")
+
+
 def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     """Squared error up to `delta`, a straight line beyond, averaged over the last axis.
 
@@ -120,11 +125,14 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+        ValueError: `delta` is a number, and not above 0.
 
     Example:
         >>> tk.losses.huber([[0.0, 0.0]], [[0.5, 2.0]]).numpy()
         array([0.8125], dtype=float32)
     """
+    if isinstance(delta, int | float | np.number):
+        _check_delta("huber", delta)
     y_true, y_pred = aligned("huber", y_true, y_pred)
     size = ops.absolute(y_true - y_pred)
     curve = ops.where(size <= delta, 0.5 * ops.square(size), delta * size - 0.5 * delta * delta)
@@ -314,8 +322,7 @@ class Huber(LossFunctionWrapper):
         name: str | None = "huber_loss",
         dtype: Any = None,
     ) -> None:
-        if not (isinstance(delta, int | float | np.number) and delta > 0):
-            raise ValueError(f"Huber: delta must be above 0, got {delta!r}")
+        _check_delta("Huber", delta)
         super().__init__(huber, reduction, name, dtype, delta=delta)
 
 
