@@ -53,6 +53,10 @@ class TieredProgram:
     """A program that is interpreted at first, then replaced by one with fused loops when used much.
 
     Both give the same bits, so it does not matter when the change comes.
+
+    Attributes:
+        steady: what runs from now on; `None` while something may still be compiled, or where it
+            depends on the sizes of the arrays.
     """
 
     def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
@@ -61,6 +65,7 @@ class TieredProgram:
         self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
         self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
+        self.steady: Program | None = None
         self.general = ProgramsBySize(self._on_cpu) if unknown_axes(self._on_cpu) else None
         self.gpu: GpuProgram | None = None
         self._spent = 0.0
@@ -73,10 +78,16 @@ class TieredProgram:
         self._reads_text = any(x.dtype is string for n in self.graph.nodes for x in n.outputs)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
         self._compiles_first = self._waiting and self.general is None and _changes_much(self.graph)
+        self._looks_first = self._compiles_first or self.general is not None
         at_once = jit_compile or (jit_compile is None and kernel_family.mode() == "eager")
         self._compiles_at_once = bool(at_once and self.general is not None)
         if at_once and self.general is None:
             self._fuse()
+        self.steady = self._last_program()
+
+    def _last_program(self) -> Program | None:
+        """What `steady` has to be."""
+        return self.fused or (None if self._waiting or self._looks_first else self.plain)
 
     @property
     def source(self) -> str:
@@ -90,18 +101,13 @@ class TieredProgram:
             if self.gpu is None:
                 self.gpu = self._for_gpu()
             return self.gpu(arrays)
-        if self.fused is not None:
-            return self.fused(arrays)
-        if self.general is not None:
-            results = self.general(arrays)
+        if self.steady is not None:
+            return self.steady(arrays)
+        if self._looks_first:
+            results = self._run_compiled(arrays)
             if results is not None:
                 return results
-            if self._compiles_at_once:
-                return self._compiled_at_once(arrays)
-        if self._compiles_first:
-            self._fuse_first()
-            return self(arrays)
-        if not self._waiting:
+        if not self._waiting:  # another thread compiles
             return self.plain(arrays)
         start = time.perf_counter()
         results = self.plain(arrays)
@@ -110,9 +116,20 @@ class TieredProgram:
             self._fuse_behind(arrays)
         return results
 
+    def _run_compiled(self, arrays: list[Any]) -> list[Any] | None:
+        """Run code for these sizes, or made before the first call; `None` without any."""
+        if self._compiles_first:
+            self._fuse_first()
+            return self(arrays)
+        assert self.general is not None
+        results = self.general(arrays)
+        if results is None and self._compiles_at_once:
+            return self._compiled_at_once(arrays)
+        return results
+
     def _fuse_first(self) -> None:
         """Compile before the first call; where that fails the plain program serves."""
-        self._compiles_first = False
+        self._compiles_first = self._looks_first = False
         try:
             self._fuse()
         except Exception as error:
@@ -180,6 +197,7 @@ class TieredProgram:
                 else:
                     self._compiles_at_once = False
         finally:
+            self.steady = self._last_program()
             taken = time.thread_time() - begun
             _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))
 
