@@ -11,6 +11,7 @@ from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.ops.math.norm_clipping import check_bound
 
 EPSILON = 1e-7
 """What keeps quotients and logarithms finite."""
@@ -104,11 +105,6 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.square(of_true - of_pred), axis=-1)
 
 
-def _check_delta(name: str, value: Any) -> None:
-    if not (isinstance(value, int | float | np.number) and value > 0):
-        raise ValueError(f"{name}: delta must be above 0, got {value!r}")
-
-
 def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     """Squared error up to `delta`, a straight line beyond, averaged over the last axis.
 
@@ -131,8 +127,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
         >>> tk.losses.huber([[0.0, 0.0]], [[0.5, 2.0]]).numpy()
         array([0.8125], dtype=float32)
     """
-    if isinstance(delta, int | float | np.number):
-        _check_delta("huber", delta)
+    check_bound("huber: delta", delta)
     y_true, y_pred = aligned("huber", y_true, y_pred)
     size = ops.absolute(y_true - y_pred)
     curve = ops.where(size <= delta, 0.5 * ops.square(size), delta * size - 0.5 * delta * delta)
@@ -322,7 +317,8 @@ class Huber(LossFunctionWrapper):
         name: str | None = "huber_loss",
         dtype: Any = None,
     ) -> None:
-        _check_delta("Huber", delta)
+        if not (isinstance(delta, int | float | np.number) and delta > 0):
+            raise ValueError(f"Huber: delta must be above 0, got {delta!r}")
         super().__init__(huber, reduction, name, dtype, delta=delta)
 
 

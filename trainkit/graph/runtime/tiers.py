@@ -83,7 +83,8 @@ class TieredProgram:
         self._compiles_at_once = bool(at_once and self.general is not None)
         if at_once and self.general is None:
             self._fuse()
-        self.steady = self._last_program()
+        else:
+            self.steady = self._last_program()
 
     def _last_program(self) -> Program | None:
         """What `steady` has to be."""
