@@ -1,5 +1,6 @@
 """Settings of layers and optimizers that callbacks change hold at once, and in resumed runs."""
 
+import dis
 import warnings
 
 import numpy as np
@@ -194,3 +195,15 @@ def test_no_layer_changes_its_settings_by_itself():
             after = part_settings.settings_of(layer)
             changed += [(row.name, path) for path in after if after[path] != before.get(path)]
     assert not changed
+
+
+def test_attributes_that_code_assigns_are_those_that_dis_names():
+    names = [f"a{i}" for i in range(600)]  # more than one byte counts
+    space = {}
+    exec("def many(x):\n" + "\n".join(f" x.{n} = x.b.c" for n in names), space)
+    for function in (space["many"], tk.layers.Dense.__init__, tk.layers.Dense.call):
+        steps = dis.get_instructions(function)
+        named = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+        assert part_settings._assigned_by(function.__code__) == named
+    assert part_settings._assigned_by(space["many"].__code__) == set(names)
+    assert part_settings._assigned_by(None) == set()

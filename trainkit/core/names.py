@@ -139,7 +139,7 @@ def explain_attribute(
     Raises:
         AttributeError: with what to use or to do, if that is known.
     """
-    look_up: Any = type(owner).__getattribute__  # which symbolic tensors have of their own
+    look_up: Any = type(owner).__getattribute__  # which classes of users may have of their own
     hint = spellings.get(name)
     if is_named and "name" not in vars(owner) and not name.startswith("__"):
         hint = f"call super().__init__() first in the __init__ of {type(owner).__name__}"

@@ -29,6 +29,19 @@ def _at_user_line() -> str:
     return text
 
 
+def _absent(name: str) -> Any:
+    """What stands for a name of values alone: hasattr(x, "numpy") tells a value from a symbol."""
+
+    def refuse(x: Any) -> Any:
+        raise AttributeError(
+            f"a symbolic tensor has no {name!r}: it stands for a value computed later. Inside "
+            "a tk.function use tensor operations, or tk.numpy_function for NumPy, or run it by "
+            "tk.config.run_functions_eagerly(True)." + _at_user_line()
+        )
+
+    return property(refuse)
+
+
 class SymbolicTensor(Tensor):
     """A tensor that has a shape and a dtype but no value yet: a place in a graph or a model.
 
@@ -49,6 +62,9 @@ class SymbolicTensor(Tensor):
     def __init__(self, spec: Any) -> None:
         self._spec = spec
         self._known = None
+
+    numpy, item, tolist = map(_absent, ("numpy", "item", "tolist"))
+    _array = _absent("_array")
 
     def _hold_mask(self, mask: Any) -> None:
         self._own_mask = mask
@@ -77,16 +93,6 @@ class SymbolicTensor(Tensor):
             "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."
             + _at_user_line()
         )
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("numpy", "item", "tolist", "_array"):
-            # hasattr(x, "numpy") is how users tell a value from a symbol.
-            raise AttributeError(
-                f"a symbolic tensor has no {name!r}: it stands for a value computed later. Inside "
-                "a tk.function use tensor operations, or tk.numpy_function for NumPy, or run it by "
-                "tk.config.run_functions_eagerly(True)." + _at_user_line()
-            )
-        return object.__getattribute__(self, name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise self._no_value("a NumPy array")

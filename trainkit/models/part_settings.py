@@ -29,6 +29,7 @@ Settings = dict[str, dict[str, Any]]
 
 _PACKAGE = __name__.split(".")[0] + "."
 _WORDS = {None: "null", False: "false", True: "true"}  # as `text_of` writes them, in less time
+_STORE, _DIGITS = dis.opmap["STORE_ATTR"], dis.opmap["EXTENDED_ARG"]
 _NEVER = frozenset({"self", "name", "dtype", "args", "kwargs", "seed", "built"})
 
 
@@ -92,9 +93,22 @@ def _names_of(kind: Any) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _assigned_by(code: Any) -> set[str]:
+    """The attributes that a function gives values, from the two bytes of each instruction.
+
+    `dis.get_instructions` says the same in twenty times the time, with texts that nobody reads.
+    """
     if code is None:
         return set()
-    return {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
+    codes, numbers = code.co_code[::2], code.co_code[1::2]
+    names, at = set(), codes.find(_STORE)
+    while at >= 0:
+        number, first = numbers[at], at  # more digits of the number stand before it
+        while first and codes[first - 1] == _DIGITS:
+            first -= 1
+            number += numbers[first] << 8 * (at - first)
+        names.add(code.co_names[number])
+        at = codes.find(_STORE, at + 1)
+    return names
 
 
 def is_of_package(kind: type) -> bool:
