@@ -221,3 +221,25 @@ def test_inputs_are_found_as_they_are_and_never_compared(monkeypatch):
 
     monkeypatch.setattr(tk.Tensor, "__eq__", compared)
     assert names(optimised(graph)) == ["multiply", "add"]
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_one_copy_of_a_graph_reduces_it_as_far_as_one_copy_for_each_pass():
+    one = tk.constant(1.0)
+
+    def f(x):
+        tk.exp(x)  # nothing needs it
+        a = tk.negative(-tk.identity(x)) * (one * one)  # known only after folding
+        return tk.exp(a) + tk.exp(x), tk.cast(a, "float32")
+
+    graph = traced(f, X)
+    stepwise = optimised(graph, [prune, simplify, fold_constants, share, simplify, prune])
+    assert names(optimised(graph)) == names(stepwise) == ["exp", "add"]
+    for y, z in zip(run(graph, ROW), run(optimised(graph), ROW), strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
+def test_passes_give_a_graph_back_in_which_they_change_nothing():
+    graph = optimised(traced(lambda x: tk.exp(x) * 2.0, X))
+    assert prune(graph) is graph
+    assert simplify(graph) is graph

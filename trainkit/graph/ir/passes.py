@@ -1,7 +1,8 @@
 """Passes: plain functions from graph to graph, and the list in which they run.
 
-A pass builds a new graph and leaves the old one alone. `rebuild` does the copying; a pass says what
-becomes of each operation.
+A pass builds a new graph and leaves the old one alone, or gives it back where nothing changes:
+copying takes longer than looking. `rebuild` does the copying; a pass says what becomes of each
+operation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trainkit.core.dispatch.facets import (
     UNCHANGED,
     Unit,
 )
+from trainkit.core.process.side_work import give_way
 from trainkit.graph.ir.assigned_devices import brings_beside
 from trainkit.graph.ir.graph import (
     Graph,
@@ -40,6 +42,7 @@ def rebuild(graph: Graph, visit: Visit) -> Graph:
     """
     new, env = rebuilt_frame(graph)
     for node in needed_nodes(graph):
+        give_way()
         if node.kind == "op":
             inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
             outputs = visit(new, node, inputs)
@@ -105,6 +108,8 @@ def copied(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor
 
 def prune(graph: Graph) -> Graph:
     """Leave out what no output, assignment or effect needs."""
+    if len(needed_nodes(graph)) == len(graph.nodes):
+        return graph
     return rebuild(graph, lambda new, node, inputs: None)
 
 
@@ -113,30 +118,36 @@ _FOLD_LIMIT = 1 << 20  # bytes; a larger constant is better computed than stored
 
 def fold_constants(graph: Graph) -> Graph:
     """Compute what depends on constants alone."""
+    return rebuild(graph, _folded)
 
-    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-        if node.effect or node.subgraphs() or not inputs:
-            return None
-        if not all(not isinstance(x, GraphTensor) or x.node.kind == "constant" for x in inputs):
-            return None
-        if getattr(node.settings.get("rows"), "moves", False):  # draws of each replica's own rows
-            return None
-        values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
-        try:
-            with eagerly(), trace_state.silence():
-                result = node.primitive.op(*values, **node.settings)
-        except Exception:  # the error belongs to the run, where it names the user's line
-            return None
-        results = result if node.many else (result,)
-        if sum(r.nbytes for r in results) > _FOLD_LIMIT:
-            return None
-        return tuple(new.constant(r) for r in results)
 
-    return rebuild(graph, visit)
+def _folded(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    """The results of a call of constants as constants, else `None`."""
+    if not inputs or node.effect or node.subgraphs():
+        return None
+    if any(isinstance(x, GraphTensor) and x.node.kind != "constant" for x in inputs):
+        return None
+    if getattr(node.settings.get("rows"), "moves", False):  # draws of each replica's own rows
+        return None
+    values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
+    try:
+        with eagerly(), trace_state.silence():
+            result = node.primitive.op(*values, **node.settings)
+    except Exception:  # the error belongs to the run, where it names the user's line
+        return None
+    results = result if node.many else (result,)
+    if sum(r.nbytes for r in results) > _FOLD_LIMIT:
+        return None
+    return tuple(new.constant(r) for r in results)
 
 
 def share(graph: Graph) -> Graph:
     """Compute equal calls once."""
+    return rebuild(graph, _sharing())
+
+
+def _sharing() -> Visit:
+    """A visit that gives equal calls the results of the first of them."""
     seen: dict[Any, tuple[GraphTensor, ...]] = {}
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
@@ -144,7 +155,7 @@ def share(graph: Graph) -> Graph:
             return None
         key_inputs = tuple(x if isinstance(x, GraphTensor) else (type(x), repr(x)) for x in inputs)
         try:
-            key = (node.primitive, key_inputs, tuple(sorted(node.settings.items(), key=str)))
+            key = (node.primitive, key_inputs, frozenset(node.settings.items()))
             found = seen.get(key)
         except TypeError:  # a setting that can't be hashed
             return None
@@ -152,23 +163,46 @@ def share(graph: Graph) -> Graph:
             found = seen[key] = copied(new, node, inputs)
         return found
 
-    return rebuild(graph, visit)
+    return visit
 
 
 def simplify(graph: Graph) -> Graph:
     """Take out calls that change nothing: identity, a cast to what is there, * 1, - - x."""
-    return rebuild(graph, lambda new, node, inputs: _simpler(node, inputs))
+    return _without(_simpler, graph)
 
 
 def simplify_for_gradients(graph: Graph) -> Graph:
     """As `simplify`, but what has another gradient than the identity stays."""
+    return _without(_simpler_for_gradients, graph)
+
+
+def _without(simpler: Callable[[Node, tuple[Any, ...]], Any], graph: Graph) -> Graph:
+    """`graph` with what is simpler; the first such call has no other one before it."""
+    if not any(node.kind == "op" and simpler(node, node.inputs) for node in graph.nodes):
+        return graph
+    return rebuild(graph, lambda new, node, inputs: simpler(node, inputs))
+
+
+def reduce(graph: Graph) -> Graph:
+    """`prune`, `simplify`, `fold_constants` and `share` in one copy."""
+    return rebuild(graph, _reducing(_simpler))
+
+
+def reduce_for_gradients(graph: Graph) -> Graph:
+    """As `reduce`, but what has another gradient than the identity stays."""
+    return rebuild(graph, _reducing(_simpler_for_gradients))
+
+
+def _reducing(simpler: Callable[[Node, tuple[Any, ...]], Any]) -> Visit:
+    shared = _sharing()
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-        found = _simpler(node, inputs)
-        stops = not node.primitive.facets.vjp
-        return None if found and stops and node.outputs[0].dtype.is_differentiable else found
+        found = simpler(node, inputs)
+        if found is None:
+            found = _folded(new, node, inputs)
+        return shared(new, node, inputs) if found is None else found
 
-    return rebuild(graph, visit)
+    return visit
 
 
 def _simpler(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -181,6 +215,12 @@ def _simpler(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
     elif facet == UNCHANGED or (facet == IF_ALIKE and _is_alike(node, inputs)):
         found = inputs[0]
     return None if found is None else (found,)
+
+
+def _simpler_for_gradients(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    found = _simpler(node, inputs)
+    stops = not node.primitive.facets.vjp
+    return None if found and stops and node.outputs[0].dtype.is_differentiable else found
 
 
 def _is_alike(node: Node, inputs: tuple[Any, ...]) -> bool:
@@ -288,23 +328,12 @@ def without_copies(graph: Graph) -> Graph:
     return rebuild(graph, lambda new, node, inputs: (inputs[0],) if brings_beside(node) else None)
 
 
-PASSES: list[Callable[[Graph], Graph]] = [
-    prune,
-    simplify,
-    fold_constants,
-    share,
-    merge_calls,
-    simplify,
-    prune,
-]
+PASSES: list[Callable[[Graph], Graph]] = [reduce, merge_calls, simplify, prune]
 
 
 # For graphs that may be differentiated again.
 BEFORE_GRADIENTS: list[Callable[[Graph], Graph]] = [
-    prune,
-    simplify_for_gradients,
-    fold_constants,
-    share,
+    reduce_for_gradients,
     merge_calls,
     simplify_for_gradients,
     prune,

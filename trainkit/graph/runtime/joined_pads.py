@@ -9,7 +9,7 @@ kernel that holds others is left to the reference, which multiplies by the zeros
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import rebuild
@@ -23,19 +23,39 @@ from trainkit.ops.convolutional.convolution import (
 )
 
 
+class _Padded(NamedTuple):
+    """A call that takes the image before it was padded.
+
+    Attributes:
+        node: whose primitive is called.
+        inputs: what it is called with.
+        settings: with the zeros that it leaves out.
+    """
+
+    node: Node
+    inputs: tuple[Any, ...]
+    settings: dict[str, Any]
+
+
 def without_pads(graph: Graph) -> Graph:
     """`graph` with depthwise convolutions of padded images as ones that pad; for a CPU alone."""
-    if not any(_is_pad(node) for node in graph.nodes):
+    if not any(_padded(node, node.inputs) for node in graph.nodes):
         return graph
     return rebuild(graph, _visit)
 
 
 def _visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    padded = _padded(node, inputs)
+    return None if padded is None else _added(new, padded, node)
+
+
+def _padded(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
+    """What stands for `node` without a padded copy, else `None`."""
     rule = _RULES.get(node.primitive)
-    return None if rule is None else rule(new, node, inputs)
+    return None if rule is None else rule(node, inputs)
 
 
-def _of_convolution(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+def _of_convolution(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
     pad = inputs[0].node
     if not _is_pad(pad):
         return None
@@ -44,12 +64,10 @@ def _of_convolution(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     else:
         window, filters = node.settings["kernel_size"], inputs[1].shape[-1]
     settings = _padded_settings(node, pad, tuple(window), filters)
-    if settings is None:
-        return None
-    return _with_settings(new, node, (pad.inputs[0], *inputs[1:]), settings, node)
+    return None if settings is None else _Padded(node, (pad.inputs[0], *inputs[1:]), settings)
 
 
-def _of_gradient(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+def _of_gradient(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
     """What a padded image sends back, of the gradient of a convolution by it."""
     inner = inputs[0].node
     if inner.primitive is not conv_input_gradient.primitive:
@@ -60,11 +78,8 @@ def _of_gradient(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         return None
     if node.settings["mode"] != "constant":
         return None
-    window = tuple(kernel.shape[:-2])
-    settings = _padded_settings(inner, pad, window, g.shape[-1])
-    if settings is None:
-        return None
-    return _with_settings(new, inner, (g, kernel, pad.inputs[0]), settings, node)
+    settings = _padded_settings(inner, pad, tuple(kernel.shape[:-2]), g.shape[-1])
+    return None if settings is None else _Padded(inner, (g, kernel, pad.inputs[0]), settings)
 
 
 def _is_pad(node: Node) -> bool:
@@ -104,10 +119,9 @@ def _groups(node: Node, channels: int) -> int:
     return channels // inside if inside else 1
 
 
-def _with_settings(
-    new: Graph, node: Node, inputs: tuple[Any, ...], settings: dict[str, Any], like: Node
-) -> tuple[GraphTensor, ...]:
-    """The outputs of a call of the primitive of `node`, which stand for those of `like`."""
+def _added(new: Graph, padded: _Padded, like: Node) -> tuple[GraphTensor, ...]:
+    """The outputs of a call that stand for those of `like`."""
+    node, inputs, settings = padded
     specs = tuple(y._spec for y in like.outputs)
     twin = Node(new, "op", node.name, specs, node.primitive, inputs, settings)
     twin.many, twin.where = node.many, node.where
