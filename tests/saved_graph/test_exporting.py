@@ -266,7 +266,7 @@ def test_what_an_archive_refuses(act, why, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["onnx", "openvino", "litert", "tf", "h5"])
+@pytest.mark.parametrize("name", ["openvino", "litert", "tf", "h5"])
 def test_other_formats_are_refused(name, tmp_path):
     with pytest.raises(ValueError, match="tf_saved_model"):
         sequential()[0].export(tmp_path / "m", format=name)

@@ -13,11 +13,15 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.layer import Layer
+from trainkit.models.calling_layers import named_error
 from trainkit.models.served_inputs import tensor_spec
 from trainkit.saved_graph.model_saving import save_model
+from trainkit.saved_graph.onnx.onnx_export import check_arguments, write_onnx
 from trainkit.saved_graph.saved_model_options import SaveOptions
+from trainkit.saved_graph.saving import concrete_function
 from trainkit.saved_graph.signatures import DEFAULT, is_traced
 
+ONNX_ARGUMENTS = ("opset_version", "ir_version", "verify")
 _COLLECTIONS = ("variables", "trainable_variables", "non_trainable_variables")
 
 
@@ -195,6 +199,53 @@ class ExportArchive:
                 say(f"* Endpoint {name!r}")
                 say(traced.pretty_printed_concrete_signatures() + "\n")
 
+    def write_onnx(
+        self,
+        filepath: str | os.PathLike[str],
+        opset_version: int = 18,
+        ir_version: int = 8,
+        verify: bool = False,
+        verbose: bool = True,
+    ) -> Any:
+        """Write the one endpoint as an ONNX file.
+
+        Args:
+            filepath: the file, which ends in ".onnx".
+            opset_version: as for `tk.saved_graph.export_onnx`.
+            ir_version: the same.
+            verify: the same.
+            verbose: whether inputs and results are printed.
+
+        Returns:
+            What `tk.saved_graph.export_onnx` does.
+
+        Raises:
+            ValueError: there is no endpoint or more than one, or the path or a version does not
+                serve.
+            UnimplementedError: an operation has no form in ONNX; the layers that call it are named.
+        """
+        check_arguments(filepath, opset_version, ir_version)
+        if len(self._endpoints) != 1:
+            raise ValueError(
+                f"ExportArchive: an ONNX file holds one endpoint, there are {len(self._endpoints)}"
+                f" ({', '.join(self._endpoints) or 'none'}); make an archive for each"
+            )
+        ((name, traced),) = self._endpoints.items()
+        concrete = concrete_function(traced, (), {}, "ExportArchive")
+        try:
+            check = write_onnx(concrete, filepath, opset_version, ir_version, verify, "batch")
+        except Exception as error:
+            reason = named_error(error, traced, self._resources)
+            if reason is error:
+                raise
+            raise reason from None
+        if verbose:
+            say(f"Saved the endpoint {name!r} as '{local_path(filepath)}':\n")
+            say(traced.pretty_printed_concrete_signatures() + "\n")
+            if check is not None:
+                say(f"{check}\n")
+        return check
+
 
 class Exported(Trackable):
     """The object that an archive saves: endpoints and lists of variables as attributes."""
@@ -205,6 +256,22 @@ class Exported(Trackable):
             setattr(self, name, list(variables))
         for name, traced in archive._endpoints.items():
             setattr(self, name, traced)
+
+
+def check_onnx_arguments(filepath: str | os.PathLike[str], arguments: dict[str, Any]) -> None:
+    """Refuse what an ONNX file does not take, before anything is traced.
+
+    Raises:
+        TypeError: an argument is not known.
+        ValueError: the path or a version does not serve.
+    """
+    unknown = [name for name in arguments if name not in ONNX_ARGUMENTS]
+    if unknown:
+        raise TypeError(
+            f"export: {', '.join(unknown)}: an ONNX file takes {', '.join(ONNX_ARGUMENTS)}"
+        )
+    versions = {"opset_version": 18, "ir_version": 8, **arguments}
+    check_arguments(filepath, versions["opset_version"], versions["ir_version"])
 
 
 def _sequence(signature: Any) -> Iterable[Any]:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor import is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 
-FORMATS = ("tf_saved_model",)
+FORMATS = ("tf_saved_model", "onnx")
 DEFAULT = "serving_default"
 
 
@@ -33,22 +34,26 @@ class Exportable(Layer):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Write the model, for inference, as a folder that needs none of its Python code.
+        """Write the model, for inference, as a folder or file that needs none of its Python code.
 
-        `tk.saved_model.load(filepath).serve(x)` calls it; so does `TFSMLayer`, and, with NumPy and
-        h5py alone, `trainkit/saved_graph/standalone.py`. The size of the batch stays free. The
-        folder is in trainkit's own format: TensorFlow and its servers can't read it.
+        As a folder, `tk.saved_model.load(filepath).serve(x)` calls it; so does `TFSMLayer`, and,
+        with NumPy and h5py alone, `trainkit/saved_graph/standalone.py`. The size of the batch
+        stays free. The folder is in trainkit's own format: TensorFlow and its servers can't read
+        it. As an ONNX file, onnxruntime and whatever else reads ONNX calls it.
 
         Args:
-            filepath: the folder, which is made if need be.
-            format: `"tf_saved_model"`, the name that Keras has for such folders.
+            filepath: the folder, or, if it ends in ".onnx", the ONNX file; what is missing is made.
+            format: `"tf_saved_model"`, the name that Keras has for such folders, or `"onnx"`, for
+                which the path must end in ".onnx".
             verbose: whether the endpoints are printed; by default they are.
             input_signature: as for `ExportArchive.add_endpoint`; by default what the model was
                 built for.
-            **kwargs: Keras's for other backends and formats; there are none here.
+            **kwargs: of ONNX files `opset_version`, `ir_version` and `verify`, as for
+                `tk.saved_graph.export_onnx`.
 
         Raises:
-            ValueError: another format, or the model is not built.
+            ValueError: another format, a path that does not fit it, or the model is not built.
+            TypeError: an argument that the format does not have.
             UnimplementedError: a layer calls Python or a lookup table, as `StringLookup` does:
                 export the layers after it, and apply it to the data.
 
@@ -61,13 +66,19 @@ class Exportable(Layer):
         if format not in FORMATS:
             raise ValueError(
                 f"export: the format {format!r} is not supported; 'tf_saved_model' is, for "
-                "tk.saved_model.load"
+                "tk.saved_model.load, and 'onnx', for onnxruntime"
             )
-        signature = self._served_inputs() if input_signature is None else input_signature
         exporting: Any = importlib.import_module("trainkit.models.exporting")
+        is_onnx = format == "onnx" or str(local_path(filepath)).endswith(".onnx")
+        if is_onnx:
+            exporting.check_onnx_arguments(filepath, kwargs)
+        signature = self._served_inputs() if input_signature is None else input_signature
         archive = exporting.ExportArchive()
-        archive.track_and_add_endpoint("serve", self, signature, **kwargs)
-        archive.write_out(filepath, verbose=verbose is not False)
+        archive.track_and_add_endpoint("serve", self, signature, **({} if is_onnx else kwargs))
+        if is_onnx:
+            archive.write_onnx(filepath, verbose=verbose is not False, **kwargs)
+        else:
+            archive.write_out(filepath, verbose=verbose is not False)
 
     def _served_inputs(self) -> list[Any]:
         """For each argument of a call a spec, or a nest of them, of a batch of any size.

@@ -1,4 +1,4 @@
-"""Graphs that outlive their source: `tk.saved_graph.save` and `load`.
+"""Graphs that outlive their source: `tk.saved_graph.save` and `load`, and `export_onnx`.
 
 The file is HDF5 and holds data alone: `graph`, a JSON text of nodes, and `values`, the arrays of
 constants
@@ -9,4 +9,5 @@ elsewhere.
 
 from trainkit.saved_graph.loading import LoadedFunction as LoadedFunction
 from trainkit.saved_graph.loading import load as load
+from trainkit.saved_graph.onnx.onnx_export import export_onnx as export_onnx
 from trainkit.saved_graph.saving import save as save

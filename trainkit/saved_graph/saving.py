@@ -65,7 +65,7 @@ def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any)
         UnimplementedError: the graph holds something that is no data, such as a call into Python.
         OSError: the file can't be written.
     """
-    concrete = _concrete(function, args, kwargs)
+    concrete = concrete_function(function, args, kwargs)
     writer = GraphWriter()
     document = {**writer.function(concrete), **writer.tables()}
     write_document(path, FORMAT, concrete.name, document, writer.arrays)
@@ -99,31 +99,43 @@ def _reader(array: Any) -> Callable[[], Any]:
     return lambda: np.asarray(devices.to_numpy(array))
 
 
-def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+def concrete_function(
+    function: Any, args: Any, kwargs: Any, of: str = "saved_graph.save"
+) -> ConcreteFunction:
+    """The one trace of a function that is to be stored.
+
+    Args:
+        function: a `tk.function` or a concrete one.
+        args: what to trace it for.
+        kwargs: the same by name.
+        of: who asks, for errors.
+
+    Raises:
+        TypeError: `function` is neither, or is concrete and arguments are given.
+        InvalidArgumentError: it has no trace or several, and no arguments were given.
+    """
     if isinstance(function, ConcreteFunction):
         if args or kwargs:
-            raise TypeError("saved_graph.save: a concrete function takes no example arguments")
+            raise TypeError(f"{of}: a concrete function takes no example arguments")
         return function
     if not hasattr(function, "get_concrete_function"):
-        raise TypeError(
-            f"saved_graph.save: {function!r} is no traced function; decorate it with tk.function"
-        )
+        raise TypeError(f"{of}: {function!r} is no traced function; decorate it with tk.function")
     if args or kwargs or function.input_signature is not None:
-        found = function.get_concrete_function(*args, **kwargs)
-        if not isinstance(found, ConcreteFunction):
+        concrete = function.get_concrete_function(*args, **kwargs)
+        if not isinstance(concrete, ConcreteFunction):
             raise InvalidArgumentError(
-                f"saved_graph.save: the rank of an argument of {function._name!r} is not known; "
+                f"{of}: the rank of an argument of {function._name!r} is not known; "
                 "give a TensorSpec with None for each size"
             )
-        return found
+        return concrete
     traces = function.concrete_functions()
     if len(traces) != 1:
         raise InvalidArgumentError(
-            f"saved_graph.save: {function._name!r} has {len(traces)} traces; give arguments or "
-            "TensorSpecs that "
-            "say which one to save"
+            f"{of}: {function._name!r} has {len(traces)} traces; give arguments or "
+            "TensorSpecs that say which one to save"
         )
-    return traces[0]
+    only: ConcreteFunction = traces[0]
+    return only
 
 
 class _Output:

@@ -216,6 +216,7 @@ _DEFAULTS: dict[str, Any] = {
     "lowering": UNDECLARED,
     "tuned": None,
     "export": True,
+    "onnx": Absent("trainkit has no form of it in ONNX"),
     "effect": None,
     "no_gradient": UNDECLARED,
     "promotion": "none",
@@ -297,12 +298,14 @@ RANDOM = Semantics(
     lowering=Absent("Philox has kernels of its own"),
     stackable=Absent("draws follow one another"),
     export=Absent("a saved graph predicts, it draws nothing"),
+    onnx=Absent("a file predicts, it draws no random numbers; call layers with training=False"),
 )
 CONTROL = Semantics(
     "control flow",
     lowering=Absent("it runs graphs or Python functions"),
     stackable=Absent("functions are given one element"),
     export=Absent("a saved graph holds no Python"),
+    onnx=Absent("it runs Python, which no file holds"),
 )
 MESSAGE = Semantics(
     "message",
@@ -310,6 +313,7 @@ MESSAGE = Semantics(
     lowering=Absent("it does something besides its result"),
     stackable=Absent("it is made for one element"),
     export=Absent("what it does is not data alone"),
+    onnx=Absent("it does something besides its result, which ONNX can't"),
 )
 COMPOSITE = Semantics("composite", stackable=Absent("kernels go by sizes"))
 
@@ -340,6 +344,8 @@ class Facets:
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: `True` where the NumPy-only reader of saved graphs computes it too, or
             `Absent(reason)`.
+        onnx: a rule `(to, *inputs, **settings)` that writes it in ONNX, given in
+            `saved_graph/onnx/rules`, or `Absent(reason)`.
         effect: an `Effect`, or `None` where the result is all that there is.
         promotion: what inputs are cast to before the kernel runs: "none" leaves them, "common" is
             the dtype that they promote to, "floats" the same of floats. Shape rules that broadcast
@@ -364,6 +370,7 @@ class Facets:
         "lowering",
         "memory",
         "no_gradient",
+        "onnx",
         "parts",
         "primitive",
         "promotion",
@@ -389,6 +396,7 @@ class Facets:
     tuned: Tuned | None
     graph_name: str
     export: Literal[True] | Absent
+    onnx: Rule | Absent
     effect: Effect | None
     promotion: Literal["none", "common", "floats"]
     text: str | Absent

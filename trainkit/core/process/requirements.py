@@ -19,6 +19,7 @@ EXTRAS = {
     "cuda13": ("cupy-cuda13x[ctk]>=14,<15", _CUDNN_FRONTEND, "nvidia-cudnn-cu13>=9"),
     "distributed": ("mpi4py>=4.1", "mpich>=4.3"),
     "examples": ("scikit-learn>=1.5",),
+    "export": ("onnx>=1.16", "onnxruntime>=1.17"),
     "images": ("pillow>=10.1",),
     "numba": ("numba>=0.61",),
     "plots": ("matplotlib>=3.8",),

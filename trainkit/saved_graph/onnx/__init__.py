@@ -1,0 +1,1 @@
+"""Traced functions as ONNX files: `tk.saved_graph.export_onnx`."""
