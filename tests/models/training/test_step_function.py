@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.models.training import step_function
 
 
 def digits_like(count=96):
@@ -119,3 +120,69 @@ def test_a_new_learning_rate_reaches_the_compiled_step():
     model.fit(images, labels, batch_size=10, verbose=0)
     for a, b in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def counting(monkeypatch, long_graph):
+    """A model that notes at each step whether it runs operation by operation, and its batch."""
+    monkeypatch.setattr(step_function, "LONG_GRAPH", long_graph)
+    ran = []
+
+    class Counting(tk.Sequential):
+        def train_step(self, data):
+            ran.append("traced" if tk.inside_function() else "eager")
+            return super().train_step(data)
+
+    tk.random.set_seed(5)
+    model = Counting([tk.Input((3,)), tk.layers.Dense(4, activation="relu"), tk.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    return model, ran, (x, x[:, :1])
+
+
+def test_the_program_of_a_long_graph_is_made_between_steps_that_run_eagerly(monkeypatch):
+    long, ran, batch = counting(monkeypatch, 1)
+    short, ran_short, _ = counting(monkeypatch, 10**6)
+    for model, limit in ((long, 1), (short, 10**6)):
+        monkeypatch.setattr(step_function, "LONG_GRAPH", limit)
+        for _ in range(7):
+            model.train_on_batch(*batch)
+    assert ran_short == ["eager", "eager", "traced"]
+    assert ran == ["eager", "eager", "traced", "eager", "eager"]
+    for a, b in zip(long.get_weights(), short.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_settings_that_change_before_a_long_graph_has_its_program_hold(monkeypatch):
+    model, ran, batch = counting(monkeypatch, 1)
+    for _ in range(3):
+        model.train_on_batch(*batch)
+    step, before = model.train_function.step, model.get_weights()
+    model.optimizer.learning_rate = 0.5  # a variable
+    model.optimizer.beta_1 = 0.0  # a number of the graph
+    model.train_on_batch(*batch)
+    assert step._parts is None
+    model.layers[0].trainable = False
+    model.train_on_batch(*batch)
+    frozen = model.layers[0].get_weights()
+    for _ in range(6):
+        model.train_on_batch(*batch)
+    assert ran[:4] == ["eager", "eager", "traced", "eager"]
+    np.testing.assert_array_equal(model.layers[0].get_weights()[0], frozen[0])
+    assert not np.array_equal(model.get_weights()[2], before[2])
+
+
+def test_an_error_while_a_program_is_made_is_that_of_the_step(monkeypatch):
+    model, _, batch = counting(monkeypatch, 1)
+    for _ in range(3):
+        model.train_on_batch(*batch)
+
+    def broken(graph, jit_compile):
+        raise OSError("no room")
+        yield
+
+    step = model.train_function.step
+    step._parts = broken(None, None)
+    with pytest.raises(OSError, match="no room"):
+        model.train_on_batch(*batch)
+    model.train_on_batch(*batch)  # the program is made at once
+    assert step._parts is None

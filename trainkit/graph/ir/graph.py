@@ -11,7 +11,7 @@ any variable, they are stored and read by nodes: see `variable_access`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
@@ -49,6 +49,7 @@ class Above:
         dot: the graph in Graphviz's language.
         graph_def: the graph as a protocol buffer.
         program: the executable form of a graph; takes whether loops are compiled, too.
+        program_in_parts: the same, as a generator that pauses in between.
     """
 
     cond: Callable[..., Any]
@@ -60,6 +61,7 @@ class Above:
     dot: Callable[..., str]
     graph_def: Callable[..., Any]
     program: Callable[..., Any]
+    program_in_parts: Callable[..., Generator[None, None, Any]]
 
 
 ABOVE = Above()
@@ -444,6 +446,11 @@ class Graph(NodeList):
         if self._program is None:
             self._program = ABOVE.program(self, self.jit_compile)
         return self._program
+
+    def program_in_parts(self) -> Generator[None, None, None]:
+        """Make what `program` gives bit by bit, for callers who have something to do in between."""
+        if self._program is None:
+            self._program = yield from ABOVE.program_in_parts(self, self.jit_compile)
 
     def gpu_status(self) -> str | None:
         """How it runs on a GPU, in words; `None` before it has."""

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.dtypes import string
 from trainkit.core.process import side_work
+from trainkit.core.process.garbage import no_collections
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
@@ -54,16 +56,23 @@ class TieredProgram:
 
     Both give the same bits, so it does not matter when the change comes.
 
+    Args:
+        graph: stays as it is.
+        jit_compile: see `compile_graph`.
+        reduced: the graph after all passes, and that for arrays of a CPU alone.
+
     Attributes:
         steady: what runs from now on; `None` while something may still be compiled, or where it
             depends on the sizes of the arrays.
     """
 
-    def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
-        self.graph = optimised(graph)
-        self._on_cpu = _joined(without_copies(self.graph))
+    def __init__(
+        self, graph: Graph, jit_compile: bool | None, reduced: tuple[Graph, Graph] | None = None
+    ) -> None:
+        self.graph, self._on_cpu = reduced or _reduced(graph)
         self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
-        self.plain = Program(self._on_cpu)
+        with no_collections():
+            self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
         self.steady: Program | None = None
         self.general = ProgramsBySize(self._on_cpu) if unknown_axes(self._on_cpu) else None
@@ -203,6 +212,13 @@ class TieredProgram:
             _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))
 
 
+def _reduced(graph: Graph) -> tuple[Graph, Graph]:
+    """`graph` after all passes, and that for arrays of a CPU alone."""
+    with no_collections():
+        shorter = optimised(graph)
+        return shorter, _joined(without_copies(shorter))
+
+
 def _joined(graph: Graph) -> Graph:
     """`graph` with operations that one kernel of the CPU does together, with the same bits."""
     return with_joined_normalization(without_pads(graph))
@@ -248,6 +264,16 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgra
     return TieredProgram(graph, jit_compile)
 
 
+def compile_in_parts(
+    graph: Graph, jit_compile: bool | None = None
+) -> Generator[None, None, TieredProgram]:
+    """`compile_graph` in two parts that take about the same time, for callers who can wait."""
+    reduced = _reduced(graph)
+    yield
+    return TieredProgram(graph, jit_compile, reduced)
+
+
 ABOVE.program = compile_graph
+ABOVE.program_in_parts = compile_in_parts
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_NODE_SECONDS.clear)  # nobody compiles in a child

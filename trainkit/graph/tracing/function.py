@@ -22,6 +22,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.process import forks
+from trainkit.core.process.garbage import no_collections
 from trainkit.core.user_frames import user_line
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
@@ -383,7 +384,7 @@ class Function:
         graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
         try:
             hearing = hearing_of_variables(self._name, again)
-            with tracing(), hearing as making, graph, trace_state.silence():
+            with tracing(), hearing as making, graph, trace_state.silence(), no_collections():
                 before = contents(symbols)
                 result = function(*symbols[0], **symbols[1])
                 self._check_unchanged(before, symbols)

@@ -20,8 +20,14 @@ from trainkit.models import part_settings
 FIRST_EAGER = 2
 """Steps that run operation by operation, so that all that is made by the first call is there."""
 
+LONG_GRAPH = 2000
+"""From so many nodes on a graph's program is made part by part, each before a step that runs
+operation by operation: tracing and compiling in one step would make it many times as long."""
+
 EAGER_PREDICTIONS = 16
 """The same for predictions, of which so few do not make up for the tracing."""
+
+_DONE = object()
 
 
 class CompiledStep:
@@ -56,6 +62,7 @@ class CompiledStep:
         self._function: Any = function(step, jit_compile=self._jit)
         self._settings: Any = None
         self._changes = (0, 0)
+        self._parts: Any = None  # what is left to do for the program of the graph
 
     def __call__(self, data: Any) -> Any:
         """One step on a batch."""
@@ -92,6 +99,13 @@ class CompiledStep:
             self._note_settings()
             if _has_own_loss(self._step):
                 warn_of_crossed_batches(concrete.graph)
+            if len(concrete.graph.nodes) >= LONG_GRAPH and not REPLICAS:
+                self._parts = concrete.graph.program_in_parts()
+                return self._step(data)
+        if self._parts is not None:
+            if next(self._parts, _DONE) is not _DONE:
+                return self._step(data)
+            self._parts = None
         self._compiles = True
         return self._function(data)
 
@@ -105,6 +119,7 @@ class CompiledStep:
         self._note_settings()
         if self._settings != before:
             self._function = function(self._step, jit_compile=self._jit)
+            self._parts = None
             self._calls = max(self._first_eager - 1, 0)
 
 
