@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
+from trainkit.graph.ir.copied_calls import CopiedCalls
 from trainkit.optimizers.base.accumulated_gradients import run_sums, trace_sums
 from trainkit.optimizers.base.clipping import clip_gradients
 from trainkit.optimizers.base.slot_state import SlotState
@@ -216,18 +218,33 @@ def _trace_weights(
     for variable, before, after in zip(variables, old, counters, strict=True):
         _assign_where(active, variable, after, before)
     scalars = scalars_of(optimizer.rates(ops, lr, step, *counters), lr)
+    calls = CopiedCalls(trace_state.current_trace())
+    rates = {dtype: tuple(ops.cast(x, dtype) for x in scalars) for dtype in _dtypes_of(states)}
     for state, grad in zip(states, grads, strict=True):
         dtype = str(state.dtype)
-        old = [
-            ops.cast(state.weight.value(), dtype),
-            *[state.slots[n].value() for n in state.names],
-        ]
-        new = state.rule(ops, old[0], grad, tuple(ops.cast(x, dtype) for x in scalars), *old[1:])
-        if active is not None:
-            new = [ops.where(active, a, b) for a, b in zip(new, old, strict=True)]
+        weight = ops.cast(state.weight.value(), dtype)
+        slots = [state.slots[n].value() for n in state.names]
+        update = functools.partial(_updated, state, rates[dtype], active)
+        shape = None if optimizer._programs.sees_elements_alone(state) else tuple(weight.shape)
+        new = calls.results(update, [weight, grad, *slots], (state.key, shape))
         state.weight.assign(ops.cast(new[0], state.weight.dtype))
         for name, value in zip(state.names, new[1:], strict=True):
             state.slots[name].assign(value)
+
+
+def _dtypes_of(states: list[SlotState]) -> dict[str, None]:
+    """The types that rules compute in, in the order of the weights."""
+    return dict.fromkeys(str(state.dtype) for state in states)
+
+
+def _updated(
+    state: SlotState, rates: tuple[Any, ...], active: Any, weight: Any, grad: Any, *slots: Any
+) -> Sequence[Any]:
+    """What becomes of a weight and its slots; they stay where `active` does not hold."""
+    new = state.rule(ops, weight, grad, rates, *slots)
+    if active is None:
+        return new
+    return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
 
 
 def _trace_averages(optimizer: Optimizer, counted: Any, finite: Any) -> None:

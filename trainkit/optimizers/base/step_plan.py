@@ -175,6 +175,11 @@ class Programs:
         made = self._programs[state.key] = FusedUpdate(program)
         return made
 
+    def sees_elements_alone(self, state: SlotState) -> bool:
+        """Whether a weight's rule is known to do the same for each element, whatever the shape."""
+        made = self._programs.get(state.key), self._kernels.get(state.key)
+        return made != (None, None)
+
     def loops(self) -> list[FusedUpdate]:
         """Those that were made for the CPU."""
         return [made for made in self._programs.values() if made is not None]
