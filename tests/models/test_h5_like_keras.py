@@ -197,9 +197,9 @@ def test_a_model_written_here_is_read_by_keras(tmp_path, build):
     model.save(tmp_path / "m.h5")
     theirs = keras.models.load_model(tmp_path / "m.h5")
     same(model, theirs, data(build)[0])
-    # Keras itself builds the optimizer for no weights, and can't train what it has read
-    assert int(theirs.optimizer.iterations) == 4
-    assert theirs.loss is not None
+    # Keras builds the optimizer of its own files for no weights, and can't train what it has read
+    theirs.train_on_batch(*data(build))
+    assert int(theirs.optimizer.iterations) == 1
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -221,7 +221,7 @@ def test_the_state_of_optimizers_has_the_order_of_keras(tmp_path, optimizer):
     theirs.load_weights(tmp_path / "m.h5")
     theirs.optimizer.build(theirs.trainable_variables)
     with h5py.File(tmp_path / "m.h5") as file:
-        group = file["optimizer_weights"]
+        group = file["optimizer_state"]
         theirs.optimizer.set_weights([group[name][()] for name in group.attrs["weight_names"]])
     goes_on_as(model, theirs, unnamed_input)
 

@@ -126,6 +126,8 @@ class Variable(RowUpdates, Trackable, Operators):
     _is_variable = True
     _numbered = True  # layers, metrics and optimizers name theirs as Keras 3, without a number
     _goes_along = False  # counts of optimizers lie where a graph's values for them do
+    _created_trainable: bool  # decides, as in Keras, where it stands among a layer's weights
+    _frozen_by_layer = False  # whether its layer, once thawed, thaws it
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
@@ -167,7 +169,7 @@ class Variable(RowUpdates, Trackable, Operators):
         tensor = _converted(initial_value, dtype)
         self._name = name or "Variable"
         self._creation = next(_CREATIONS)
-        self.trainable = trainable
+        self.trainable = self._created_trainable = trainable
         self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
         if shape is None and not validate_shape:
             shape = [None] * len(tensor.shape)
@@ -446,12 +448,14 @@ class Variable(RowUpdates, Trackable, Operators):
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
         twin.path, twin.regularizer, twin.constraint = self.path, self.regularizer, self.constraint
         twin._numbered = self._numbered
+        twin._created_trainable = self._created_trainable
+        twin._frozen_by_layer = self._frozen_by_layer
         memo[id(self)] = twin
         return twin
 
     def __reduce__(self) -> Any:
         kept = (self._value, self.trainable, self._name, self._shape, self.path, self._numbered)
-        return _rebuilt, kept
+        return _rebuilt, (*kept, self._created_trainable, self._frozen_by_layer)
 
     __hash__ = object.__hash__
 
@@ -468,9 +472,21 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def _rebuilt(value: Any, trainable: bool, name: str, shape: Any, path: str, *numbered: bool) -> Any:
+def _rebuilt(
+    value: Any,
+    trainable: bool,
+    name: str,
+    shape: Any,
+    path: str,
+    numbered: bool = True,
+    created_trainable: bool | None = None,
+    frozen_by_layer: bool = False,
+) -> Any:
+    """A variable out of a pickle; those of earlier versions lack what has a default here."""
     variable = Variable(value, trainable, name, shape=shape)
-    variable.path, variable._numbered = path, all(numbered)
+    variable.path, variable._numbered = path, numbered
+    variable._created_trainable = trainable if created_trainable is None else created_trainable
+    variable._frozen_by_layer = frozen_by_layer
     return variable
 
 

@@ -53,6 +53,7 @@ from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 _LARGEST_MAP = 1 << 24
+_LORA = "lora_state"
 _GB = 1 << 30  # what Keras means by a GB here
 
 Found = tuple[SavedFile, ArrayNode]
@@ -90,7 +91,8 @@ def _entries(item: Saveable) -> list[Entry]:
     values = list(_values(item))
     if item.name is None and not values:
         return []
-    return [Group(item.base, {} if item.name is None else {"name": item.name}), *values]
+    head = Group(item.base, {} if item.name is None else {"name": item.name})
+    return [head, *values, *_lora_values(item)]
 
 
 def _values(item: Saveable) -> Iterator[Values]:
@@ -103,6 +105,15 @@ def _values(item: Saveable) -> Iterator[Values]:
     for key, value in store.items():
         array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
         yield Values(f"{item.base}/{key}", partial(np.asarray, array))
+
+
+def _lora_values(item: Saveable) -> Iterator[Values]:
+    """What training a layer with LoRA goes on from, where Keras does not look."""
+    store: dict[str, Any] = {}
+    if hasattr(item.part, "save_lora_state"):
+        item.part.save_lora_state(store)
+    for key, array in store.items():
+        yield Values(f"{item.path}/{_LORA}/{key}", partial(np.asarray, array))
 
 
 def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[Any] = ()) -> None:
@@ -342,6 +353,7 @@ class _Loading:
             arrays = {name: file.value(node) for name, (file, node) in values.items()}
             try:
                 item.part.load_own_variables(arrays)  # type: ignore[attr-defined]
+                self._load_lora(item)
             except Exception as error:
                 for variable, before in reversed(done):
                     variable._store(before._array)
@@ -357,6 +369,12 @@ class _Loading:
                 if variable.dtype != node.dtype.name:
                     variable._store(file.value(node).astype(variable.dtype.dtype))
 
+    def _load_lora(self, item: Saveable) -> None:
+        state = self.shelf.group(f"{item.path}/{_LORA}")
+        if state and hasattr(item.part, "load_lora_state"):
+            arrays = {name: file.value(node) for name, (file, node) in state.items()}
+            item.part.load_lora_state(arrays)
+
 
 def _has_no_slots(values: dict[str, Found]) -> bool:
     return len(values) <= 2 and all(math.prod(node.shape) == 1 for _, node in values.values())
@@ -368,7 +386,7 @@ def _may_stay(model: Trackable, path: str) -> bool:
     if path.startswith("optimizer/"):
         return not has_optimizer
     names = path.split("/")  # earlier versions stored what stateful layers have in `_kept`
-    return path.startswith("_") or "seed_generator" in names or "_kept" in names
+    return path.startswith("_") or not {"seed_generator", "_kept", _LORA}.isdisjoint(names)
 
 
 def _build_optimizer(model: Trackable, shelf: Shelf) -> None:

@@ -1,10 +1,10 @@
 """Keras 3's own layout of weights: which path each variable of a model has in a `.weights.h5`.
 
-A layer's own variables are `PATH/vars/0`, `PATH/vars/1` ..., the trainable ones first. The layers
-of a Sequential or Functional model are `layers/CLASS_NAME`, with `_1`, `_2` ... for further ones of
-the class; other layers go by the attribute that holds them, in alphabetical order and private ones
-last, those in lists and dicts by class name again. An optimizer's variables are `optimizer/vars/0`
-... . An object is stored where it is met first.
+A layer's own variables are `PATH/vars/0`, `PATH/vars/1` ..., those created trainable first. The
+layers of a Sequential or Functional model are `layers/CLASS_NAME`, with `_1`, `_2` ... for further
+ones of the class; other layers go by the attribute that holds them, in alphabetical order and
+private ones last, those in lists and dicts by class name again. An optimizer's variables are
+`optimizer/vars/0` ... . An object is stored where it is met first.
 Source: the files that Keras 3.15 writes.
 """
 
@@ -206,10 +206,10 @@ def kind_of_model(part: Trackable) -> str | None:
 
 
 def own_variables(part: Trackable) -> list[Variable]:
-    """The variables that `part` holds itself: the trainable ones, then the others."""
+    """The variables that `part` holds itself: those created trainable, then the others."""
     found = [*getattr(part, "_own", ()), *_held(type(part).parts(part).values())]
     mine = list({id(v): v for v in found}.values())
-    return [v for v in mine if _was_trainable(v)] + [v for v in mine if not _was_trainable(v)]
+    return sorted(mine, key=lambda v: not v._created_trainable)
 
 
 def _held(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
@@ -219,10 +219,6 @@ def _held(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
             yield part
         elif isinstance(part, _CONTAINERS) and id(part) not in inside:
             yield from _held(part.parts().values(), (*inside, id(part)))
-
-
-def _was_trainable(variable: Variable) -> bool:
-    return bool(variable.trainable) or bool(getattr(variable, "_frozen_by_layer", False))
 
 
 def optimizer_variables(optimizer: Trackable) -> list[Item]:
@@ -237,11 +233,12 @@ def optimizer_variables(optimizer: Trackable) -> list[Item]:
     own = {name: p for name, p in parts.items() if isinstance(p, Variable)}
     head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
     slots = slot_variables(optimizer)
+    head += [slot for first in _FIRST for name, _, slot in slots if name == first]
+    slots = [item for item in slots if item[0] not in _FIRST]
     if type(optimizer).__name__ == "Adafactor":
         return [*head, *_factored(slots)]
     names = [name for name, _, _ in slots]
-    groups: list[tuple[str, ...]] = [(name,) for name in _FIRST]
-    groups += _GROUPS.get(type(optimizer).__name__, ())
+    groups = _GROUPS.get(type(optimizer).__name__, ())
     rest = tuple(
         name for name in dict.fromkeys(names) if not any(name in group for group in groups)
     )

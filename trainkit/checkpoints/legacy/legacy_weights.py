@@ -3,7 +3,9 @@
 A group for each layer directly in the model; its attribute `weight_names` lists the datasets in it,
 trainable weights first, and the attribute `layer_names` of the group around them lists the layers.
 Weights that the model holds itself are in `top_level_model_weights`, the state of an optimizer in
-`optimizer_weights`. Layers are matched by their order, or by name.
+`optimizer_weights`, or in `optimizer_state`, which Keras does not look at: Keras 3 gives what is in
+the first to an optimizer built for no weights, and the model, though read, can't be trained then.
+Layers are matched by their order, or by name.
 Source: the files that Keras 2.21 (tf_keras) and Keras 3.15 write.
 """
 
@@ -32,7 +34,8 @@ from trainkit.core.errors import CheckpointError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 
-MODEL, TOP, OPTIMIZER = "model_weights", "top_level_model_weights", "optimizer_weights"
+MODEL, TOP = "model_weights", "top_level_model_weights"
+_OPTIMIZER, _OPTIMIZER_OF_KERAS = "optimizer_state", "optimizer_weights"
 _LAYERS, _NAMES = "layer_names", "weight_names"
 _OF_THE_LAYOUT = ("layer_names0", "layer_names", "model_config", "keras_version")
 
@@ -72,7 +75,7 @@ def weight_entries(model: Any, facts: dict[str, str], base: str = "") -> list[En
 def optimizer_entries(optimizer: Trackable) -> list[Entry]:
     """What the layout has for the state of an optimizer; nothing where it has none."""
     items = optimizer_variables(optimizer)
-    return _subset(OPTIMIZER, items) if items else []
+    return _subset(_OPTIMIZER, items) if items else []
 
 
 def _subset(path: str, items: Iterable[Any]) -> list[Entry]:
@@ -329,7 +332,8 @@ def take_optimizer(optimizer: Trackable, file: LegacyFile) -> None:
 
     It stays new where the file's does not fit, which is said by a warning, as in Keras.
     """
-    group = file.saved.root.children.get(OPTIMIZER)
+    parts = file.saved.root.children
+    group = parts.get(_OPTIMIZER, parts.get(_OPTIMIZER_OF_KERAS))
     if not isinstance(group, GroupNode):
         return
     values = file.values(group)

@@ -214,6 +214,8 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         twin.synchronization = self.synchronization
         twin.regularizer, twin.constraint = self.regularizer, self.constraint
         twin.overwrite_with_gradient = self.overwrite_with_gradient
+        twin._created_trainable = self._created_trainable
+        twin._frozen_by_layer = self._frozen_by_layer
         return twin
 
     def __deepcopy__(self, memo: Any) -> KerasVariable:
@@ -228,6 +230,8 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
             "regularizer": self.regularizer,
             "constraint": self.constraint,
             "overwrite_with_gradient": self.overwrite_with_gradient,
+            "_created_trainable": self._created_trainable,
+            "_frozen_by_layer": self._frozen_by_layer,
         }
         return _rebuilt, (self._value, self.trainable, self.autocast, self._name, facts)
 

@@ -215,13 +215,13 @@ class Layer(Quantizable, StatelessCalls):
         make = initializers.get(default if initializer is None else initializer)
         check_options(self, aggregation)
         with memory_for(self, label, sizes, wanted):
-            variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
+            start = make(sizes, dtype=wanted.name)
+            variable = Variable(start, bool(trainable), label, wanted)
         set_autocast(variable, self if autocast else None)
         if overwrite_with_gradient:
             OVERWRITTEN[id(variable)] = variable
         variable.path = path_in(self, label)
         variable._numbered = False
-        variable.trainable = bool(trainable)
         variable.aggregation = "none" if aggregation is None else aggregation
         variable.regularizer = regularizers.get(regularizer)
         variable.constraint = constraints.get(constraint)

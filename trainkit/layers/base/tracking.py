@@ -27,17 +27,17 @@ def once(items: Iterable[Any]) -> list[Any]:
 
 def was_trainable(variable: Variable) -> bool:
     """Whether the variable is trained when its layer is not frozen."""
-    return bool(variable.trainable) or getattr(variable, "_frozen_by_layer", False)
+    return bool(variable.trainable) or variable._frozen_by_layer
 
 
 def set_trainable(variable: Variable, value: bool) -> None:
     """Freeze a variable together with its layer, or undo that."""
     if not value and variable.trainable:
         variable.trainable = False
-        variable._frozen_by_layer = True  # type: ignore[attr-defined]
-    elif value and getattr(variable, "_frozen_by_layer", False):
+        variable._frozen_by_layer = True
+    elif value and variable._frozen_by_layer:
         variable.trainable = True
-        variable._frozen_by_layer = False  # type: ignore[attr-defined]
+        variable._frozen_by_layer = False
 
 
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
@@ -51,7 +51,7 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
         parts = list(Trackable.parts(layer).values()) if found is None else found
         flat = once(leaves(parts))
         mine = once([*layer._own, *(part for part in flat if isinstance(part, Variable))])
-        own = [v for v in mine if was_trainable(v)] + [v for v in mine if not was_trainable(v)]
+        own = sorted(mine, key=lambda v: not v._created_trainable)
         sources = [part for part in flat if hasattr(type(part), "_is_generator")]
         found = own, sources, [part for part in flat if not isinstance(part, Variable)]
         may_grow = any(isinstance(part, _CONTAINERS) for part in parts)
@@ -60,7 +60,11 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
 
 
 def own_variables(layer: Any) -> list[Variable]:
-    """The variables that `layer` holds itself, as they were made, the trainable ones first."""
+    """The variables that `layer` holds itself in the order of creation.
+
+    Those that were created trainable come first, also those of them that are frozen now: a file,
+    and what is loaded from it, have one order then.
+    """
     return _found(layer)[0]
 
 

@@ -43,9 +43,12 @@ class Float8(Projection):
             "amax_history_length",
             QuantizedFloat8DTypePolicy.default_amax_history_length,
         )
+        before = list(layer._own)
         for what in _WHAT:
             cls._add_trained(layer, f"{what}_scale", (), "ones")
             cls._add_trained(layer, f"{what}_amax_history", (length,), "zeros")
+        # A layer built in this mode has them in front; optimizers in files go by that order.
+        layer._own[:] = [*layer._own[len(before) :], *before]
         become(layer, cls)
 
     @staticmethod

@@ -1,4 +1,8 @@
-"""`StoredWeights`: variants whose weights stand in files in Keras's order, LoRA merged in."""
+"""`StoredWeights`: variants whose weights stand in files in Keras's order, LoRA merged in.
+
+Keras has no more than the sum in its files, and sets both matrices of LoRA to zeros when it reads
+one: their gradients are zeros from then on. Files of trainkit have what training needs beside it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ class StoredWeights(Variant):
             store[str(number)] = value.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Take the weights that `save_own_variables` put into a dict; LoRA starts anew.
+        """Take the weights that `save_own_variables` put into a dict; LoRA adds nothing at first.
 
         Raises:
             ValueError: there are more or fewer, or one has another shape; nothing is changed then.
@@ -68,10 +72,32 @@ class StoredWeights(Variant):
         for name, value in values.items():
             variable = self.__dict__[name]
             variable.assign(value.astype(variable.dtype.dtype))
-        if self.lora_enabled:
-            for name in self._lora_pair:
-                variable = self.__dict__[name]
-                variable.assign(np.zeros(tuple(variable.shape), np.float32))
+        if self.lora_enabled:  # were the first zeros as well, neither would have a gradient
+            second = self.__dict__[self._lora_pair[1]]
+            second.assign(np.zeros(tuple(second.shape), np.float32))
+
+    def save_lora_state(self, store: Any) -> None:
+        """Put what the stored sum does not tell into a dict: the two matrices, the frozen weights.
+
+        Args:
+            store: is given arrays by the names of attributes; none without LoRA.
+        """
+        if self.built and self.lora_enabled:
+            for name in (*self._lora_pair, *self._merged()):
+                store[name] = self.__dict__[name].numpy()
+
+    def load_lora_state(self, store: Any) -> None:
+        """Take what `save_lora_state` put into a dict, after the weights.
+
+        A layer without LoRA, or with LoRA of another rank, keeps the sum that it has read.
+        """
+        held = self.__dict__ if self.built and self.lora_enabled else {}
+        variables = [held.get(name) for name in store]
+        shapes = [None if v is None else tuple(v.shape) for v in variables]
+        if shapes != [array.shape for array in store.values()]:
+            return
+        for variable, array in zip(variables, store.values(), strict=True):
+            variable.assign(array)
 
     def _as_now(self, name: str, value: np.ndarray) -> np.ndarray:
         """A stored value in the layout that the layer has now."""

@@ -86,6 +86,8 @@ def modern(x: Any) -> Any:
         found["class_name"] = kind.rpartition(">")[2]
         if custom_object(kind) is None and kind.startswith("Custom>"):
             del found["registered_name"]
+    elif is_legacy(found) and "trainable" in config:  # an initializer is called Identity as well
+        found["module"] = "keras.layers"
     if "input_layers" in config and isinstance(config.get("layers"), list):
         found["config"] = modern_graph(found["config"])
     return found

@@ -54,6 +54,7 @@ _LONG_NAMES = {  # Keras 3.15 does not read the short ones from such files
     "bce": "binary_crossentropy",
     "kld": "kl_divergence",
 }
+_LONG_CLASS_NAMES = {"GroupQueryAttention": "GroupedQueryAttention"}  # Keras has both elsewhere
 _OF_COMPILE = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
 
@@ -109,13 +110,13 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
     module = str(described.get("module"))
     if module.startswith(OPERATIONS.rpartition(".")[0]):
         return described  # an operation, which is not known by its name alone
-    found = {
-        "class_name": described.get("registered_name") or described["class_name"],
-        "config": described["config"],
-    }
+    name = described.get("registered_name") or described["class_name"]
     kept = ["name", "inbound_nodes", "shared_object_id"]
     if module.partition(".")[0] != "keras":  # what a class of a user needs to make its weights
         kept.append("build_config")
+    else:
+        name = _LONG_CLASS_NAMES.get(name, name)
+    found = {"class_name": name, "config": described["config"]}
     found.update((key, described[key]) for key in kept if key in described)
     layers = found["config"].get("layers")
     if isinstance(layers, list) and all(isinstance(layer, dict) for layer in layers):

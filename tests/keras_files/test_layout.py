@@ -1,0 +1,92 @@
+"""Files have the order of weights, slots and names that Keras's classes read."""
+
+import copy
+import json
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import keras
+from trainkit.checkpoints.interop.keras_weights import own_variables
+
+L = keras.layers
+X = np.linspace(-1, 1, 20, dtype="float32").reshape(4, 5)
+Y = np.cos(X[:, :3])
+
+
+def trained(model, optimizer="adam", x=X, y=Y):
+    model.compile(optimizer, loss="mse")
+    for _ in range(2):
+        model.train_on_batch(x, y)
+    return model
+
+
+def check_goes_on(model, path, x=X, y=Y):
+    """A model that was read gives and trains what the one that was written does."""
+    model.save(path)
+    again = keras.saving.load_model(path)
+    for _ in range(2):
+        np.testing.assert_array_equal(again(x), model(x))
+        model.train_on_batch(x, y)
+        again.train_on_batch(x, y)
+    for one, other in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda x: x, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_weight_frozen_by_itself_keeps_its_number(copied):
+    layer = L.Dense(4)
+    layer.build((None, 4))
+    layer.kernel.trainable = False
+    layer = copied(layer)
+    assert [w.name for w in layer.weights] == ["kernel", "bias"]
+    assert [w.name for w in own_variables(layer)] == ["kernel", "bias"]
+    assert [w.name for w in layer.trainable_weights] == ["bias"]
+    layer.trainable = False
+    layer = copied(layer)
+    assert layer.trainable_weights == []
+    layer.trainable = True
+    assert [w.name for w in layer.trainable_weights] == ["bias"]
+
+
+@pytest.mark.parametrize("settings", [{"use_ema": True}, {"gradient_accumulation_steps": 3}])
+def test_factored_slots_stand_behind_what_all_optimizers_have(tmp_path, settings):
+    model = keras.Sequential([L.Input((5,)), L.Dense(4), L.Dense(3)])
+    optimizer = keras.optimizers.Adafactor(0.01, **settings)
+    trained(model, optimizer).save_weights(tmp_path / "m.weights.h5")
+    with h5py.File(tmp_path / "m.weights.h5") as file:
+        values = [file[f"optimizer/vars/{number}"][()] for number in range(2, 6)]
+    name = "average" if "use_ema" in settings else "accumulated_gradient"
+    slots = [slot.numpy() for key, _, slot in optimizer.slot_variables() if key == name]
+    for value, slot in zip(values, slots, strict=True):
+        np.testing.assert_array_equal(value, slot)
+    check_goes_on(model, tmp_path / "m.keras")
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_scales_of_float8_stand_in_front_however_the_layer_got_them(tmp_path, ending, capsys):
+    model = keras.Sequential([L.Input((5,)), L.Dense(4, "relu"), L.Dense(3)])
+    model.quantize("float8")
+    built = L.Dense(4, dtype="float8_from_float32")
+    built.build((None, 5))
+    assert [w.name for w in model.layers[0].weights] == [w.name for w in built.weights]
+    check_goes_on(trained(model), tmp_path / f"m.{ending}")
+
+
+def test_old_files_keep_the_optimizer_where_keras_does_not_break_on_it(tmp_path):
+    x = L.Input((2, 4))
+    y = L.Identity()(L.GroupQueryAttention(2, 2, 1)(x, x))
+    values = tk.random.normal((3, 2, 4))
+    model = trained(keras.Model(x, y), "adam", values, values)
+    model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5") as file:
+        assert set(file) == {"model_weights", "optimizer_state"}
+        config = json.loads(file.attrs["model_config"])
+    classes = [layer["class_name"] for layer in config["config"]["layers"]]
+    assert classes == ["InputLayer", "GroupedQueryAttention", "Identity"]
+    check_goes_on(model, tmp_path / "again.h5", values, values)
