@@ -20,7 +20,8 @@ class Value:
             not written where they undo each other.
         array: the values, where these are known.
         label: what to call it.
-        source: the operation, inputs and settings that it came from, for rules that fuse.
+        source: the inputs and the activation of the `dense` that it comes from, if any, which
+            recurrent layers take over.
         last_step: of the states of a recurrent layer, the value after the last step, where that
             is all that an ONNX node gives.
     """

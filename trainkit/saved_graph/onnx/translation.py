@@ -12,7 +12,9 @@ from trainkit.core import devices
 from trainkit.core.dispatch.facets import RANDOM
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.user_frames import line_text
+from trainkit.graph.control_flow.custom_gradient import with_gradient
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
+from trainkit.graph.ir.passes import rebuild
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES
@@ -82,6 +84,7 @@ def translate(to: GraphBuilder, graph: Graph, inputs: Sequence[Value]) -> list[V
     Raises:
         NoOnnxForm: an operation has no form in ONNX.
     """
+    graph = _without_gradients(graph)
     env: dict[GraphTensor, Value] = dict(zip(graph.inputs, inputs, strict=True))
     nodes = needed_nodes(graph)
     consumers = _consumers(graph, nodes)
@@ -96,6 +99,19 @@ def translate(to: GraphBuilder, graph: Graph, inputs: Sequence[Value]) -> list[V
             call = OperationCall(node, [consumers[y] for y in node.outputs])
             env.update(zip(node.outputs, _call(to, call, values), strict=True))
     return [env[y] for y in graph.outputs]
+
+
+def _without_gradients(graph: Graph) -> Graph:
+    """The graph without gradient rules of the user's, and without what they alone look at."""
+    if not any(node.primitive is with_gradient.primitive for node in graph.nodes):
+        return graph
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        if node.primitive is with_gradient.primitive:
+            return inputs[: node.settings["results"]]
+        return None
+
+    return rebuild(graph, visit)
 
 
 def _variable_label(variable: Any) -> str:

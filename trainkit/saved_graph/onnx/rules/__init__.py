@@ -5,6 +5,7 @@ from trainkit.saved_graph.onnx.rules import activations_forms as activations_for
 from trainkit.saved_graph.onnx.rules import composites_forms as composites_forms
 from trainkit.saved_graph.onnx.rules import control_forms as control_forms
 from trainkit.saved_graph.onnx.rules import elementwise_forms as elementwise_forms
+from trainkit.saved_graph.onnx.rules import further_forms as further_forms
 from trainkit.saved_graph.onnx.rules import indexing_forms as indexing_forms
 from trainkit.saved_graph.onnx.rules import recurrent_forms as recurrent_forms
 from trainkit.saved_graph.onnx.rules import reductions_forms as reductions_forms

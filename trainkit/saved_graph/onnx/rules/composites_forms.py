@@ -42,7 +42,7 @@ def _dense(
         y = to.op("MatMul", x, kernel, shape=shape)
         y = y if bias is None else to.each("Add", y, bias)
     y = activated(to, y, activation)
-    y.source = (to.call.node, (x, kernel, bias), activation)
+    y.source = ((x, kernel, bias), activation)
     return y
 
 

@@ -10,14 +10,16 @@ from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.rules.elementwise_forms import as_bool
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
+from trainkit.saved_graph.onnx.rules.shapes_forms import reversed_axis
 from trainkit.saved_graph.onnx.translation import translate
 
 
-def _body(to: GraphBuilder, name: str) -> GraphBuilder:
+def body_builder(to: GraphBuilder, name: str) -> GraphBuilder:
+    """What writes the body of a node."""
     return GraphBuilder(to.unique_name(f"{to.label}_{name}"), to)
 
 
-def _inputs(body: GraphBuilder, likes: Sequence[tuple[Any, str]], label: str) -> list[Value]:
+def body_inputs(body: GraphBuilder, likes: Sequence[tuple[Any, str]], label: str) -> list[Value]:
     """Values that a body is given."""
     values = []
     for shape, dtype in likes:
@@ -27,7 +29,7 @@ def _inputs(body: GraphBuilder, likes: Sequence[tuple[Any, str]], label: str) ->
     return values
 
 
-def _give(body: GraphBuilder, values: Sequence[Value], dtypes: Sequence[str]) -> None:
+def give_results(body: GraphBuilder, values: Sequence[Value], dtypes: Sequence[str]) -> None:
     """Let a body give these values, each from a node of its own."""
     for value, dtype in zip(values, dtypes, strict=True):
         name = body.node("Identity", [body.name_of(body.cast(value, dtype))])
@@ -47,25 +49,26 @@ def _cond(to: GraphBuilder, pred: Value, *values: Value, true: Any, false: Any, 
     for name, graph, part in (
         ("then_branch", true, values[:split]), ("else_branch", false, values[split:])
     ):  # fmt: skip
-        body = _body(to, name)
+        body = body_builder(to, name)
         results = translate(body, graph, [to.as_value(x) for x in part])
-        _give(body, results, [spec.dtype.name for spec in specs])
+        give_results(body, results, [spec.dtype.name for spec in specs])
         bodies[name] = body.record
     if not specs:
         return ()
     pred = as_bool(to, pred)
     if pred.rank:
         pred = to.op("Reshape", pred, to.known([], "int64"))
-    return _results(to, "If", [pred], [(s.shape, s.dtype.name) for s in specs], **bodies)
+    return add_node(to, "If", [pred], [(s.shape, s.dtype.name) for s in specs], **bodies)
 
 
-def _results(
+def add_node(
     to: GraphBuilder,
     kind: str,
     inputs: Sequence[Value | None],
     likes: Sequence[tuple[Any, str]],
     **attributes: Any,
 ) -> tuple[Value, ...]:
+    """Add a node with bodies, and give its results, whose shapes and dtypes `likes` has."""
     shapes, dtypes = [shape for shape, _ in likes], [dtype for _, dtype in likes]
     return tuple(
         to.ops(kind, *inputs, count=len(likes), shapes=shapes, dtypes=dtypes, **attributes)
@@ -94,10 +97,10 @@ def _while_loop(
     given = [to.as_value(x) for x in values]
     state, for_cond, for_body = given[:count], given[count : count + split], given[count + split :]
     first = _is_true(to, translate(to, cond, state + for_cond)[0])
-    inner = _body(to, "body")
-    _inputs(inner, [((), "int64"), ((), "bool")], "round")
-    carried = _inputs(inner, _carried(body, count), "carried")
-    counter = _inputs(inner, [((), "int64")], "count")
+    inner = body_builder(to, "body")
+    body_inputs(inner, [((), "int64"), ((), "bool")], "round")
+    carried = body_inputs(inner, _carried(body, count), "carried")
+    counter = body_inputs(inner, [((), "int64")], "count")
     results = translate(inner, body, [*carried, *for_body])
     names = _dtypes(body.inputs[:count])
     # dtypes of loop variables hold for the condition, too
@@ -105,12 +108,12 @@ def _while_loop(
     again = _is_true(inner, translate(inner, cond, following + for_cond)[0])
     done = inner.each("Add", counter[0], 1)
     rows = results[count:]
-    _give(inner, [again, *following, done, *rows],
+    give_results(inner, [again, *following, done, *rows],
           ["bool", *names, "int64", *_dtypes(body.outputs[count:])])  # fmt: skip
     most = None if limit is None else to.known(int(limit), "int64")
     likes = [*_carried(body, count), ((), "int64")]
     likes += [((None,) * (len(y.shape) + 1), y.dtype.name) for y in body.outputs[count:]]
-    outputs = _results(
+    outputs = add_node(
         to, "Loop", [most, first, *state, to.known(0, "int64")], likes, body=inner.record
     )
     if stacked is None:
@@ -139,17 +142,15 @@ def _scan(
         raise UnimplementedError("a loop stacks results of different sizes")
     given = [to.as_value(x) for x in values]
     state, rows, captured = given[:count], given[count : count + fed], given[count + fed :]
-    inner = _body(to, "body")
-    carried = _inputs(inner, _carried(body, count), "carried")
-    if fed:
-        lines = [to.slice_axis(x, 0, 0, to.vector([steps])) for x in rows]
-        elements = _inputs(inner, [(x.shape[1:], x.dtype) for x in rows], "row")
-    else:  # ONNX scans over something: the numbers of the steps
-        bounds = [to.known(0, "int64"), to.cast(to.as_value(steps), "int64"), to.known(1, "int64")]
-        lines, elements = [to.op("Range", *bounds, shape=(None,), dtype="int64")], []
-        _inputs(inner, [((), "int64")], "step")
+    if not (length and fed):  # onnxruntime's Scan takes no stack without rows
+        steps = to.cast(to.as_value(steps), "int64")
+        return _counted_loop(to, steps, state, rows, captured, body, reverse)
+    inner = body_builder(to, "body")
+    carried = body_inputs(inner, _carried(body, count), "carried")
+    lines = [x if x.shape[0] == length else to.slice_axis(x, 0, 0, length) for x in rows]
+    elements = body_inputs(inner, [(x.shape[1:], x.dtype) for x in rows], "row")
     results = translate(inner, body, [*carried, *elements, *captured])
-    _give(inner, results, _dtypes(body.inputs[:count]) + _dtypes(body.outputs[count:]))
+    give_results(inner, results, _dtypes(body.inputs[:count]) + _dtypes(body.outputs[count:]))
     stacks = len(body.outputs) - count
     likes = _carried(body, count)
     likes += [((length, *y.shape), y.dtype.name) for y in body.outputs[count:]]
@@ -157,4 +158,33 @@ def _scan(
     if reverse:
         attributes["scan_input_directions"] = [1] * len(lines)
         attributes["scan_output_directions"] = [1] * stacks
-    return _results(to, "Scan", [*state, *lines], likes, body=inner.record, **attributes)
+    return add_node(to, "Scan", [*state, *lines], likes, body=inner.record, **attributes)
+
+
+def _counted_loop(
+    to: GraphBuilder,
+    steps: Value,
+    state: Sequence[Value],
+    rows: Sequence[Value],
+    captured: Sequence[Value],
+    body: Any,
+    reverse: bool,
+) -> tuple[Value, ...]:
+    """The same as a loop that looks up its rows, for a number of steps that may be 0."""
+    count = len(state)
+    inner = body_builder(to, "body")
+    number, going_on = body_inputs(inner, [((), "int64"), ((), "bool")], "round")
+    carried = body_inputs(inner, _carried(body, count), "carried")
+    if reverse:
+        number = inner.each("Sub", inner.each("Sub", steps, number), 1)
+    elements = [inner.op("Gather", x, number, axis=0, shape=x.shape[1:]) for x in rows]
+    results = translate(inner, body, [*carried, *elements, *captured])
+    dtypes = ["bool", *_dtypes(body.inputs[:count]), *_dtypes(body.outputs[count:])]
+    give_results(inner, [going_on, *results], dtypes)
+    likes = _carried(body, count)
+    likes += [((None, *y.shape), y.dtype.name) for y in body.outputs[count:]]
+    first = to.known(True)
+    outputs = add_node(to, "Loop", [steps, first, *state], likes, body=inner.record)
+    if not reverse:
+        return outputs
+    return *outputs[:count], *[reversed_axis(to, y, 0) for y in outputs[count:]]

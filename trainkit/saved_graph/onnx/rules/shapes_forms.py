@@ -11,7 +11,12 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import UnimplementedError
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
-from trainkit.saved_graph.onnx.graph_values import Value, axis_in_first
+from trainkit.saved_graph.onnx.graph_values import (
+    Value,
+    axis_in_first,
+    to_first,
+    to_last,
+)
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 
 FAR = np.iinfo(np.int64).max
@@ -75,7 +80,13 @@ def _broadcast_like(to: GraphBuilder, x: Value, like: Value) -> Value:
 
 @onnx_form("transpose")
 def _transpose(to: GraphBuilder, x: Value, axes: Sequence[int] | None = None) -> Value:
-    order = list(range(x.rank))[::-1] if axes is None else [a % x.rank for a in axes]
+    rank = x.rank
+    order = list(range(rank))[::-1] if axes is None else [a % rank for a in axes]
+    shape = tuple(x.shape[i] for i in order)
+    if rank > 2 and x.channels_first is not None and order == to_first(rank):
+        return Value(x.owner, shape, x.dtype, x.channels_first)
+    if rank > 2 and not x.is_known and order == to_last(rank):
+        return Value(x.owner, shape, x.dtype, channels_first=to.name_of(x))
     return to.transpose(x, order)
 
 
@@ -216,10 +227,14 @@ def gather_known(to: GraphBuilder, x: Value, positions: Any, axis: int) -> Value
 @onnx_form("flip")
 def _flip(to: GraphBuilder, x: Value, axis: Any) -> Value:
     axes = range(x.rank) if axis is None else axis if isinstance(axis, tuple | list) else [axis]
-    axes = [a % x.rank for a in axes]
-    ends = [-FAR] * len(axes)
-    shape = x.shape
-    return to.op("Slice", x, [-1] * len(axes), ends, axes, [-1] * len(axes), shape=shape)
+    for each in axes:
+        x = reversed_axis(to, x, each)
+    return x
+
+
+def reversed_axis(to: GraphBuilder, x: Value, axis: int) -> Value:
+    """`x` with the elements of an axis in the opposite order."""
+    return to.op("Slice", x, [-1], [-FAR], [axis % x.rank], [-1], shape=x.shape)
 
 
 @onnx_form("roll")

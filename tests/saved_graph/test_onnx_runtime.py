@@ -1,0 +1,122 @@
+"""Exported files in onnxruntime, beside trainkit; skipped where onnxruntime is not installed."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import keras
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.saved_graph.onnx import runtime_check
+
+onnxruntime = pytest.importorskip("onnxruntime")
+layers = keras.layers
+
+
+def dense():
+    return [keras.Input((6,)), layers.Dense(5, activation="gelu"), layers.Dense(3, "softmax")]
+
+
+def convolutions():
+    return [
+        keras.Input((11, 9, 4)),
+        layers.Conv2D(8, 3, strides=2, padding="same", activation="relu"),
+        layers.BatchNormalization(),
+        layers.Conv2D(8, 3, groups=2, dilation_rate=2, padding="same"),
+        layers.DepthwiseConv2D(3, strides=2, padding="same"),
+        layers.Conv2DTranspose(4, 3, strides=2, output_padding=1),
+        layers.MaxPooling2D(2, padding="same"),
+        layers.AveragePooling2D(3, 2, padding="same"),
+        layers.ZeroPadding2D(((1, 0), (0, 2))),
+        layers.UpSampling2D(2),
+        layers.GroupNormalization(2),
+        layers.Flatten(),
+    ]
+
+
+def recurrent():
+    return [
+        keras.Input((None, 4)),
+        layers.LSTM(5, return_sequences=True),
+        layers.Bidirectional(layers.GRU(3, return_sequences=True)),
+        layers.GRU(4, reset_after=False, go_backwards=True, return_sequences=True),
+        layers.LSTM(3, activation="relu", return_sequences=True),
+        layers.SimpleRNN(4),
+    ]
+
+
+def masked():
+    return [
+        keras.Input((None,), dtype="int32"),
+        layers.Embedding(3, 4, mask_zero=True),
+        layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+        layers.GRU(3),
+    ]
+
+
+@pytest.mark.parametrize("make", [dense, convolutions, recurrent, masked])
+def test_models_are_equal_at_other_batches_and_lengths(make, tmp_path, capsys):
+    model = keras.Sequential(make())
+    model.export(tmp_path / "m.onnx", verify=True)
+    assert "2 runs, largest difference" in capsys.readouterr().out
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (place,) = session.get_inputs()
+    sizes = [{"batch": 17}.get(n, n) for n in place.shape]
+    sizes = [7 if isinstance(n, str) else n for n in sizes]
+    x = np.random.default_rng(1).uniform(0, 2, sizes)
+    x = x.astype(model.inputs[0].dtype)
+    (y,) = session.run(None, {place.name: x})
+    np.testing.assert_allclose(y, model(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_and_its_masks_are_equal(tmp_path):
+    x = keras.Input((None, 8))
+    y = layers.MultiHeadAttention(2, 4)(x, x, use_causal_mask=True)
+    y = layers.LayerNormalization()(x + y)
+    y = layers.GroupQueryAttention(4, 4, 2)(y, y)
+    keras.Model(x, y).export(tmp_path / "m.onnx", verbose=False, verify=True)
+
+
+def branches(x):
+    if tk.reduce_mean(x) > 0.5:
+        x = x * 0.5
+    total = tk.zeros_like(x[0])
+    for row in x:
+        total = total * 0.5 + row
+    steps = tk.constant(0)
+    while tk.reduce_sum(total) < 50.0:
+        total = total * 2.0 + 1.0
+        steps += 1
+    array = tk.TensorArray(tk.float32, size=0, dynamic_size=True)
+    for i in tk.range(tk.shape(x)[0]):
+        array = array.write(i, x[i] + tk.cast(i, tk.float32))
+    return total, steps, array.stack(), tk.scan(lambda a, b: 0.9 * a + b, x)
+
+
+def numbers(x):
+    i, k = tk.cast(10.0 * x, tk.int32), tk.cast(100.0 * x, tk.int8)
+    return -i // 3, (-i) % 3, k + k, x > 0.5, tk.cast(x, tk.bool), tk.cast(x, tk.float16) * 2.0
+
+
+def parts(x):
+    rows = tk.shape(x)[0]
+    return x[::-1], x[:, None, 1:-1], x[rows - 1], tk.fill([rows, 2], 7.0), tk.tile(x, [2, 1])
+
+
+@pytest.mark.parametrize("function", [branches, numbers, parts])
+def test_functions_are_equal_for_any_number_of_rows(function, tmp_path):
+    traced = tk.function(function, input_signature=[tk.TensorSpec([None, 4])])
+    check = tk.saved_graph.export_onnx(traced, tmp_path / "f.onnx", verify=True)
+    session = onnxruntime.InferenceSession(tmp_path / "f.onnx")
+    for rows in (1, 2):
+        x = np.random.default_rng(2).uniform(0, 1, (rows, 4)).astype(np.float32)
+        for y, expected in zip(session.run(None, {"x": x}), traced(x), strict=True):
+            assert y.dtype == expected.numpy().dtype
+            np.testing.assert_allclose(y, expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert check.largest < 1e-5
+
+
+def test_results_that_differ_are_an_error_and_no_file_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime_check, "TOLERANCE", -1.0)
+    with pytest.raises(InvalidArgumentError, match=r"differ by .* the file is not written"):
+        keras.Sequential(dense()).export(tmp_path / "m.onnx", verbose=False, verify=True)
+    assert not list(tmp_path.iterdir())

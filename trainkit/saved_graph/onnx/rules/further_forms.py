@@ -1,0 +1,180 @@
+"""Operations of quantized and preprocessing layers, scattering, and the rarer functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import UnimplementedError
+from trainkit.ops.core import optimization_barrier as optimization_barrier  # declares operations
+from trainkit.ops.images import patches as patches
+from trainkit.ops.linear_algebra import int8_product as int8_product
+from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
+from trainkit.saved_graph.onnx.graph_values import Value
+from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
+from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
+from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
+
+
+@onnx_form("int8_product")
+def _int8_product(to: GraphBuilder, a: Value, b: Value) -> Value:
+    return to.op("MatMulInteger", a, b, shape=spec_shape(to), dtype="int32")
+
+
+@onnx_form("optimization_barrier")
+def _optimization_barrier(to: GraphBuilder, x: Value, signal: Any) -> Value:
+    return x
+
+
+@onnx_form("searchsorted")
+def _searchsorted(
+    to: GraphBuilder, sequence: Value, values: Value, side: str, dtype: str = "int32"
+) -> Value:
+    """The position is the number of elements in front."""
+    if sequence.rank != 1:
+        raise UnimplementedError("searchsorted in several sequences")
+    kind = "Less" if side == "left" else "LessOrEqual"
+    is_before = to.each(kind, sequence, to.unsqueeze(values, [values.rank]), dtype="bool")
+    return reduce(to, "ReduceSum", to.cast(is_before, "int64"), -1, False)
+
+
+@onnx_form("sparsemax")
+def _sparsemax(to: GraphBuilder, x: Value, axis: int) -> Value:
+    """`x` less a threshold, and 0 below it, as the body of the operation has it."""
+    if axis % x.rank != x.rank - 1 or x.shape[-1] is None:
+        raise UnimplementedError("sparsemax along another axis than the last, or of unknown size")
+    size = x.shape[-1]
+    ranks = to.known(np.arange(1, size + 1), x.dtype)
+    falling = to.ops("TopK", x, [size], count=2, shapes=[x.shape] * 2, dtypes=[x.dtype, "int64"],
+                     axis=-1, largest=1, sorted=1)[0]  # fmt: skip
+    total = to.op("CumSum", falling, to.known(x.rank - 1, "int64"), shape=x.shape)
+    scaled = to.each("Add", to.each("Mul", falling, ranks), 1.0)
+    inside = to.cast(to.each("Greater", scaled, total, dtype="bool"), x.dtype)
+    count = reduce(to, "ReduceSum", inside, -1, True)
+    shares = to.each("Div", to.each("Add", to.each("Sub", count, ranks), 1.0), count)
+    weighted = to.each("Mul", to.each("Mul", inside, shares), falling)
+    threshold = to.each("Sub", reduce(to, "ReduceSum", weighted, -1, True),
+                        to.each("Reciprocal", count))  # fmt: skip
+    return to.each("Max", to.each("Sub", x, threshold), 0.0)
+
+
+@onnx_form("sparse_plus")
+def _sparse_plus(to: GraphBuilder, x: Value) -> Value:
+    """0 below -1, x above 1, (x + 1)**2 / 4 between."""
+    shifted = to.each("Add", x, 1.0)
+    curve = to.each("Mul", to.each("Mul", shifted, shifted), 0.25)
+    inner = to.each("Where", to.each("Less", x, 1.0, dtype="bool"), curve, x)
+    return to.each("Where", to.each("Greater", x, -1.0, dtype="bool"), inner, to.known(0, x.dtype))
+
+
+@onnx_form("sparse_sigmoid")
+def _sparse_sigmoid(to: GraphBuilder, x: Value) -> Value:
+    """0 below -1, 1 above 1, (x + 1) / 2 between."""
+    line = to.each("Mul", to.each("Add", x, 1.0), 0.5)
+    return to.each("Min", to.each("Max", line, 0.0), 1.0)
+
+
+@onnx_form("logaddexp2")
+def _logaddexp2(to: GraphBuilder, a: Value, b: Value) -> Value:
+    distance = to.each("Abs", to.each("Sub", a, b))
+    power = to.each("Add", to.each("Pow", 2.0, to.each("Neg", distance)), 1.0)
+    return to.each("Add", to.each("Max", a, b), to.each("Mul", to.each("Log", power),
+                                                        1 / math.log(2.0)))  # fmt: skip
+
+
+@onnx_form("erfc")
+def _erfc(to: GraphBuilder, x: Value) -> Value:
+    return to.each("Sub", 1.0, to.each("Erf", x))
+
+
+# ---------------------------------------------------------------------- windows over an axis
+
+
+@onnx_form("extract_sequences")
+def _extract_sequences(to: GraphBuilder, x: Value, length: int, stride: int) -> Value:
+    size = x.shape[-1]
+    if size is None:
+        raise UnimplementedError("sequences are cut out of an axis of unknown size")
+    count = max(0, 1 + (size - length) // stride)
+    places = np.arange(count)[:, None] * stride + np.arange(length)
+    return to.op("Gather", x, to.known(places, "int64"), axis=x.rank - 1, shape=spec_shape(to))
+
+
+@onnx_form("extract_patches")
+def _extract_patches(to: GraphBuilder, x: Value, size: Any, strides: Any, dilation: Any) -> Value:
+    sizes = x.shape[1:-1]
+    if None in sizes:
+        raise UnimplementedError("patches are cut out of an image of unknown size")
+    axes = list(range(1, x.rank - 1))
+    parts = []
+    for offset in itertools.product(*map(range, size)):
+        starts = [o * d for o, d in zip(offset, dilation, strict=True)]
+        ends = [
+            a + ((n - (k - 1) * d - 1) // s) * s + 1
+            for a, n, k, s, d in zip(starts, sizes, size, strides, dilation, strict=True)
+        ]
+        cut = to.slice(x, to.vector(starts), to.vector(ends), axes, list(strides))
+        parts.append(cut)
+    return to.op("Concat", *parts, axis=x.rank - 1, shape=spec_shape(to))
+
+
+# ---------------------------------------------------------------------- scattering
+
+
+def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
+    settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
+    places = to.cast(indices, "int64")
+    return to.op("ScatterND", x, places, updates, shape=x.shape, **settings)
+
+
+@onnx_form("scatter_nd_add")
+def _scatter_nd_add(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
+    return _scattered(to, x, indices, updates, "add")
+
+
+@onnx_form("scatter_update")
+def _scatter_update(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
+    return _scattered(to, x, indices, updates, "none")
+
+
+@onnx_form("segment_sum")
+def _segment_sum(to: GraphBuilder, data: Value, ids: Value, num_segments: int | None) -> Value:
+    if num_segments is None or ids.rank != 1 or None in data.shape[1:]:
+        raise UnimplementedError("segments of an unknown number, or of unknown sizes")
+    count = int(num_segments)
+    outside = to.each(
+        "Or",
+        to.each("Less", ids, 0, dtype="bool"),
+        to.each("GreaterOrEqual", ids, count, dtype="bool"),
+    )
+    places = to.each("Where", outside, to.known(count, ids.dtype), ids)
+    zeros = to.known(np.zeros((count + 1, *map(int, data.shape[1:]))), data.dtype)
+    total = _scattered(to, zeros, to.unsqueeze(places, [1]), data, "add")
+    return to.slice_axis(total, 0, 0, count)
+
+
+@onnx_form("tensor_array_read")
+def _tensor_array_read(to: GraphBuilder, buffer: Value, index: Any) -> Value:
+    place = to.cast(to.as_value(index), "int64")
+    return to.op("Gather", buffer, place, axis=0, shape=spec_shape(to))
+
+
+@onnx_form("tensor_array_write")
+def _tensor_array_write(
+    to: GraphBuilder, buffer: Value, index: Any, value: Value, grows: bool
+) -> Value:
+    """The buffer is filled up with zeros to the place and the sizes of the value first."""
+    place = to.vector([index])
+    now = to.op("Shape", buffer, shape=(buffer.rank,), dtype="int64")
+    least = to.op("Add", place, to.known([1], "int64"), shape=(1,))
+    inner = to.op("Shape", value, shape=(value.rank,), dtype="int64")
+    least = to.op("Concat", least, inner, axis=0, shape=(buffer.rank,))
+    missing = to.op("Sub", to.op("Max", now, least, shape=now.shape), now, shape=now.shape)
+    zeros = to.known([0] * buffer.rank, "int64")
+    pads = to.op("Concat", zeros, missing, axis=0, shape=(2 * buffer.rank,))
+    whole = to.op("Pad", buffer, pads, mode="constant", shape=(None,) * buffer.rank)
+    places = to.op("Reshape", place, [1, 1], shape=(1, 1))
+    return to.op("ScatterND", whole, places, to.unsqueeze(value, [0]), shape=whole.shape)
