@@ -90,3 +90,33 @@ def test_old_files_keep_the_optimizer_where_keras_does_not_break_on_it(tmp_path)
     classes = [layer["class_name"] for layer in config["config"]["layers"]]
     assert classes == ["InputLayer", "GroupedQueryAttention", "Identity"]
     check_goes_on(model, tmp_path / "again.h5", values, values)
+
+
+@pytest.mark.parametrize(("name", "count"), [("Nadam", 14), ("Adafactor", 14), ("Adam", 14)])
+def test_an_optimizer_with_a_loss_scale_has_as_many_values_as_keras_has(tmp_path, name, count):
+    """Keras leaves out what such an optimizer holds outside of slots, and takes all or nothing."""
+    model = keras.Sequential([L.Input((5,)), L.Dense(4), L.Dense(3)])
+    inner = getattr(keras.optimizers, name)(0.01)
+    trained(model, keras.optimizers.LossScaleOptimizer(inner))
+    model.save_weights(tmp_path / "m.weights.h5")
+    with h5py.File(tmp_path / "m.weights.h5") as file:
+        sizes = [len(file[f"optimizer/{part}"]) for part in ("vars", "inner_optimizer/vars")]
+    assert sizes == [count, count - 4]
+    check_goes_on(model, tmp_path / "m.keras")
+
+
+@pytest.mark.parametrize("ending", ["weights.h5", "h5"])
+def test_bfloat16_stands_as_float32_which_keras_does_not_take_for_integers(tmp_path, ending):
+    model, other = (
+        keras.Sequential([L.Input((5,)), L.Dense(3, dtype="bfloat16")]) for _ in range(2)
+    )
+    path = f"{tmp_path}/m.{ending}"
+    model.save(path) if ending == "h5" else model.save_weights(path)
+    dtypes = set()
+    with h5py.File(path) as file:
+        file.visititems(lambda _, item: dtypes.add(str(getattr(item, "dtype", "float32"))))
+    assert dtypes == {"float32"}
+    other.load_weights(path)
+    for one, again in zip(model.get_weights(), other.get_weights(), strict=True):
+        assert one.dtype == again.dtype == "bfloat16"
+        np.testing.assert_array_equal(one, again)

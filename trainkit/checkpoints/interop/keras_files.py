@@ -31,6 +31,7 @@ from trainkit.checkpoints.format.writer import (
 )
 from trainkit.checkpoints.interop.keras_archive import weights_file_in
 from trainkit.checkpoints.interop.keras_weights import (
+    SCALED,
     Filler,
     Saveable,
     layout,
@@ -98,13 +99,22 @@ def _entries(item: Saveable) -> list[Entry]:
 def _values(item: Saveable) -> Iterator[Values]:
     if not overrides(item.part, "save_own_variables"):
         for path, variable in item.items():
-            yield Values(path, variable._host_view, item.optional)
+            yield Values(path, partial(array_for_keras, variable), item.optional)
         return
     store: dict[str, Any] = {}
     item.part.save_own_variables(store)  # type: ignore[attr-defined]
     for key, value in store.items():
-        array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
-        yield Values(f"{item.base}/{key}", partial(np.asarray, array))
+        yield Values(f"{item.base}/{key}", partial(array_for_keras, value))
+
+
+def array_for_keras(value: Any) -> Any:
+    """The array that stands in the file for a variable, a filler or an array.
+
+    HDF5 has no bfloat16. Keras would take the bits, written as integers, for the numbers.
+    """
+    view = getattr(value, "_host_view", None) or getattr(value, "numpy", None)
+    array = np.asarray(value if view is None else view())
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 def _lora_values(item: Saveable) -> Iterator[Values]:
@@ -113,7 +123,7 @@ def _lora_values(item: Saveable) -> Iterator[Values]:
     if hasattr(item.part, "save_lora_state"):
         item.part.save_lora_state(store)
     for key, array in store.items():
-        yield Values(f"{item.path}/{_LORA}/{key}", partial(np.asarray, array))
+        yield Values(f"{item.path}/{_LORA}/{key}", partial(array_for_keras, array))
 
 
 def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[Any] = ()) -> None:
@@ -298,6 +308,7 @@ class _Loading:
         self._jobs: list[tuple[Variable, Found]] = []
         self._own: list[tuple[Saveable, dict[str, Found]]] = []
         self._known: set[int] = set()
+        self._scaled: list[Any] = []
         skipped = list(skipped)
         _build_optimizer(model, shelf)
         for item in layout(model, skipped):
@@ -324,6 +335,8 @@ class _Loading:
             return
         for number, variable in enumerate(item.variables):
             self._match_one(f"{item.base}/{number}", variable, (values or {}).get(str(number)))
+        if item.optional and item.path.endswith(SCALED):
+            self._scaled.append(item.part)
 
     def _numbers(self, item: Saveable, values: dict[str, Found]) -> None:
         """Step and rate of an optimizer that was saved before it had slots."""
@@ -368,6 +381,8 @@ class _Loading:
             for variable, node in jobs:
                 if variable.dtype != node.dtype.name:
                     variable._store(file.value(node).astype(variable.dtype.dtype))
+        for optimizer in self._scaled:
+            optimizer.recount_steps()
 
     def _load_lora(self, item: Saveable) -> None:
         state = self.shelf.group(f"{item.path}/{_LORA}")

@@ -34,6 +34,7 @@ _GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "RMSprop": (("velocity",), ("momentum",), ("average_gradient",)),
 }
 _FIRST = ("average", "accumulated_gradient")
+SCALED = "inner_optimizer"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ class _StateTraversal:
         name = getattr(part, "name", None)
         name = name if isinstance(name, str) else None
         if has_slots(part):
-            self.found.append(Saveable(part, path, name, optimizer_variables(part), True))
+            scaled = path.endswith(SCALED)
+            items = optimizer_variables(part, scaled)
+            self.found.append(Saveable(part, path, name, items, True))
             self._inner_optimizers(part, path)
             return
         self.found.append(Saveable(part, path, name, own_variables(part)))
@@ -133,7 +136,7 @@ class _StateTraversal:
         """The optimizers inside one, whose values Keras stores with its own and by themselves."""
         parts = type(optimizer).parts(optimizer)
         if "inner_optimizer" in parts:
-            self.visit(parts["inner_optimizer"], f"{path}/inner_optimizer".lstrip("/"))
+            self.visit(parts["inner_optimizer"], f"{path}/{SCALED}".lstrip("/"))
         if "optimizers" in parts:
             self._container(parts["optimizers"], f"{path}/optimizers".lstrip("/"), set())
 
@@ -221,12 +224,18 @@ def _held(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
             yield from _held(part.parts().values(), (*inside, id(part)))
 
 
-def optimizer_variables(optimizer: Trackable) -> list[Item]:
-    """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers."""
+def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item]:
+    """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers.
+
+    Args:
+        optimizer: with its slots, if it has them yet.
+        scaled: whether it is inside of a `LossScaleOptimizer`, where Keras's don't keep what they
+            hold outside of slots: the numbers of `counters`, and what Adafactor does not use.
+    """
     parts: Any = type(optimizer).parts(optimizer)
     if "inner_optimizer" in parts:
         wrapper = [*_NEVER_CHANGED, parts["step_counter"], parts["dynamic_scale"]]
-        return [*wrapper, *optimizer_variables(parts["inner_optimizer"])]
+        return [*wrapper, *optimizer_variables(parts["inner_optimizer"], True)]
     if "optimizers" in parts:
         inner = [v for one in parts["optimizers"] for v in optimizer_variables(one)]
         return [parts["iterations"], _NEVER_CHANGED[1], *inner]
@@ -236,14 +245,16 @@ def optimizer_variables(optimizer: Trackable) -> list[Item]:
     head += [slot for first in _FIRST for name, _, slot in slots if name == first]
     slots = [item for item in slots if item[0] not in _FIRST]
     if type(optimizer).__name__ == "Adafactor":
-        return [*head, *_factored(slots)]
+        factored = _factored(slots)
+        unused = Filler((), "int32")
+        return [*head, *(item for item in factored if not (scaled and item == unused))]
     names = [name for name, _, _ in slots]
     groups = _GROUPS.get(type(optimizer).__name__, ())
     rest = tuple(
         name for name in dict.fromkeys(names) if not any(name in group for group in groups)
     )
     ordered = [s for group in [*groups, rest] for name, _, s in slots if name in group]
-    return [*head, *ordered, *own.values()]
+    return [*head, *ordered, *(() if scaled else own.values())]
 
 
 # Step and rate that an optimizer around others has by itself, and never changes.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from trainkit.checkpoints.format.reader import (
@@ -24,7 +25,7 @@ from trainkit.checkpoints.format.reader import (
 )
 from trainkit.checkpoints.format.regular_files import open_regular
 from trainkit.checkpoints.format.writer import Entry, Group, Values
-from trainkit.checkpoints.interop.keras_files import problem_of, settle, shown
+from trainkit.checkpoints.interop.keras_files import array_for_keras, problem_of, settle, shown
 from trainkit.checkpoints.interop.keras_weights import Filler, optimizer_variables, own_variables
 from trainkit.checkpoints.legacy.header_texts import HeaderTexts
 from trainkit.checkpoints.restore.object_graph import slot_variables
@@ -81,8 +82,10 @@ def optimizer_entries(optimizer: Trackable) -> list[Entry]:
 def _subset(path: str, items: Iterable[Any]) -> list[Entry]:
     items = list(items)
     names = _distinct([_name_of(item) for item in items])
-    views = [item._host_view if isinstance(item, Filler) else item.numpy for item in items]
-    values = (Values(f"{path}/{name}", view) for name, view in zip(names, views, strict=True))
+    values = (
+        Values(f"{path}/{name}", partial(array_for_keras, item))
+        for name, item in zip(names, items, strict=True)
+    )
     return [Group(path, {_NAMES: names}), *values]
 
 

@@ -91,13 +91,12 @@ class StoredWeights(Variant):
 
         A layer without LoRA, or with LoRA of another rank, keeps the sum that it has read.
         """
-        held = self.__dict__ if self.built and self.lora_enabled else {}
-        variables = [held.get(name) for name in store]
-        shapes = [None if v is None else tuple(v.shape) for v in variables]
-        if shapes != [array.shape for array in store.values()]:
+        if not (self.built and self.lora_enabled):
             return
-        for variable, array in zip(variables, store.values(), strict=True):
-            variable.assign(array)
+        shapes = {name: tuple(getattr(self.__dict__.get(name), "shape", ())) for name in store}
+        if shapes == {name: array.shape for name, array in store.items()}:
+            for name, array in store.items():
+                self.__dict__[name].assign(array)
 
     def _as_now(self, name: str, value: np.ndarray) -> np.ndarray:
         """A stored value in the layout that the layer has now."""

@@ -197,6 +197,20 @@ class Optimizer(OutsideState):
     def _counter_variables(self) -> list[Variable]:
         return [getattr(self, f"_{name}") for name, _ in self.counters]
 
+    def recount_steps(self) -> None:
+        """Give the numbers of `counters` the values that they have after `iterations` steps.
+
+        Files have these of an optimizer by itself alone, not of one in a `LossScaleOptimizer`.
+        """
+        values = tuple(np.float32(start) for _, start in self.counters)
+        for step in range(1, int(self.iterations) + 1 if values else 0):
+            before = values
+            values = self.count(np, self._learning_rate, np.float32(step), *values)
+            if values == before:  # a product of factors below 1 has come to 0
+                break
+        for variable, value in zip(self._counter_variables(), values, strict=True):
+            variable.assign(value)
+
     def _one_rate(self, learning_rate: Any, lr: Any) -> Any:
         default = inspect.signature(type(self).__init__).parameters["learning_rate"].default
         if learning_rate is not default and learning_rate != default:
