@@ -6,6 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import keras
 from trainkit.core.errors import UnimplementedError
+from trainkit.saved_graph.onnx import model_encoding
 from trainkit.saved_graph.onnx.onnx_messages import ModelProto, array_of
 
 layers = keras.layers
@@ -49,6 +50,7 @@ def test_a_model_is_a_file_with_a_free_batch(tmp_path, capsys):
     assert (message.ir_version, message.producer_name) == (8, "trainkit")
     assert [(s.domain, s.version) for s in message.opset_import] == [("", 18)]
     graph = message.graph
+    assert graph.name == model.name
     assert kinds(graph) == ["Gemm", "Relu", "Gemm", "Identity"]
     assert [(x.name, sizes(x)) for x in graph.input] == [("x", ["batch", 4])]
     assert [(y.name, sizes(y)) for y in graph.output] == [("output_0", [None, 2])]
@@ -149,8 +151,8 @@ def test_an_operation_without_a_form_is_named_with_its_layer_and_the_file_stays(
     ("make", "error", "match"),
     [
         (lambda p: mlp().export(p / "m", format="onnx"), ValueError, r"does not end in '\.onnx'"),
-        (lambda p: mlp().export(p / "m.onnx", opset_version=17), ValueError, "17 .*18 to 2"),
-        (lambda p: mlp().export(p / "m.onnx", ir_version=7), ValueError, "7 .*8 to 1"),
+        (lambda p: mlp().export(p / "m.onnx", opset_version=17), ValueError, "17 .*18 to 25"),
+        (lambda p: mlp().export(p / "m.onnx", ir_version=7), ValueError, "7 .*8 to 13"),
         (lambda p: mlp().export(p / "m.onnx", optimize=True), TypeError, "optimize.*verify"),
         (
             lambda p: keras.Sequential([layers.Dense(2)]).export(p / "m.onnx"),
@@ -179,6 +181,17 @@ def test_an_operation_without_a_form_is_named_with_its_layer_and_the_file_stays(
             UnimplementedError,
             "it runs Python",
         ),
+        (
+            lambda p: exported(tk.print, p, tk.TensorSpec([2])),
+            UnimplementedError,
+            "print.*something besides its result",
+        ),
+        (lambda p: mlp().export(p / "m", format="openvino"), ValueError, "openvino.convert_model"),
+        (
+            lambda p: keras.export.ExportArchive().write_out(p / "m.onnx"),
+            ValueError,
+            "one endpoint",
+        ),
         (lambda p: tk.saved_graph.export_onnx(abs, p / "f.onnx"), TypeError, "decorate it with"),
     ],
 )  # fmt: skip
@@ -186,6 +199,45 @@ def test_what_can_not_be_written_is_refused_in_words(make, error, match, tmp_pat
     with pytest.raises(error, match=match):
         make(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_writes_its_one_endpoint(tmp_path):
+    model, archive = mlp(), keras.export.ExportArchive()
+    archive.track_and_add_endpoint("serve", model, [tk.TensorSpec([None, 4])])
+    archive.write_out(tmp_path / "a.onnx", verbose=False)
+    model.export(tmp_path / "b.onnx", verbose=False)
+    first, second = [read(tmp_path / name).graph for name in ("a.onnx", "b.onnx")]
+    assert kinds(first) == kinds(second)
+    assert first.initializer == second.initializer
+    with pytest.raises(ValueError, match="options are for folders"):
+        archive.write_out(tmp_path / "c.onnx", tk.saved_model.SaveOptions())
+    archive.add_endpoint("more", model.call, [tk.TensorSpec([None, 4])])
+    with pytest.raises(ValueError, match=r"there are 2 \(serve, more\)"):
+        archive.write_out(tmp_path / "c.onnx")
+
+
+def test_weights_that_are_quantized_stay_small(tmp_path):
+    model = keras.Sequential([layers.Input((64,)), layers.Dense(64)])
+    model.quantize("int8", verbose=False)
+    model.export(tmp_path / "m.onnx", verbose=False)
+    assert "MatMulInteger" in kinds(read(tmp_path / "m.onnx").graph)
+    assert (tmp_path / "m.onnx").stat().st_size < 2 * 64 * 64
+
+
+def test_more_weights_than_a_file_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_encoding, "LARGEST_FILE", 1 << 20)
+    with pytest.raises(UnimplementedError, match=r"92 bytes of weights.*export parts of it"):
+        mlp().export(tmp_path / "m.onnx", verbose=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gradient_rule_of_the_users_is_left_out(tmp_path):
+    @tk.custom_gradient
+    def bounded(x):
+        return tk.tanh(x), lambda g: tk.ops.cumprod(g)
+
+    graph = exported(lambda x: bounded(x) * 2.0, tmp_path, tk.TensorSpec([3])).graph
+    assert kinds(graph) == ["Tanh", "Mul", "Identity"]
 
 
 def test_a_function_that_assigns_is_refused(tmp_path):

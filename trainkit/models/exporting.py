@@ -16,7 +16,7 @@ from trainkit.layers.base.layer import Layer
 from trainkit.models.calling_layers import named_error
 from trainkit.models.served_inputs import tensor_spec
 from trainkit.saved_graph.model_saving import save_model
-from trainkit.saved_graph.onnx.onnx_export import check_arguments, write_onnx
+from trainkit.saved_graph.onnx.onnx_export import SUFFIX, check_arguments, write_onnx
 from trainkit.saved_graph.saved_model_options import SaveOptions
 from trainkit.saved_graph.saving import concrete_function
 from trainkit.saved_graph.signatures import DEFAULT, is_traced
@@ -177,17 +177,23 @@ class ExportArchive:
         options: SaveOptions | None = None,
         verbose: bool = True,
     ) -> None:
-        """Write the folder.
+        """Write the folder, or, to a path that ends in ".onnx", the one endpoint as an ONNX file.
 
         Args:
-            filepath: the folder, which is made if need be.
-            options: see `tk.saved_model.SaveOptions`.
+            filepath: the folder, which is made if need be, or the file.
+            options: of a folder, see `tk.saved_model.SaveOptions`.
             verbose: whether the endpoints are printed.
 
         Raises:
-            ValueError: there is no endpoint, or one gives something else than tensors.
+            ValueError: there is no endpoint, or one gives something else than tensors; or options
+                are given for a file, which has none.
             UnimplementedError: an endpoint calls Python or a lookup table, which no file holds.
         """
+        if str(local_path(filepath)).endswith(SUFFIX):
+            if options is not None:
+                raise ValueError("ExportArchive: options are for folders, an ONNX file has none")
+            self.write_onnx(filepath, verbose=verbose)
+            return
         if not self._endpoints:
             raise ValueError("ExportArchive: there is nothing to write; add_endpoint comes first")
         signatures = dict(self._endpoints)
@@ -198,6 +204,11 @@ class ExportArchive:
             for name, traced in self._endpoints.items():
                 say(f"* Endpoint {name!r}")
                 say(traced.pretty_printed_concrete_signatures() + "\n")
+
+    def _name(self, endpoint: str) -> str:
+        """What to call a graph: as the one model or layer that is tracked, else as the endpoint."""
+        names = [str(getattr(x, "name", endpoint)) for x in self._resources]
+        return names[0] if len(names) == 1 else endpoint
 
     def write_onnx(
         self,
@@ -233,7 +244,9 @@ class ExportArchive:
         ((name, traced),) = self._endpoints.items()
         concrete = concrete_function(traced, (), {}, "ExportArchive")
         try:
-            check = write_onnx(concrete, filepath, opset_version, ir_version, verify, "batch")
+            check = write_onnx(
+                concrete, filepath, opset_version, ir_version, verify, "batch", self._name(name)
+            )
         except Exception as error:
             reason = named_error(error, traced, self._resources)
             if reason is error:

@@ -16,8 +16,15 @@ from trainkit.core.tensor_spec import TensorSpec
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.saved_graph.onnx.onnx_export import SUFFIX
 
 FORMATS = ("tf_saved_model", "onnx")
+READERS = {
+    "openvino": ". OpenVINO reads ONNX files: openvino.convert_model('model.onnx')",
+    "litert": ". LiteRT takes what onnx2tf makes of an ONNX file: onnx2tf -i model.onnx",
+}
+"""Of further formats that Keras has, what makes them of an ONNX file."""
+
 DEFAULT = "serving_default"
 
 
@@ -66,10 +73,10 @@ class Exportable(Layer):
         if format not in FORMATS:
             raise ValueError(
                 f"export: the format {format!r} is not supported; 'tf_saved_model' is, for "
-                "tk.saved_model.load, and 'onnx', for onnxruntime"
+                "tk.saved_model.load, and 'onnx', for onnxruntime" + READERS.get(format, "")
             )
         exporting: Any = importlib.import_module("trainkit.models.exporting")
-        is_onnx = format == "onnx" or str(local_path(filepath)).endswith(".onnx")
+        is_onnx = format == "onnx" or str(local_path(filepath)).endswith(SUFFIX)
         if is_onnx:
             exporting.check_onnx_arguments(filepath, kwargs)
         signature = self._served_inputs() if input_signature is None else input_signature

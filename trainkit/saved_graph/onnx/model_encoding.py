@@ -20,7 +20,11 @@ LARGEST_FILE = 2**31 - 1  # bytes; no reader of the format takes a longer messag
 
 
 def encode(
-    concrete: ConcreteFunction, opset_version: int, ir_version: int, batch_name: str | None = None
+    concrete: ConcreteFunction,
+    opset_version: int,
+    ir_version: int,
+    batch_name: str | None = None,
+    name: str | None = None,
 ) -> bytes:
     """The bytes of the file.
 
@@ -29,12 +33,14 @@ def encode(
         opset_version: of ONNX's operators.
         ir_version: of the format.
         batch_name: what the first axis of all inputs is called, where they share it.
+        name: of the graph; by default that of the function.
 
     Raises:
         UnimplementedError: it can't be written, and why.
     """
-    graph = _graph(concrete)
-    to = GraphBuilder(concrete.name, opset_version=opset_version)
+    name = name or concrete.name
+    graph = _graph(concrete, name)
+    to = GraphBuilder(name, opset_version=opset_version)
     inputs = [_input(to, x, batch_name) for x in graph.inputs]
     results = translate(to, graph, inputs)
     new_names = _name_outputs(to, results, output_names(concrete))
@@ -42,7 +48,7 @@ def encode(
     size = sum(array.nbytes for _, array in to.record.constants)
     if size > LARGEST_FILE - (1 << 20):
         raise UnimplementedError(
-            f"export to ONNX: {concrete.name!r} has {size} bytes of weights, and a file holds "
+            f"export to ONNX: {name!r} has {size} bytes of weights, and a file holds "
             f"{LARGEST_FILE} at most; export parts of it"
         )
     model = ModelProto(ir_version=ir_version, producer_name="trainkit")
@@ -52,13 +58,12 @@ def encode(
     return data
 
 
-def _graph(concrete: ConcreteFunction) -> Any:
+def _graph(concrete: ConcreteFunction, name: str) -> Any:
     """The graph that is written.
 
     Raises:
         UnimplementedError: it needs or does more than a file can hold.
     """
-    name = concrete.name
     if concrete.closed:
         raise UnimplementedError(
             f"export to ONNX: {name!r} refers to tensors of a function around it; export that one"

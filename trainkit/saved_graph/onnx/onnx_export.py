@@ -12,8 +12,8 @@ from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.onnx.runtime_check import Check, check_file, onnxruntime
 from trainkit.saved_graph.saving import concrete_function
 
-OPSET_VERSIONS = range(18, 24)
-IR_VERSIONS = range(8, 12)
+OPSET_VERSIONS = range(18, 26)
+IR_VERSIONS = range(8, 14)
 SUFFIX = ".onnx"
 
 
@@ -36,8 +36,8 @@ def export_onnx(
         path: the file to make or to replace, which ends in ".onnx"; it appears whole or not at
             all.
         *args: what to trace it for, as for `tk.saved_graph.save`.
-        opset_version: of ONNX's operators, 18 to 23.
-        ir_version: of the format, 8 to 11.
+        opset_version: of ONNX's operators, 18 to 25.
+        ir_version: of the format, 8 to 13.
         verify: whether the file is run in onnxruntime, beside the function, on random inputs of
             two batch sizes or more, and the results compared. The file stays away if they differ.
         **kwargs: further arguments to trace for, by name.
@@ -91,6 +91,7 @@ def write_onnx(
     ir_version: int,
     verify: bool,
     batch_name: str | None = None,
+    name: str | None = None,
 ) -> Check | None:
     """The same for a concrete function, whose arguments have been checked.
 
@@ -101,12 +102,13 @@ def write_onnx(
         ir_version: of the format.
         verify: whether it is run in onnxruntime.
         batch_name: what the first axis of all inputs is called, where they share it.
+        name: of the graph; by default that of the function.
     """
     if verify:
         onnxruntime()
     # the rules of all operations are loaded when a file is written, not with trainkit
     encoding: Any = importlib.import_module("trainkit.saved_graph.onnx.model_encoding")
-    data = encoding.encode(concrete, opset_version, ir_version, batch_name)
+    data = encoding.encode(concrete, opset_version, ir_version, batch_name, name)
     with AtomicFile(path) as file:
         view = memoryview(data)
         while view:
