@@ -17,6 +17,7 @@ from trainkit.core.tensor import PRIMITIVES
 
 PAGE = Path(__file__).with_suffix(".md")
 WITH_OPERATIONS = ("ops", "graph", "metrics", "summary")
+ONNX_FORMS = "trainkit.saved_graph.onnx.rules"  # gives operations their facet
 
 HEAD = """# Operations and their facets
 
@@ -31,12 +32,14 @@ its reason at the end:
 - **again**: what it takes to compute a result again for a gradient: free, cheap or costly.
 - **memory**: `fresh` where results have memory of their own, `view` where it may be an input's.
 - **reader**: whether `saved_graph/standalone.py`, which needs only NumPy, computes it too.
+- **ONNX**: whether `model.export("model.onnx")` and `tk.saved_graph.export_onnx` write it.
 - **more**: tuned kernels, inputs read by their shape alone, effects, text, what changes nothing.
 """
 
 
 def declared() -> list[Any]:
     """All primitives of the package."""
+    importlib.import_module(ONNX_FORMS)
     for module in pkgutil.walk_packages(trainkit.__path__, "trainkit."):
         if module.name.split(".")[1] in WITH_OPERATIONS:
             importlib.import_module(module.name)
@@ -78,6 +81,7 @@ def cells(facets: Any, reasons: Reasons) -> list[str]:
         facets.recompute,
         facets.memory,
         cell(facets.export, lambda value: "yes"),
+        cell(facets.onnx, lambda value: "yes"),
         "; ".join(more(facets)),
     ]
 
@@ -102,7 +106,7 @@ def page() -> str:
         families.setdefault(repr(primitive.facets.semantics), []).append(primitive.facets)
     reasons, parts = Reasons(), [HEAD]
     titles = ["operation", "gradient", "batch", "datasets", "compiled", "again", "memory"]
-    titles += ["reader", "more"]
+    titles += ["reader", "ONNX", "more"]
     for family in sorted(families):
         rows = [" | ".join(cells(facets, reasons)) for facets in families[family]]
         rule = " | ".join("---" for _ in titles)

@@ -5,9 +5,10 @@ import pytest
 
 import trainkit as tk
 from tests.conformance.layer_table import ROWS
+from tests.conformance.table import all_cases
 from trainkit import keras
 from trainkit.core import nest
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.saved_graph.onnx import runtime_check
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -162,6 +163,35 @@ def test_every_layer_is_equal_or_says_why_not(tmp_path):
         if not apart < 1e-5:
             faults.append(f"{row.name}: {apart}")
     assert not faults, "\n".join(faults)
+
+
+def difference_of_operation(case, path):
+    """How far a call of an operation is from itself in onnxruntime."""
+    arrays = [x.astype("float32") if x.dtype == "float64" else x for x in case.inputs]
+    traced = tk.function(lambda *inputs: case.op(*inputs, **case.settings))
+    concrete = traced.get_concrete_function(*[tk.TensorSpec(x.shape, x.dtype) for x in arrays])
+    tk.saved_graph.export_onnx(concrete, path)
+    session = onnxruntime.InferenceSession(path)
+    feeds = {x.name: a for x, a in zip(session.get_inputs(), arrays, strict=True)}
+    results = [y for y in nest.flatten(traced(*arrays)) if hasattr(y, "numpy")]
+    pairs = zip(results, session.run(None, feeds), strict=True)
+    return max(runtime_check.difference(y.numpy(), found) for y, found in pairs)
+
+
+def test_operations_are_equal_or_named(tmp_path):
+    equal, faults = 0, []
+    for number, case in enumerate(all_cases()):
+        if all(isinstance(x, np.ndarray) and x.dtype.kind in "fi" for x in case.inputs):
+            try:
+                apart = difference_of_operation(case, tmp_path / f"{number}.onnx")
+            except UnimplementedError as error:
+                assert "export to ONNX: " in str(error)  # noqa: PT017
+                continue
+            equal += 1
+            if not apart < 1e-5:
+                faults.append(f"{case}: {apart}")
+    assert not faults, "\n".join(faults)
+    assert equal > 190
 
 
 def test_results_that_differ_are_an_error_and_no_file_is_written(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from trainkit.saved_graph.onnx.rules import control_forms as control_forms
 from trainkit.saved_graph.onnx.rules import elementwise_forms as elementwise_forms
 from trainkit.saved_graph.onnx.rules import further_forms as further_forms
 from trainkit.saved_graph.onnx.rules import indexing_forms as indexing_forms
+from trainkit.saved_graph.onnx.rules import quantized_forms as quantized_forms
 from trainkit.saved_graph.onnx.rules import recurrent_forms as recurrent_forms
 from trainkit.saved_graph.onnx.rules import reductions_forms as reductions_forms
 from trainkit.saved_graph.onnx.rules import shapes_forms as shapes_forms

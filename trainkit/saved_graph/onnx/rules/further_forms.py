@@ -1,9 +1,10 @@
-"""Operations of quantized and preprocessing layers, scattering, and the rarer functions."""
+"""Operations of preprocessing layers, scattering, and the rarer functions."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,11 @@ import numpy as np
 from trainkit.core.errors import UnimplementedError
 from trainkit.ops.core import optimization_barrier as optimization_barrier  # declares operations
 from trainkit.ops.images import patches as patches
-from trainkit.ops.linear_algebra import int8_product as int8_product
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
 from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
-
-
-@onnx_form("int8_product")
-def _int8_product(to: GraphBuilder, a: Value, b: Value) -> Value:
-    return to.op("MatMulInteger", a, b, shape=spec_shape(to), dtype="int32")
 
 
 @onnx_form("optimization_barrier")
@@ -90,6 +85,65 @@ def _erfc(to: GraphBuilder, x: Value) -> Value:
     return to.each("Sub", 1.0, to.each("Erf", x))
 
 
+def _zero_where_x_is(
+    to: GraphBuilder, x: Any, y: Any, safe: float, formula: Callable[[Value, Value], Value]
+) -> Value:
+    """`formula(x, y)`, and 0 where x is 0, whatever y is."""
+    like = x if isinstance(x, Value) else y
+    x, y = to.as_value(x, like), to.as_value(y, like)
+    is_zero = to.each("Equal", x, 0.0, dtype="bool")
+    result = formula(x, to.each("Where", is_zero, to.known(safe, y.dtype), y))
+    return to.each("Where", is_zero, to.known(0, x.dtype), result)
+
+
+@onnx_form("xlogy")
+def _xlogy(to: GraphBuilder, x: Any, y: Any) -> Value:
+    return _zero_where_x_is(to, x, y, 1.0, lambda a, b: to.each("Mul", a, to.each("Log", b)))
+
+
+@onnx_form("xlog1py")
+def _xlog1py(to: GraphBuilder, x: Any, y: Any) -> Value:
+    def formula(a: Value, b: Value) -> Value:
+        return to.each("Mul", a, to.each("Log", to.each("Add", b, 1.0)))
+
+    return _zero_where_x_is(to, x, y, 0.0, formula)
+
+
+@onnx_form("xdivy")
+def _xdivy(to: GraphBuilder, x: Any, y: Any) -> Value:
+    return _zero_where_x_is(to, x, y, 1.0, lambda a, b: to.each("Div", a, b))
+
+
+@onnx_form("sinc")
+def _sinc(to: GraphBuilder, x: Value) -> Value:
+    angle = to.each("Mul", x, math.pi)
+    is_zero = to.each("Equal", x, 0.0, dtype="bool")
+    below = to.each("Where", is_zero, to.known(1, x.dtype), angle)
+    return to.each("Where", is_zero, to.known(1, x.dtype),
+                   to.each("Div", to.each("Sin", angle), below))  # fmt: skip
+
+
+@onnx_form("linspace")
+def _linspace(
+    to: GraphBuilder, start: Value, stop: Value, size: int, endpoint: bool, axis: int, dtype: str
+) -> tuple[Value, ...]:
+    parts = size - 1 if endpoint else size
+    if size < 2 or axis % (max(start.rank, stop.rank) + 1):
+        raise UnimplementedError("linspace of fewer than two numbers, or not along the first axis")
+    step = to.each("Div", to.each("Sub", stop, start), float(parts))
+    places = np.arange(size).reshape((size,) + (1,) * step.rank)
+    values = to.each("Add", start, to.each("Mul", to.known(places, start.dtype), step))
+    return to.cast(values, dtype), step
+
+
+@onnx_form("with_values")
+def _with_values(to: GraphBuilder, *inputs: Any, call: Any) -> Value:
+    raise UnimplementedError(
+        f"what {call.name!r} computes depends on sizes or values that are known when it runs; give "
+        "it known sizes, by the input_signature"
+    )
+
+
 # ---------------------------------------------------------------------- windows over an axis
 
 
@@ -127,6 +181,11 @@ def _extract_patches(to: GraphBuilder, x: Value, size: Any, strides: Any, dilati
 def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
     settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
     places = to.cast(indices, "int64")
+    depth = int(indices.shape[-1] or 0)
+    if updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+        sizes = [to.size_of(indices, i) for i in range(indices.rank - 1)]
+        sizes += [to.size_of(x, i) for i in range(depth, x.rank)]
+        updates = to.op("Expand", updates, to.vector(sizes), shape=(None,) * len(sizes))
     return to.op("ScatterND", x, places, updates, shape=x.shape, **settings)
 
 
@@ -138,6 +197,21 @@ def _scatter_nd_add(to: GraphBuilder, x: Value, indices: Value, updates: Value) 
 @onnx_form("scatter_update")
 def _scatter_update(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
     return _scattered(to, x, indices, updates, "none")
+
+
+@onnx_form("scatter_max")
+def _scatter_max(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
+    return _scattered(to, x, indices, updates, "max")
+
+
+@onnx_form("scatter_min")
+def _scatter_min(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
+    return _scattered(to, x, indices, updates, "min")
+
+
+@onnx_form("scatter_multiply")
+def _scatter_multiply(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
+    return _scattered(to, x, indices, updates, "mul")
 
 
 @onnx_form("segment_sum")
