@@ -99,6 +99,23 @@ def test_arrays_that_are_read_only_are_taken(name, rng):
         np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
 
 
+@pytest.mark.parametrize("name", list(KERNELS))
+@pytest.mark.parametrize("taken", [-1, 0])
+def test_the_layout_of_an_array_changes_no_bit(name, taken, rng):
+    """A graph may pad an image inside of a kernel, and so be given whole arrays for views."""
+    arrays, settings = list(inputs_of(name, rng, LARGE)), SETTINGS.get(name, {})
+    kernel_family.set_mode("eager")
+    expected = PRIMITIVES[name].run(arrays, settings)
+    x = arrays[taken]
+    framed = np.zeros((LARGE[0] + 2, LARGE[1] + 3), x.dtype)
+    framed[1:-1, 2:-1] = x
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    for view in (framed[1:-1, 2:-1], x.T.copy().T, np.repeat(x, 2, axis=1)[:, ::2], fixed):
+        arrays[taken] = view
+        np.testing.assert_array_equal(PRIMITIVES[name].run(arrays, settings), expected)
+
+
 def test_a_broadcast_gradient_that_is_contiguous_reaches_relu(rng):
     """The mean over axes of size 1 gives back a view that can't be written to."""
     kernel_family.set_mode("eager")
@@ -118,3 +135,5 @@ def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_versio
     assert KERNELS["relu"](x.T) is None
     assert KERNELS["where"](x > 0, x, x[:1].repeat(300, 0)) is not None
     assert KERNELS["where"](x[0] > 0, x, x) is None
+    assert KERNELS["silu"](x.astype("float64")) is None
+    assert KERNELS["silu_gradient"](x, x[:1]) is None

@@ -24,6 +24,7 @@ _NUMBERS = "owned({x}).reshape(-1)"
 _OR_NONE = "{x} is None or {x}.dtype is f32"
 _TAKEN = {
     "flat": (_LIKE + " and {x}.flags.carray", "{x}.reshape(-1)"),
+    "gathered": (_LIKE, "owned({x}).reshape(-1)"),
     "mask": (
         "{x}.dtype is bools and {x}.shape == shape and {x}.flags.carray",
         "{x}.reshape(-1)",
@@ -76,7 +77,9 @@ class ArrayKernel(Family):
         takes: the layout of each input, in a text. The first of "flat" and "rows" is the one after
             which sizes are reckoned.
 
-            - "flat": float32 of one shape, contiguous and writeable; a vector to the kernel.
+            - "flat": float32 of one shape; a vector to the kernel. Where the plain version has the
+              same bits, other arrays than contiguous and writeable ones are left to it; else they
+              are copied, as the layout of an array, which graphs change, is to change no bit.
             - "mask": the same of bools.
             - "rows": float32 of one shape; to the kernel a matrix of the last axis, or of `width`.
             - "each": float32, a number for each row or each column; a vector.
@@ -157,7 +160,7 @@ class ArrayKernel(Family):
             "i64": np.dtype(np.int64),
             "bools": np.dtype(np.bool_),
         }
-        exec(compile(_text_of(*self._layouts), f"<call of {self.name}>", "exec"), scope)
+        exec(compile(_text_of(*self._layouts, self.exact), f"<call of {self.name}>", "exec"), scope)
         self._call = scope["call"]
         return self._call(*inputs)
 
@@ -167,14 +170,18 @@ def _least(plain: float) -> int:
     return math.ceil(SMALLEST_SECONDS / (plain * 1e-9))
 
 
-def _text_of(takes: str, gives: str) -> str:
+def _text_of(takes: str, gives: str, exact: bool) -> str:
     """The function that calls a kernel of such layouts."""
     layouts = takes.split()
     has_width = layouts[-1] == "width"
     layouts = layouts[: len(layouts) - has_width]
     names = [f"x{i}" for i in range(len(layouts))]
     main = next(i for i, layout in enumerate(layouts) if layout in ("flat", "rows"))
-    inputs = [(x, *_TAKEN[layout]) for x, layout in zip(names, layouts, strict=True)]
+    flat = "flat" if exact else "gathered"
+    inputs = [
+        (x, *_TAKEN[flat if layout == "flat" else layout])
+        for x, layout in zip(names, layouts, strict=True)
+    ]
     made = (gives or layouts[main]).split()
     results = [(f"y{i}", *_GIVEN[layout]) for i, layout in enumerate(made)]
     return _CALL.format(
