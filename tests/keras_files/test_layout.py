@@ -120,3 +120,35 @@ def test_bfloat16_stands_as_float32_which_keras_does_not_take_for_integers(tmp_p
     for one, again in zip(model.get_weights(), other.get_weights(), strict=True):
         assert one.dtype == again.dtype == "bfloat16"
         np.testing.assert_array_equal(one, again)
+
+
+def test_operations_of_old_files_may_have_a_dtype():
+    """Keras's HDF5 files leave out the module; nearly all layers say whether they are trainable."""
+    symbol = {"class_name": "__keras_tensor__", "config": {"keras_history": ["a", 0, 0]}}
+
+    def described(kind, name, *args, **settings):
+        nodes = [{"args": list(args), "kwargs": {}}] if args else []
+        config = {"name": name, **settings}
+        return {"class_name": kind, "name": name, "config": config, "inbound_nodes": nodes}
+
+    layers = [
+        described("InputLayer", "a", batch_shape=[None, 3], dtype="float32"),
+        described("Cumsum", "b", symbol, axis=1, dtype=None),
+        described("Discretization", "c", symbol, bin_boundaries=[0.0], dtype="float32"),
+    ]
+    ends = {"input_layers": [["a", 0, 0]], "output_layers": [["b", 0, 0], ["c", 0, 0]]}
+    config = {"name": "m", "layers": layers, **ends}
+    model = keras.models.model_from_config({"class_name": "Functional", "config": config})
+    cumulated, bins = model(np.float32([[-1, 2, 3]]))
+    np.testing.assert_array_equal(cumulated, [[-1, 1, 4]])
+    np.testing.assert_array_equal(bins, [[0, 1, 1]])
+
+
+def test_a_loss_scale_that_a_config_does_not_tell_is_in_the_file(tmp_path):
+    """Keras puts it around the optimizer of a model made under mixed_float16."""
+    model = keras.Sequential([L.Input((5,)), L.Dense(3)])
+    trained(model, keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)))
+    config = model.get_compile_config()
+    plain = {**config, "optimizer": config["optimizer"]["config"]["inner_optimizer"]}
+    model.get_compile_config = lambda: plain
+    check_goes_on(model, tmp_path / "m.keras")

@@ -31,7 +31,7 @@ from trainkit.checkpoints.interop.keras_archive import (
     write_archive,
 )
 from trainkit.checkpoints.interop.keras_files import Shelf, load_shelf, save_keras
-from trainkit.checkpoints.interop.keras_weights import layout
+from trainkit.checkpoints.interop.keras_weights import SCALED, layout
 from trainkit.checkpoints.replicas import whole_state
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
@@ -46,6 +46,7 @@ from trainkit.layers.base.weight_budget import WeightBudget
 from trainkit.models.legacy.legacy_config import decoded, is_legacy, modern
 from trainkit.models.legacy.legacy_saving import load_h5_model, save_h5_model
 from trainkit.models.training.fit import Looped
+from trainkit.optimizers import LossScaleOptimizer
 
 if TYPE_CHECKING:
     from trainkit.models.model import Model
@@ -343,7 +344,20 @@ def _take_weights(model: Model, shelf: Shelf | None, archive: Archive) -> None:
             f"{archive.name} has weights, but the model {model.name!r} makes none before it is "
             "called; let its class have a build(input_shape)"
         )
+    _scale_loss(model, shelf)
     load_shelf(model, shelf)
+
+
+def _scale_loss(model: Model, shelf: Shelf) -> None:
+    """Put a loss scale around the optimizer where the file has one.
+
+    Keras's config has the optimizer that `compile` got: it was the policy of the day, mixed_float16,
+    that put the scale around it, and functional models do not say their policy.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and shelf.group(f"optimizer/{SCALED}/vars") is not None:
+        if not isinstance(optimizer, LossScaleOptimizer):
+            model.optimizer = LossScaleOptimizer(optimizer)
 
 
 def _take_assets(model: Model, archive: Archive) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from trainkit.checkpoints.restore.object_graph import has_slots, slot_variables
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
-from trainkit.core.variable import Variable
+from trainkit.core.variable import OVERWRITTEN, Variable
 
 _UNWALKED = ("metrics", "layers", "weights", "variables", "losses")
 _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
@@ -241,7 +241,8 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
         return [parts["iterations"], _NEVER_CHANGED[1], *inner]
     own = {name: p for name, p in parts.items() if isinstance(p, Variable)}
     head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
-    slots = slot_variables(optimizer)
+    # Keras makes no slots for weights that become their gradients.
+    slots = [item for item in slot_variables(optimizer) if id(item[1]) not in OVERWRITTEN]
     head += [slot for first in _FIRST for name, _, slot in slots if name == first]
     slots = [item for item in slots if item[0] not in _FIRST]
     if type(optimizer).__name__ == "Adafactor":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.errors import ConfigError
-from trainkit.core.registry import custom_object
+from trainkit.core.registry import FAMILIES, custom_object
 
 OPERATIONS = "keras.src.ops.numpy"
 """The module of operations in configs; the name of the class alone says which it is."""
@@ -244,14 +244,16 @@ def modern_graph(config: dict[str, Any]) -> dict[str, Any]:
 def _operation(item: Any) -> Any:
     """A layer, or an operation, which HDF5 files of Keras 3 describe without its module.
 
-    Its settings are its own alone, where those of a layer have its dtype.
+    Its settings are its own alone, where nearly all layers say whether they are trainable.
     """
     if not isinstance(item, dict) or not isinstance(item.get("config"), dict):
         raise ConfigError(f"the config of a model lists {item!r}, which describes no layer")
     kind, settings = item.get("class_name"), item["config"]
     if not is_legacy(item) or not isinstance(kind, str) or custom_object(kind) is not None:
         return item
-    if {"trainable", "dtype", "layers"} & settings.keys() or not item.get("inbound_nodes"):
+    if {"trainable", "layers"} & settings.keys() or not item.get("inbound_nodes"):
+        return item
+    if "dtype" in settings and kind in FAMILIES["layers"].named:
         return item
     return {**item, "module": OPERATIONS}
 
