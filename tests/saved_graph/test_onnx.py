@@ -224,11 +224,23 @@ def test_weights_that_are_quantized_stay_small(tmp_path):
     assert (tmp_path / "m.onnx").stat().st_size < 2 * 64 * 64
 
 
-def test_more_weights_than_a_file_holds_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_encoding, "LARGEST_FILE", 1 << 20)
-    with pytest.raises(UnimplementedError, match=r"92 bytes of weights.*export parts of it"):
-        mlp().export(tmp_path / "m.onnx", verbose=False)
-    assert not list(tmp_path.iterdir())
+def test_more_weights_than_a_file_holds_go_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_encoding, "LARGEST_FILE", model_encoding.OTHER_PARTS)
+    model = keras.Sequential([layers.Input((40,)), layers.Dense(30), layers.Dense(9)])
+    model.export(tmp_path / "m.onnx", verbose=False)
+    (beside,) = tmp_path.glob("m.onnx.*.data")
+    tensors = {t.name: t for t in read(tmp_path / "m.onnx").graph.initializer}
+    outside = [t for t in tensors.values() if t.data_location]
+    assert [tuple(t.dims) for t in outside] == [(40, 30), (30, 9)]
+    for tensor, layer in zip(outside, model.layers, strict=True):
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        assert place["location"] == beside.name
+        assert not tensor.HasField("raw_data")
+        start = int(place["offset"])
+        values = beside.read_bytes()[start : start + int(place["length"])]
+        np.testing.assert_array_equal(
+            np.frombuffer(values, "<f4").reshape(tuple(tensor.dims)), layer.kernel.numpy()
+        )
 
 
 def test_a_gradient_rule_of_the_users_is_left_out(tmp_path):

@@ -9,7 +9,7 @@ from tests.conformance.table import all_cases
 from trainkit import keras
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.saved_graph.onnx import runtime_check
+from trainkit.saved_graph.onnx import model_encoding, runtime_check
 
 onnxruntime = pytest.importorskip("onnxruntime")
 layers = keras.layers
@@ -192,6 +192,16 @@ def test_operations_are_equal_or_named(tmp_path):
                 faults.append(f"{case}: {apart}")
     assert not faults, "\n".join(faults)
     assert equal > 190
+
+
+def test_weights_beside_the_file_are_read_from_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_encoding, "LARGEST_FILE", model_encoding.OTHER_PARTS)
+    model = keras.Sequential([keras.Input((40,)), layers.Dense(30), layers.Dense(9)])
+    model.export(tmp_path / "m.onnx", verbose=False, verify=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    x = np.ones((2, 40), np.float32)
+    (y,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(y, model(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_results_that_differ_are_an_error_and_no_file_is_written(tmp_path, monkeypatch):

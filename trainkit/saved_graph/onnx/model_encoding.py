@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainkit.core import dtypes, nest
@@ -13,10 +14,31 @@ from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.onnx import rules as rules  # gives operations their facet
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
-from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES, ModelProto
+from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES, ModelProto, content_of
 from trainkit.saved_graph.onnx.translation import translate
 
 LARGEST_FILE = 2**31 - 1  # bytes; no reader of the format takes a longer message
+OTHER_PARTS = 2**24  # bytes that nodes, names and small constants may take
+SMALLEST_OUTSIDE = 1024  # bytes; smaller constants stay in the file, where shapes are read
+
+
+class EncodedModel:
+    """What is written of a model.
+
+    Attributes:
+        data: the bytes of the file.
+        outside: name and array of the weights that another file beside it has, in their order.
+        location: the name of that file.
+    """
+
+    def __init__(self, data: bytes, outside: Sequence[tuple[str, Any]], location: str) -> None:
+        self.data = data
+        self.outside = outside
+        self.location = location
+
+    def contents(self) -> Iterator[Any]:
+        """What the other file holds, array by array."""
+        return (content_of(array) for _, array in self.outside)
 
 
 def encode(
@@ -25,7 +47,8 @@ def encode(
     ir_version: int,
     batch_name: str | None = None,
     name: str | None = None,
-) -> bytes:
+    location: str = "",
+) -> EncodedModel:
     """The bytes of the file.
 
     Args:
@@ -34,6 +57,8 @@ def encode(
         ir_version: of the format.
         batch_name: what the first axis of all inputs is called, where they share it.
         name: of the graph; by default that of the function.
+        location: the beginning of the name of a second file, which has the weights if they are more
+            than a message may hold.
 
     Raises:
         UnimplementedError: it can't be written, and why.
@@ -45,17 +70,35 @@ def encode(
     results = translate(to, graph, inputs)
     new_names = _name_outputs(to, results, output_names(concrete))
     to.record.prune()
-    size = sum(array.nbytes for _, array in to.record.constants)
-    if size > LARGEST_FILE - (1 << 20):
-        raise UnimplementedError(
-            f"export to ONNX: {name!r} has {size} bytes of weights, and a file holds "
-            f"{LARGEST_FILE} at most; export parts of it"
-        )
+    outside, location = _outside(to.record.constants, location)
     model = ModelProto(ir_version=ir_version, producer_name="trainkit")
     model.opset_import.add(domain="", version=opset_version)
-    to.record.fill(model.graph, new_names)
-    data: bytes = model.SerializeToString(deterministic=True)
-    return data
+    to.record.fill(model.graph, new_names, _places(outside, location))
+    return EncodedModel(model.SerializeToString(deterministic=True), outside, location)
+
+
+def _outside(
+    constants: Sequence[tuple[str, Any]], location: str
+) -> tuple[list[tuple[str, Any]], str]:
+    """The weights that do not fit into the file, and the name of the one that has them.
+
+    The name has their fingerprint: a file that is there already is never another one's.
+    """
+    if sum(array.nbytes for _, array in constants) <= LARGEST_FILE - OTHER_PARTS:
+        return [], ""
+    large = [(name, array) for name, array in constants if array.nbytes >= SMALLEST_OUTSIDE]
+    digest = hashlib.sha256()
+    for _, array in large:
+        digest.update(memoryview(content_of(array)).cast("B"))
+    return large, f"{location}.{digest.hexdigest()[:16]}.data"
+
+
+def _places(outside: Sequence[tuple[str, Any]], location: str) -> dict[str, tuple[str, int]]:
+    places, offset = {}, 0
+    for name, array in outside:
+        places[name] = location, offset
+        offset += array.nbytes
+    return places
 
 
 def _graph(concrete: ConcreteFunction, name: str) -> Any:

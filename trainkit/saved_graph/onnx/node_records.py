@@ -81,18 +81,25 @@ class GraphRecord:
         self.nodes = remaining[::-1]
         self.constants = [pair for pair in self.constants if pair[0] in needed]
 
-    def fill(self, message: Any, new_names: Mapping[str, str]) -> None:
+    def fill(
+        self,
+        message: Any,
+        new_names: Mapping[str, str],
+        outside: Mapping[str, tuple[str, int]] | None = None,
+    ) -> None:
         """Write the graph into a `GraphProto`.
 
         Args:
             message: to fill.
             new_names: what values are called in place of the names here.
+            outside: for constants in another file its name, and where they begin there.
         """
         message.name = self.name
         for node in self.nodes:
             _fill_node(message.node.add(), node, new_names)
         for name, array in self.constants:
-            fill_tensor(message.initializer.add(), new_names.get(name, name), array)
+            place = (outside or {}).get(name)
+            fill_tensor(message.initializer.add(), new_names.get(name, name), array, place)
         for values, field in ((self.inputs, message.input), (self.outputs, message.output)):
             for name, dtype, shape in values:
                 fill_value(field.add(), new_names.get(name, name), dtype, shape)

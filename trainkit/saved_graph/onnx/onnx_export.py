@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 from typing import Any
 
 from trainkit.checkpoints.format.atomic import AtomicFile
@@ -15,6 +16,7 @@ from trainkit.saved_graph.saving import concrete_function
 OPSET_VERSIONS = range(18, 26)
 IR_VERSIONS = range(8, 14)
 SUFFIX = ".onnx"
+LARGEST_WRITE = 1 << 30  # bytes; Linux writes less than 2 GB at once
 
 
 def export_onnx(
@@ -29,7 +31,8 @@ def export_onnx(
     """Write a traced function, with the values of its variables, as an ONNX file.
 
     Any runtime that reads ONNX runs it, without trainkit. Sizes that are `None` in the signature
-    stay free.
+    stay free. More than 2 GB of weights go into a second file beside it, whose name begins with
+    that of the first and ends in ".data".
 
     Args:
         function: a `tk.function` or one of its concrete functions.
@@ -108,11 +111,26 @@ def write_onnx(
         onnxruntime()
     # the rules of all operations are loaded when a file is written, not with trainkit
     encoding: Any = importlib.import_module("trainkit.saved_graph.onnx.model_encoding")
-    data = encoding.encode(concrete, opset_version, ir_version, batch_name, name)
+    location = Path(local_path(path)).name
+    model = encoding.encode(concrete, opset_version, ir_version, batch_name, name, location)
     with AtomicFile(path) as file:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file.fd, view) :]
-        check = check_file(concrete, data, batch_name is not None) if verify else None
+        _write(file.fd, model.data)
+        check = check_file(concrete, model, batch_name is not None) if verify else None
+        if model.outside:
+            _write_weights(Path(local_path(path)).with_name(model.location), model)
         file.commit()
     return check
+
+
+def _write(fd: int, data: Any) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(fd, view[:LARGEST_WRITE]) :]
+
+
+def _write_weights(path: Path, model: Any) -> None:
+    """The file of the weights, which no model refers to before it is there."""
+    with AtomicFile(path) as file:
+        for content in model.contents():
+            _write(file.fd, content)
+        file.commit()

@@ -37,7 +37,8 @@ _FIELDS = {
         attribute 5 AttributeProto*; doc_string 6 string; domain 7 string""",
     "AttributeProto": """name 1 string; f 2 float; i 3 int64; s 4 bytes; t 5 TensorProto;
         g 6 GraphProto; floats 7 float*; ints 8 int64*; strings 9 bytes*; type 20 int32""",
-    "TensorProto": """dims 1 int64*; data_type 2 int32; name 8 string; raw_data 9 bytes""",
+    "TensorProto": """dims 1 int64*; data_type 2 int32; name 8 string; raw_data 9 bytes;
+        external_data 13 StringStringEntryProto*; data_location 14 int32""",
     "ValueInfoProto": "name 1 string; type 2 TypeProto",
     "TypeProto": "tensor_type 1 TensorTypeProto",
     "TensorTypeProto": "elem_type 1 int32; shape 2 TensorShapeProto",
@@ -94,19 +95,37 @@ GraphProto = _class("GraphProto")
 AttributeProto = _class("AttributeProto")
 
 
-def fill_tensor(message: Any, name: str, array: Any) -> None:
+OUTSIDE = 1
+"""The number that ONNX has for tensors in another file."""
+
+
+def content_of(array: Any) -> Any:
+    """The elements of an array one after the other, least byte first, as an array."""
+    little_endian = array.dtype.newbyteorder("<") if array.dtype.kind in "iuf" else array.dtype
+    return np.ascontiguousarray(array).astype(little_endian, copy=False)
+
+
+def fill_tensor(
+    message: Any, name: str, array: Any, outside: tuple[str, int] | None = None
+) -> None:
     """Write an array into a `TensorProto`.
 
     Args:
         message: to fill.
         name: of the tensor.
         array: of one of `ELEMENT_TYPES`.
+        outside: name of the file that has the elements, and where they begin there.
     """
     message.name = name
     message.data_type = ELEMENT_TYPES[dtypes.as_dtype(array.dtype).name]
     message.dims.extend(array.shape)
-    little_endian = array.dtype.newbyteorder("<") if array.dtype.kind in "iuf" else array.dtype
-    message.raw_data = np.ascontiguousarray(array).astype(little_endian, copy=False).tobytes()
+    if outside is None:
+        message.raw_data = content_of(array).tobytes()
+        return
+    message.data_location = OUTSIDE
+    place = {"location": outside[0], "offset": outside[1], "length": array.nbytes}
+    for key, value in place.items():
+        message.external_data.add(key=key, value=str(value))
 
 
 def array_of(message: Any) -> Any:

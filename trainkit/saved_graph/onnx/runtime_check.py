@@ -56,12 +56,12 @@ def onnxruntime() -> Any:
         ) from None
 
 
-def check_file(concrete: ConcreteFunction, data: bytes, shared_batch: bool) -> Check:
+def check_file(concrete: ConcreteFunction, model: Any, shared_batch: bool) -> Check:
     """Run the bytes of a file in onnxruntime, beside the function that they were made of.
 
     Args:
         concrete: the function.
-        data: of the file.
+        model: the `EncodedModel`.
         shared_batch: whether the first free axis of all inputs is the same.
 
     Raises:
@@ -72,8 +72,12 @@ def check_file(concrete: ConcreteFunction, data: bytes, shared_batch: bool) -> C
     runtime = onnxruntime()
     options = runtime.SessionOptions()
     options.log_severity_level = 3
+    if model.outside:
+        names = [name for name, _ in model.outside]
+        values = [runtime.OrtValue.ortvalue_from_numpy(array) for _, array in model.outside]
+        options.add_external_initializers(names, values)
     try:
-        session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(model.data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise InvalidArgumentError(
             f"export to ONNX: onnxruntime {runtime.__version__} refuses the file: {error}"

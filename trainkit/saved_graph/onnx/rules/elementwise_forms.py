@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.errors import UnimplementedError
 from trainkit.ops.core import run_time_checks as run_time_checks  # declares operations
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
-from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
+from trainkit.saved_graph.onnx.rules.onnx_form import no_onnx_form, onnx_form
 
 NARROW = ("int8", "int16", "uint8", "uint16")
 """Integers that runtimes do not compute with; int32 holds them all."""
@@ -307,6 +306,6 @@ def _check(to: GraphBuilder, *inputs: Any, **settings: Any) -> tuple[Value, ...]
     return ()  # ONNX has nothing that stops a run; docs/export.md says so
 
 
-@onnx_form("left_shift", "right_shift")
-def _shift(to: GraphBuilder, a: Any, b: Any) -> Value:
-    raise UnimplementedError("ONNX shifts unsigned integers alone; multiply by a power of 2")
+no_onnx_form(
+    "ONNX shifts unsigned integers alone; multiply by a power of 2", "left_shift", "right_shift"
+)

@@ -14,7 +14,7 @@ from trainkit.ops.core import optimization_barrier as optimization_barrier  # de
 from trainkit.ops.images import patches as patches
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
-from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
+from trainkit.saved_graph.onnx.rules.onnx_form import no_onnx_form, onnx_form
 from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
 from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
 
@@ -136,12 +136,11 @@ def _linspace(
     return to.cast(values, dtype), step
 
 
-@onnx_form("with_values")
-def _with_values(to: GraphBuilder, *inputs: Any, call: Any) -> Value:
-    raise UnimplementedError(
-        f"what {call.name!r} computes depends on sizes or values that are known when it runs; give "
-        "it known sizes, by the input_signature"
-    )
+no_onnx_form(
+    "what it computes depends on sizes or values that are known when it runs; give it known sizes, "
+    "by the input_signature",
+    "with_values",
+)
 
 
 # ---------------------------------------------------------------------- windows over an axis

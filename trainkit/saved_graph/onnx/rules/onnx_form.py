@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from trainkit.core.dispatch.facets import Absent
 from trainkit.core.tensor import PRIMITIVES
 
 Rule = TypeVar("Rule", bound=Callable[..., object])
@@ -27,3 +28,9 @@ def onnx_form(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return attach
+
+
+def no_onnx_form(reason: str, *names: str) -> None:
+    """Say why these operations can't be written, as a part of a sentence."""
+    for name in names:
+        PRIMITIVES[name].facets.declare(onnx=Absent(reason))
