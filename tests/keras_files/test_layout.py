@@ -54,6 +54,20 @@ def test_a_weight_frozen_by_itself_keeps_its_number(copied):
     assert [w.name for w in layer.trainable_weights] == ["bias"]
 
 
+def test_a_model_with_weights_frozen_by_themselves_goes_on(tmp_path):
+    attention = L.MultiHeadAttention(2, 2)
+    model = keras.Sequential([L.Input((5,)), L.Dense(4), L.BatchNormalization(), L.Reshape((2, 2))])
+    x = model.output
+    model = keras.Model(model.inputs, L.Dense(3)(L.Flatten()(attention(x, x))))
+    frozen = [model.layers[1].kernel, model.layers[2].gamma, attention.key_dense.bias]
+    for weight in frozen:
+        weight.trainable = False
+    check_goes_on(trained(model), tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    assert [w.trainable for w in again.weights] == [w.trainable for w in model.weights]
+    assert sum(w.trainable for w in again.weights) == len(model.weights) - 2 - len(frozen)
+
+
 @pytest.mark.parametrize("settings", [{"use_ema": True}, {"gradient_accumulation_steps": 3}])
 def test_factored_slots_stand_behind_what_all_optimizers_have(tmp_path, settings):
     model = keras.Sequential([L.Input((5,)), L.Dense(4), L.Dense(3)])

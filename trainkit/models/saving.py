@@ -351,8 +351,8 @@ def _take_weights(model: Model, shelf: Shelf | None, archive: Archive) -> None:
 def _scale_loss(model: Model, shelf: Shelf) -> None:
     """Put a loss scale around the optimizer where the file has one.
 
-    Keras's config has the optimizer that `compile` got: it was the policy of the day, mixed_float16,
-    that put the scale around it, and functional models do not say their policy.
+    Keras's config has the optimizer that `compile` got: the policy of the day, mixed_float16, put
+    the scale around it, and functional models do not say their policy.
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and shelf.group(f"optimizer/{SCALED}/vars") is not None:

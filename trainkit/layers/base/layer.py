@@ -464,20 +464,30 @@ class Layer(Quantizable, StatelessCalls):
 
         Returns:
             `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
-            arguments where it takes several.
+            arguments where it takes several; with `frozen_weights`, numbers in `weights`, where
+            some are frozen by themselves: an optimizer in the same file has no slots for them.
         """
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
         if shapes is None:
             return None
+        frozen = tracking.frozen_alone(self.weights)
+        config = {"frozen_weights": frozen} if frozen else {}
         if len(shapes) == 1:
-            return {"input_shape": next(iter(shapes.values()))}
-        return {"shapes_dict": dict(shapes)}
+            return {"input_shape": next(iter(shapes.values())), **config}
+        return {"shapes_dict": dict(shapes), **config}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
-        """Build with the shapes that `get_build_config` gave."""
+        """Build with the shapes that `get_build_config` gave, and freeze what it names."""
         if not config or self.built:
             return
-        shapes = config.get("shapes_dict", config)
+        config = dict(config)
+        frozen = config.pop("frozen_weights", ())
+        self._build_with(config.get("shapes_dict", config))
+        weights = self.weights
+        for number in frozen:
+            weights[number].trainable = False
+
+    def _build_with(self, shapes: dict[str, Any]) -> None:
         if list(shapes) == ["input_shape"]:
             self.build(tuples_of(shapes["input_shape"]))
         else:

@@ -40,6 +40,15 @@ def set_trainable(variable: Variable, value: bool) -> None:
         variable._frozen_by_layer = False
 
 
+def frozen_alone(variables: list[Variable]) -> list[int]:
+    """The numbers of those that were created trainable and frozen by themselves."""
+    return [
+        number
+        for number, variable in enumerate(variables)
+        if variable._created_trainable and not was_trainable(variable)
+    ]
+
+
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     """Own variables, generators and other parts of `layer`.
 
