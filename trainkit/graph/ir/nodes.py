@@ -184,9 +184,11 @@ class Node:
     @property
     def effect(self) -> bool:
         """Whether the node does something besides its results."""
-        return self.kind == "op" and (
-            self.primitive.facets.effect is not None or any(g.has_effects for g in self.subgraphs())
-        )
+        if self.kind != "op":
+            return False
+        if self.primitive.facets.effect is not None:
+            return True
+        return bool(self.settings) and any(g.has_effects for g in self.subgraphs())
 
     @property
     def runs_python(self) -> bool:
@@ -195,6 +197,8 @@ class Node:
 
     def subgraphs(self) -> list[Any]:
         """The graphs of branches and loop bodies."""
+        if not self.settings:  # as of most nodes, which passes ask time and again
+            return []
         return [value for value in self.settings.values() if isinstance(value, NodeList)]
 
     def __repr__(self) -> str:

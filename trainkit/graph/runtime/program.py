@@ -489,10 +489,17 @@ def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:
 
 def _dtype_given(node: Node) -> Any:
     """The dtype that NumPy's own function gives on inputs like those of `node`."""
-    like = [np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs]
+    kinds = [x.dtype.dtype if isinstance(x, GraphTensor) else (type(x), x) for x in node.inputs]
     try:
-        with np.errstate(all="ignore"):
-            return node.primitive.kernel(*like).dtype
+        return _dtype_of(node.primitive.kernel, *kinds)
     except KERNEL_ERRORS as error:  # NumPy's function has nothing for these types
         refused = InvalidArgumentError(f"{node.primitive.name}: {error}\n{describe(node.inputs)}")
         raise located(refused, node) from error
+
+
+@functools.lru_cache(maxsize=1024)
+def _dtype_of(kernel: Any, *kinds: Any) -> Any:
+    """The dtype of a function's result, for arrays of dtypes and numbers with their types."""
+    like = [x[1] if isinstance(x, tuple) else np.ones((), x) for x in kinds]
+    with np.errstate(all="ignore"):
+        return kernel(*like).dtype
