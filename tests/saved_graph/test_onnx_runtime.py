@@ -79,6 +79,15 @@ def test_attention_and_its_masks_are_equal(tmp_path):
     keras.Model(x, y).export(tmp_path / "m.onnx", verbose=False, verify=True)
 
 
+def test_states_of_recurrent_layers_are_equal_at_all_steps_and_at_the_last(tmp_path):
+    x = keras.Input((None,), dtype="int32")
+    y, h, c = layers.LSTM(4, return_state=True)(layers.Embedding(3, 4, mask_zero=True)(x))
+    z = layers.LSTM(4, return_sequences=True)(layers.Embedding(3, 4)(x))
+    keras.Model(x, [y, h, c, z[:, -1, 1:3], z[:, 0]]).export(
+        tmp_path / "m.onnx", verbose=False, verify=True
+    )
+
+
 def branches(x):
     if tk.reduce_mean(x) > 0.5:
         x = x * 0.5
@@ -102,7 +111,11 @@ def numbers(x):
 
 def parts(x):
     rows = tk.shape(x)[0]
-    return x[::-1], x[:, None, 1:-1], x[rows - 1], tk.fill([rows, 2], 7.0), tk.tile(x, [2, 1])
+    cube = tk.reshape(x, [rows, 2, 2])
+    places = tk.constant([1, 0, 1])
+    picked = cube[:, 0, places], cube[places % rows, places], cube[..., None, -1]
+    whole = tk.fill([rows, 2], 7.0), tk.tile(x, [2, 1])
+    return x[::-1], x[:, None, 1:-1], x[rows - 1], *whole, *picked
 
 
 @pytest.mark.parametrize("function", [branches, numbers, parts])

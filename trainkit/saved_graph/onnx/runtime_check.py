@@ -120,7 +120,7 @@ def _compare(concrete: ConcreteFunction, session: Any, arrays: list[Any], check:
         raise InvalidArgumentError(
             f"export to ONNX: for inputs of the shapes {shapes} the results in onnxruntime differ "
             f"by {worst:.2e} from those of trainkit, more than {TOLERANCE}; the file is not "
-            "written. Please report the model"
+            "written. Leave verify out to write it, and please report the model"
         )
 
 

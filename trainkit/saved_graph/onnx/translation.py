@@ -155,8 +155,9 @@ def _declared(to: GraphBuilder, value: Value, spec: Any) -> Value:
     """A result, which has the shape and dtype of the traced graph."""
     if spec.dtype.name not in ELEMENT_TYPES:
         raise UnimplementedError(f"ONNX has no tensors of {spec.dtype.name}")
+    if value.dtype != spec.dtype.name:
+        value = to.cast(value, spec.dtype.name)
     source, last_step = value.source, value.last_step
-    value = to.cast(value, spec.dtype.name)
     if not value.is_known:
         sizes = value.shape if value.rank == len(spec.shape) else (None,) * len(spec.shape)
         pairs = zip(sizes, spec.shape, strict=True)

@@ -68,6 +68,20 @@ class Brackets:
         end = (FAR if step > 0 else -FAR) if end is None else end
         self.cuts.append((axis, start, end, step))
 
+    def check_side_by_side(self) -> None:
+        """Refuse positions whose axes NumPy moves to the front: those with others between them.
+
+        Raises:
+            UnimplementedError: an index array and other positions are not side by side.
+        """
+        axes = sorted([*self.dropped, *[axis for axis, _ in self.arrays]])
+        if not any(p.rank for _, p in self.arrays) or len(axes) < 2:
+            return
+        if self.added or axes[-1] - axes[0] >= len(axes):
+            raise UnimplementedError(
+                "an index array and other positions that are not side by side; index twice"
+            )
+
     def _part(self, item: str) -> Value:
         return self._parts[int(item[1:])]
 
@@ -76,7 +90,7 @@ class Brackets:
 def get_item(to: GraphBuilder, x: Value, *parts: Value, key: Sequence[Any]) -> Value:
     """`x[key]`, as the traced graph stores keys."""
     if x.last_step is not None and tuple(key[:2]) == LAST_STEP:
-        return x.last_step
+        x, key = x.last_step, (key[0], *key[2:])
     brackets = Brackets(key, parts, x.rank)
     if brackets.cuts:
         x = _cut(to, x, brackets.cuts)
@@ -95,16 +109,15 @@ def _picked(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
     if any(positions.dtype == "bool" for _, positions in brackets.arrays):
         raise UnimplementedError("a mask as an index gives a size that depends on values")
     dropped = list(brackets.dropped)
+    brackets.check_side_by_side()
     if len(brackets.arrays) > 1 and any(p.rank for _, p in brackets.arrays):
         return _at_many(to, x, brackets)
     for axis, positions in reversed(brackets.arrays):  # from behind: axes in front stay
-        gone = sum(d < axis for d in dropped)
         later = [d for d in dropped if d > axis]
         if later:
             x = to.squeeze(x, later)
             dropped = [d for d in dropped if d < axis]
         x = _gather(to, x, to.cast(positions, "int64"), axis)
-        assert gone == len(dropped)
     return to.squeeze(x, dropped) if dropped else x
 
 

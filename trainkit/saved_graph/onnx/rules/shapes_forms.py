@@ -227,9 +227,14 @@ def gather_known(to: GraphBuilder, x: Value, positions: Any, axis: int) -> Value
 @onnx_form("flip")
 def _flip(to: GraphBuilder, x: Value, axis: Any) -> Value:
     axes = range(x.rank) if axis is None else axis if isinstance(axis, tuple | list) else [axis]
+    y = x
     for each in axes:
-        x = reversed_axis(to, x, each)
-    return x
+        y = reversed_axis(to, y, each)
+    if x.source is not None and [a % x.rank for a in axes] == [1]:  # of a layer that goes backwards
+        (inputs, kernel, bias), activation = x.source
+        if inputs.rank == x.rank:
+            y.source = (reversed_axis(to, inputs, 1), kernel, bias), activation
+    return y
 
 
 def reversed_axis(to: GraphBuilder, x: Value, axis: int) -> Value:
