@@ -114,6 +114,14 @@ def test_what_keras_calls_otherwise_is_read():
         ("nn", "LayerNorm", {"axis": -1}, [symbol], deviations / values.std(-1, keepdims=True)),
         ("nn", "RMSNorm", {}, [symbol], values / np.sqrt((values**2).mean(-1, keepdims=True))),
         ("numpy", "Einsum", {"subscripts": "ij,ij->i"}, [symbol, symbol], (values**2).sum(-1)),
+        ("numpy", "ZerosLike", {"dtype": None}, [symbol], np.zeros_like(values)),
+        (
+            "nn",
+            "BatchNorm",
+            {"axis": -1, "epsilon": 0.0},
+            [symbol, *([float(i)] * 4 for i in (1, 4, 3, 2))],
+            values - 1 + 3,
+        ),
     ]
     for module, kind, settings, args, expected in cases:
         layer = plain["config"]["layers"][-1]
@@ -122,6 +130,43 @@ def test_what_keras_calls_otherwise_is_read():
         layer["inbound_nodes"] = [{"args": args, "kwargs": {}}]
         model = keras.models.model_from_json(json.dumps(plain))
         np.testing.assert_allclose(model(values), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_size_that_is_known_is_a_number_for_the_operations_after_it():
+    """Of a batch of any size it is a symbol, in Keras always."""
+
+    def called(module, kind, name, *args, **settings):
+        inputs = [
+            {"class_name": "__keras_tensor__", "config": {"keras_history": [arg, 0, 0]}}
+            if isinstance(arg, str)
+            else arg
+            for arg in args
+        ]
+        return {
+            "module": f"keras.src.ops.{module}",
+            "class_name": kind,
+            "name": name,
+            "config": {"name": name, **settings},
+            "inbound_nodes": [{"args": inputs, "kwargs": {}}],
+        }
+
+    for batch in (2, None):
+        x = keras.Input((4,), batch_size=batch, name="x")
+        plain = json.loads(keras.Model(x, x).to_json())
+        plain["config"]["layers"] += [
+            called("numpy", "Size", "size", "x"),
+            called("core", "Cast", "cast", "size", dtype="float32"),
+            called("numpy", "Multiply", "half", "cast", 0.5),
+            called("numpy", "Add", "sum", "x", "half"),
+        ]
+        plain["config"]["output_layers"] = ["sum", 0, 0]
+        model = keras.models.model_from_json(json.dumps(plain))
+        np.testing.assert_array_equal(model(np.ones((2, 4), "float32")), np.full((2, 4), 5.0))
+        plain["config"]["layers"][2]["class_name"] = "BroadcastTo"
+        plain["config"]["layers"][2]["config"] = {"name": "cast", "shape": [1 << 40]}
+        if batch:
+            with pytest.raises(ValueError, match="no tensor of the model"):
+                keras.models.model_from_json(json.dumps(plain))
 
 
 def ask_keras(what, folder):

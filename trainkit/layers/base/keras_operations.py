@@ -1,7 +1,8 @@
 """Operations in the configs of functional models that Keras wrote, as calls of functions of `ops`.
 
 Keras has a class for each operation, such as `keras.src.ops.numpy.Multiply`; here the function of
-that name is called. It is only called on symbols, so that a config makes no arrays by itself.
+that name is called. It is only called on symbols, so that a config makes no arrays by itself; or on
+scalars, where it gives one: the size of a tensor is a number here where all of its sizes are known.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import FOREIGN
+from trainkit.core.tensor import Tensor
 from trainkit.layers.base.keras_tensor import KerasTensor, PrimitiveCall
 
 _MODULE = "keras.src.ops."
 _PLACES = ("", "nn", "numpy", "linalg", "image")
+_OF_SCALARS = frozenset(
+    "Absolute Add Cast Divide Exp FloorDivide Log Maximum Minimum Mod Multiply Negative Power "
+    "Reciprocal Rsqrt Sqrt Square Subtract TrueDivide".split()
+)
 
 
 class KerasOperation:
@@ -25,13 +31,16 @@ class KerasOperation:
         function: of `ops`.
         settings: its other arguments by name.
         name: of the operation in the model.
+        kind: of the class in Keras.
     """
 
-    def __init__(self, function: Any, settings: dict[str, Any], name: str) -> None:
-        self.function, self.settings, self.name = function, settings, name
+    def __init__(self, function: Any, settings: dict[str, Any], name: str, kind: str) -> None:
+        self.function, self.settings, self.name, self.kind = function, settings, name, kind
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(x, KerasTensor) for x in nest.flatten((args, kwargs))):
+        operands = nest.flatten((args, kwargs))
+        has_symbol = any(isinstance(x, KerasTensor) for x in operands)
+        if not has_symbol and not (self.kind in _OF_SCALARS and all(map(_is_scalar, operands))):
             raise ConfigError(f"the config calls {self.name!r} on no tensor of the model")
         try:
             found = self.function(*args, **self.settings, **kwargs)
@@ -41,6 +50,23 @@ class KerasOperation:
         if made is not None and type(made.operation) is PrimitiveCall:
             made.operation.name = self.name
         return found
+
+
+def _is_scalar(x: Any) -> bool:
+    return isinstance(x, int | float) or (isinstance(x, Tensor) and x.shape.rank == 0)
+
+
+def _batch_norm(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any = None,
+    scale: Any = None,
+    *,
+    axis: int,
+    epsilon: float = 1e-3,
+) -> Any:
+    return ops.batch_normalization(x, mean, variance, axis, offset, scale, epsilon)
 
 
 def _einsum(*operands: Any, subscripts: Any) -> Any:
@@ -60,7 +86,7 @@ _NAMED_OTHERWISE = {
     "GetItem": _item,
     "Einsum": _einsum,
     "Pad": _pad,
-    "BatchNorm": ops.batch_normalization,
+    "BatchNorm": _batch_norm,
     "LayerNorm": ops.layer_normalization,
     "RMSNorm": ops.rms_normalization,
 }
@@ -78,7 +104,7 @@ def _found(config: dict[str, Any]) -> KerasOperation | None:
     settings = {key: _tuples(value) for key, value in settings.items()}
     name = str(settings.pop("name", kind))
     settings.pop("dtype" if settings.get("dtype") is None else "", None)
-    return KerasOperation(function, settings, name)
+    return KerasOperation(function, settings, name, kind)
 
 
 def _function(kind: str) -> Any:
