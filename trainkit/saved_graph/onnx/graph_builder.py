@@ -28,19 +28,14 @@ class GraphBuilder:
 
     Attributes:
         record: the graph so far.
-        parent: the builder of the graph around, if this is the body of a node.
-        opset_version: of the operators.
+        root: the builder of the outermost graph, which has the constants and names of all.
         label: what nodes are called at the moment: the name of the operation being written.
         call: the `OperationCall` being written.
     """
 
-    def __init__(
-        self, name: str, parent: GraphBuilder | None = None, opset_version: int = 18
-    ) -> None:
+    def __init__(self, name: str, parent: GraphBuilder | None = None) -> None:
         self.record = GraphRecord(name)
-        self.parent = parent
         self.root: GraphBuilder = self if parent is None else parent.root
-        self.opset_version: int = opset_version if parent is None else parent.opset_version
         self.label = name
         self.call: Any = None
         self._names: dict[str, int] = {}

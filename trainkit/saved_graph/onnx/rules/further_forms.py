@@ -181,7 +181,8 @@ def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: 
     settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
     places = to.cast(indices, "int64")
     depth = int(indices.shape[-1] or 0)
-    if updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+    # sizes that are not known yet may be 1, which is broadcast
+    if None in updates.shape or updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
         sizes = [to.size_of(indices, i) for i in range(indices.rank - 1)]
         sizes += [to.size_of(x, i) for i in range(depth, x.rank)]
         updates = to.op("Expand", updates, to.vector(sizes), shape=(None,) * len(sizes))
