@@ -106,6 +106,7 @@ FITS = {
     "lowering": lambda value: value == "trace the body" or callable(value) or is_reasoned(value),
     "graph_name": lambda value: value[:1].isupper() and value.isalnum(),
     "export": lambda value: value is True or is_reasoned(value),
+    "onnx": lambda value: callable(value) or is_reasoned(value),
     "effect": lambda value: value is None or isinstance(value, Effect),
     "promotion": lambda value: value in ("none", "common", "floats"),
     "text": lambda value: value in ("alone", "beside numbers") or is_reasoned(value),
@@ -121,6 +122,7 @@ HOW = {
     "lowering": "lowering=TRACE, or Absent(reason) in @primitive: whether its body may be fused",
     "vjp": ".gradients(...) below its body, or no_gradient=Absent(reason) in @primitive",
     "export": "export=Absent(reason) in @primitive, or a function in saved_graph/standalone.py",
+    "onnx": "a function in saved_graph/onnx/rules",
 }
 
 
