@@ -68,6 +68,14 @@ def test_a_model_with_weights_frozen_by_themselves_goes_on(tmp_path):
     assert sum(w.trainable for w in again.weights) == len(model.weights) - 2 - len(frozen)
 
 
+def test_gamma_and_beta_keep_their_places_in_old_files(tmp_path):
+    model = keras.Sequential([L.Input((5,)), L.BatchNormalization()])
+    model.layers[0].gamma.trainable = False
+    trained(model, "sgd", X, X * 2 + 1).save(tmp_path / "m.h5", include_optimizer=False)
+    again = keras.saving.load_model(tmp_path / "m.h5", compile=False)
+    np.testing.assert_array_equal(again(X), model(X))
+
+
 @pytest.mark.parametrize("settings", [{"use_ema": True}, {"gradient_accumulation_steps": 3}])
 def test_factored_slots_stand_behind_what_all_optimizers_have(tmp_path, settings):
     model = keras.Sequential([L.Input((5,)), L.Dense(4), L.Dense(3)])

@@ -282,17 +282,36 @@ class _Matching:
         self.jobs: list[tuple[Variable, ArrayNode]] = []
 
     def all(self, where: str, items: list[Variable], values: list[tuple[str, ArrayNode]]) -> None:
-        """The weights of one layer, in order."""
+        """The weights of one layer, by their names, or in order where these don't tell."""
         if len(items) != len(values):
             text = f"object has {len(items)} weights, file {len(values)}"
             self.differences.append(Difference("other number", where, text))
             return
-        for item, (name, node) in zip(items, values, strict=True):
+        for item, (name, node) in zip(items, _ordered(items, values), strict=True):
             problem = problem_of(f"{where}: {name}", item, node.shape, node.dtype)
             if problem:
                 self.differences.append(problem)
             else:
                 self.jobs.append((item, node))
+
+
+def _ordered(
+    items: list[Variable], values: list[tuple[str, ArrayNode]]
+) -> list[tuple[str, ArrayNode]]:
+    """The values in the order of the weights that have their names.
+
+    Weights that were frozen by themselves stand last in the file, and no config tells of them: with
+    the order alone, gamma and beta would change places.
+    """
+    names = [_last_name(_name_of(item)) for item in items]
+    by_name = {_last_name(name): (name, node) for name, node in values}
+    if len(by_name) < len(values) or by_name.keys() != set(names):
+        return values
+    return [by_name[name] for name in names]
+
+
+def _last_name(path: str) -> str:
+    return path.removesuffix(":0").rpartition("/")[2]
 
 
 _Pairs = list[tuple[Any, str, GroupNode]]
