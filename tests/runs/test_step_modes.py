@@ -9,6 +9,8 @@ import trainkit as tk
 from tests.runs.test_journal import fitted, train
 from trainkit import ops
 from trainkit.cli.main import main
+from trainkit.graph.tracing.concrete import ConcreteFunction
+from trainkit.runs import step_modes
 
 
 @tk.keras.saving.register_keras_serializable("test_step_modes")
@@ -55,7 +57,6 @@ def test_an_overflow_comes_first(tmp_path):
     fitted(run_folder, model=model)
     state = tk.runs.open(run_folder).at(3)
     state.model.layers[0].kernel.assign(np.full((4, 8), 1e38, "f"))
-    from trainkit.runs import step_modes
     from trainkit.runs.op_trace import observe_operations
 
     shadows = step_modes._Shadows()
@@ -64,9 +65,26 @@ def test_an_overflow_comes_first(tmp_path):
     assert any(found.overflows for found in shadows.results)
 
 
-def test_compiled_steps_are_compared_with_eager_ones(tmp_path):
+def test_compiled_steps_are_compared_with_eager_ones(tmp_path, monkeypatch):
     fitted(tmp_path / "a", model=cancelling(large=3.0))
-    found = tk.runs.diff_modes(tk.runs.open(tmp_path / "a"), 5)
+    run, ran = tk.runs.open(tmp_path / "a"), []
+    run_arrays = ConcreteFunction.run_arrays
+
+    def noted(self, arrays):
+        ran.append(self.name)
+        return run_arrays(self, arrays)
+
+    state_of = step_modes._state
+
+    def cleared(*args):
+        state = state_of(*args)
+        ran.clear()  # the steps that lead there
+        return state
+
+    monkeypatch.setattr(ConcreteFunction, "run_arrays", noted)
+    monkeypatch.setattr(step_modes, "_state", cleared)
+    found = tk.runs.diff_modes(run, 5)
+    assert ran == ["train_step"]
     assert found.kind in ("none", "compiled")
     if found.kind == "compiled":
         assert found.step == 5

@@ -16,6 +16,7 @@ from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.user_frames import Line, line_text, user_line
 from trainkit.core.variable import Variable
 from trainkit.journal.state_digests import array_of
+from trainkit.models.training.step_function import CompiledStep
 from trainkit.ops.arrays.conversion import convert_to_tensor
 from trainkit.runs.journaled_run import JournaledRun
 from trainkit.runs.op_trace import line_below, observe_operations, operations_of
@@ -226,7 +227,10 @@ def diff_modes(run: JournaledRun, step: int = 1, mode: str = "compiled") -> RunD
     model: Any = compiled.model
     model.run_eagerly = False
     with compiled._own_random():
-        model.make_train_function(force=True)(iter(compiled.batches))
+        steps = model.make_train_function(force=True)
+        if isinstance(step := getattr(steps, "step", None), CompiledStep):  # else the user's own
+            step.compile_first()
+        steps(iter(compiled.batches))
     pairs = zip(_variables(eager), _variables(compiled), strict=True)
     apart = [
         (*_distance(one, other), path)

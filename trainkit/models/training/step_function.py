@@ -99,7 +99,8 @@ class CompiledStep:
             self._note_settings()
             if _has_own_loss(self._step):
                 warn_of_crossed_batches(concrete.graph)
-            if len(concrete.graph.nodes) >= LONG_GRAPH and not REPLICAS:
+            is_long = len(concrete.graph.nodes) >= LONG_GRAPH
+            if is_long and self._first_eager and not REPLICAS:
                 self._parts = concrete.graph.program_in_parts()
                 return self._step(data)
         if self._parts is not None:
@@ -108,6 +109,10 @@ class CompiledStep:
             self._parts = None
         self._compiles = True
         return self._function(data)
+
+    def compile_first(self) -> None:
+        """Let the next step be a graph already; all that a first call makes has to be there."""
+        self._calls = self._first_eager = 0
 
     def _note_settings(self) -> None:
         self._settings = part_settings.settings_of(self._model)
