@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conftest import gpu_works
 from tests.runs.test_journal import fitted, train
 from trainkit import ops
 from trainkit.cli.main import main
@@ -109,3 +110,52 @@ def test_what_can_not_be_done_alone_is_said(tmp_path, capsys):
     words = ["runs", "diff", str(tmp_path / "b"), "--shadow", "float64", "--step", "3", "--json"]
     assert main(words) == 1
     assert json.loads(capsys.readouterr().out)["kind"] == "precision"
+
+
+@pytest.mark.skipif(gpu_works(), reason="there is a GPU")
+def test_a_gpu_is_asked_for_in_words_where_there_is_none(tmp_path):
+    fitted(tmp_path / "a")
+    with pytest.raises(tk.errors.OpError, match="GPU"):
+        tk.runs.diff_modes(tk.runs.open(tmp_path / "a"), 3, "gpu")
+
+
+@tk.keras.saving.register_keras_serializable("test_step_modes")
+class Squaring(tk.layers.Layer):
+    """Squares what it is given."""
+
+    def call(self, x):
+        return ops.square(x)
+
+
+def squaring():
+    tk.keras.utils.set_random_seed(1)
+    model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(8), tk.layers.Dropout(0.2), Squaring()])
+    model.compile("adam", "mse")
+    return model
+
+
+@pytest.mark.parametrize("device", ["/cpu:0", "/gpu:0"])
+def test_operations_of_a_step_are_compared_on_both_devices(tmp_path, any_gpu, device):
+    x, y = np.ones((12, 4), "f"), np.ones((12, 8), "f")
+    with tk.device(device):
+        squaring().fit(x, y, 4, epochs=2, verbose=0, run=str(tmp_path / "a"))
+    found = tk.runs.diff_modes(tk.runs.open(tmp_path / "a"), 5, "gpu")
+    assert found.kind in ("none", "device")
+    assert found.step == (None if found.kind == "none" else 5)
+
+
+def test_the_operation_that_is_wrong_on_a_gpu_is_named(tmp_path, inside, monkeypatch, capsys):
+    import cupy
+
+    x, y = np.ones((12, 4), "f"), np.ones((12, 8), "f")
+    with tk.device("/cpu:0"):
+        squaring().fit(x, y, 4, epochs=2, verbose=0, run=str(tmp_path / "a"))
+    square = cupy.square
+    monkeypatch.setattr(cupy, "square", lambda *args, **options: square(*args, **options) * 2)
+    assert main(["runs", "diff", str(tmp_path / "a"), "--mode", "gpu", "--step", "5"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("step 5: first to give other bits on the other device, from equal")
+    first = text.splitlines()[0]
+    assert "square in layer 'sequential" in first
+    assert "/squaring" in first
+    assert "by 1 of the largest value" in first

@@ -19,9 +19,9 @@ from trainkit.journal.state_digests import array_of
 from trainkit.models.training.step_function import CompiledStep
 from trainkit.ops.arrays.conversion import convert_to_tensor
 from trainkit.runs.journaled_run import JournaledRun
-from trainkit.runs.op_trace import line_below, observe_operations, operations_of
+from trainkit.runs.op_trace import line_below, observe_operations
 from trainkit.runs.past_state import PastState
-from trainkit.runs.run_diff import RunDifference, operation_difference
+from trainkit.runs.run_diff import RunDifference
 
 MODES = ("compiled", "gpu")
 _MOST_SHOWN = 8
@@ -211,7 +211,8 @@ def diff_modes(run: JournaledRun, step: int = 1, mode: str = "compiled") -> RunD
         run: of `fit`.
         step: its number, from 1.
         mode: `"compiled"`, as `fit` runs it by default, whose single operations can't be seen: the
-            weights that it leaves are compared; `"gpu"`, operation by operation on the first GPU.
+            weights that it leaves are compared; `"gpu"`, with each operation on the processor and
+            on the first GPU, from the inputs that it has on the device of the run.
 
     Raises:
         ValueError: the mode is another.
@@ -260,14 +261,104 @@ def _distance(one: Any, other: Any) -> tuple[float, float]:
     return largest, largest / max(float(np.abs(a).max(initial=0.0)), 1e-300)
 
 
+@dataclasses.dataclass(frozen=True)
+class _OperationApart:
+    """An operation that gives other bits on another device, from equal inputs.
+
+    Attributes:
+        operation: its name and where it is, in words.
+        error: the largest difference, as part of the largest value; infinite where only one of the
+            two is a finite number.
+    """
+
+    operation: str
+    error: float
+
+    def __str__(self) -> str:
+        if math.isinf(self.error):
+            return f"{self.operation}: a finite number on one of them alone"
+        return f"{self.operation}: by {self.error:.2g} of the largest value"
+
+
+class _HostValue:
+    """The values of a tensor as they are, since an operation may write over it."""
+
+    def __init__(self, value: Any) -> None:
+        self.array = np.array(array_of(value))
+
+
+class _Elsewhere:
+    """Does each operation of a step on another device too, with the same inputs."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.apart: list[_OperationApart] = []
+        self.missing: list[str] = []
+        self.asked_at = user_line()
+
+    def observe(self, name: str, layer: str, call: Any, args: Any, kwargs: Any) -> Any:
+        inputs = nest.map_structure(_on_host, [list(args), dict(kwargs)])
+        result = call(*args, **kwargs)
+        where = f" in layer {layer!r}" if layer else ""
+        line = line_below(self.asked_at)
+        at = "" if line is None else f", called at {line_text(line)}"
+        with trace_state.silence(), devices.device(self.device):
+            moved_args, moved = nest.map_structure(_from_host, inputs)
+            try:
+                again = call(*moved_args, **moved)
+            except (TypeError, ValueError, NotImplementedError):
+                self.missing.append(f"{name}{where}{at}")
+                return result
+        pairs = zip(_tensors_in(result), _tensors_in(again), strict=True)
+        error = max((_error(array_of(a), array_of(b)) for a, b in pairs), default=0.0)
+        if error:
+            self.apart.append(_OperationApart(f"{name}{where}{at}", error))
+        return result
+
+
+def _on_host(value: Any) -> Any:
+    return _HostValue(value) if is_tensor(value) else value
+
+
+def _from_host(value: Any) -> Any:
+    return convert_to_tensor(value.array) if isinstance(value, _HostValue) else value
+
+
+def _tensors_in(result: Any) -> list[Any]:
+    return [x for x in nest.flatten(result) if is_tensor(x)]
+
+
+def _error(one: Any, other: Any) -> float:
+    """The largest difference as part of the largest value, 0 for the same bits."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return math.inf
+    if one.tobytes() == other.tobytes():
+        return 0.0
+    if one.dtype.kind in "OSUT":
+        return 0.0 if (one == other).all() else math.inf
+    kind = np.complex128 if one.dtype.kind == "c" else np.float64
+    a, b = one.astype(kind), other.astype(kind)
+    finite = np.isfinite(a)
+    if (finite != np.isfinite(b)).any():
+        return math.inf
+    largest = float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+    scale = float(np.abs(a[finite]).max(initial=0.0))
+    return max(largest / scale if scale else largest, 5e-324)  # -0 and 0 differ, too
+
+
 def _on_gpu(run: JournaledRun, step: int) -> RunDifference:
-    """The same code on either device, operation by operation."""
-    results = []
-    for device in ("/cpu:0", "/gpu:0"):
-        with devices.device(device):
-            results.append(operations_of(_state(run, step).train_step))
-    for one, other in zip(*results, strict=False):
-        if (one.name, one.outputs) != (other.name, other.outputs):
-            found = operation_difference(step, one, other, [])
-            return dataclasses.replace(found, kind="device")
-    return RunDifference(None, "none", "on either device, all operations give the same bits")
+    """Each operation on the device of the run, and with equal inputs on the other one."""
+    trained_on_gpu = "GPU" in str(run.header.get("device"))
+    here, there = ("/gpu:0", "/cpu:0") if trained_on_gpu else ("/cpu:0", "/gpu:0")
+    with devices.device("/gpu:0"):  # which says so where there is none
+        elsewhere = _Elsewhere(there)
+    with devices.device(here):
+        observe_operations(_state(run, step).train_step, elsewhere.observe)
+    missing = [f"not compared, as one device has none: {name}" for name in elsewhere.missing]
+    if not elsewhere.apart:
+        same = "from equal inputs, all operations give the same bits on either device"
+        return RunDifference(None, "none", same, missing[:_MOST_SHOWN])
+    first = elsewhere.apart[0]
+    cause = f"first to give other bits on the other device, from equal inputs: {first}"
+    ranked = sorted(elsewhere.apart, key=lambda found: -found.error)[:_MOST_SHOWN]
+    return RunDifference(step, "device", cause, [*map(str, ranked), *missing[:_MOST_SHOWN]])
