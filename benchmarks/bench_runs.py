@@ -2,8 +2,10 @@
 
 Steps with and without a journal differ by much less than one differs from the next, so the
 journal's own functions are timed where `fit` calls them, in caches that the step has emptied:
-processor time of the one thread, so that a busy machine makes steps and journal slower alike. The
-steps need one thread too, which is set from outside as a process can't have more again:
+processor time of the one thread, so that a busy machine makes steps and journal slower alike. Two
+looks at that clock take as long as a third of the journal, so the share of a callback that does
+nothing, measured in the same way, is taken off. The steps need one thread too, which is set from
+outside as a process can't have more again:
 
     NUMBA_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/run.py journal
 """
@@ -11,7 +13,7 @@ steps need one thread too, which is set from outside as a process can't have mor
 import functools
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +27,21 @@ WARM_STEPS = 100
 
 
 class TimedJournal(tk.callbacks.RunJournal):
-    """Adds up what the journal's functions take that are called in an epoch."""
+    """Adds up what the journal's functions take that are called in an epoch.
 
-    def __init__(self, folder: str) -> None:
+    Args:
+        folder: of the run.
+        hook: what is called after each step.
+    """
+
+    def __init__(self, folder: str, hook: Callable[..., None]) -> None:
         super().__init__(folder, save_every=1 << 30)
-        self.__dict__.update(spent=0.0, began=0.0, share=0.0)
+        self.__dict__.update(spent=0.0, began=0.0, share=0.0, hook=hook)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        hook = self.__dict__["hook"]
         began = time.thread_time()
-        tk.callbacks.RunJournal.on_train_batch_end(self, batch, logs)
+        hook(self, batch, logs)
         fields, now = self.__dict__, time.thread_time()
         fields["spent"] += now - began
         if batch == WARM_STEPS:
@@ -75,14 +83,22 @@ class JournalShare:
 
     def measured(self) -> float:
         """The share, of an epoch."""
+        hook = tk.callbacks.RunJournal.on_train_batch_end
+        return self._share(hook) - self._share(_no_hook)
+
+    def _share(self, hook: Callable[..., None]) -> float:
         self._runs += 1
-        journal = TimedJournal(str(self._folder / f"run{self._runs}"))
+        journal = TimedJournal(str(self._folder / f"run{self._runs}"), hook)
         self._model.fit(self._batches, verbose=0, run=journal)
         return float(journal.share)
 
     def __call__(self) -> float:
         """The same."""
         return self.measured()
+
+
+def _no_hook(journal: TimedJournal, batch: int, logs: Any) -> None:
+    """What a callback costs that does nothing."""
 
 
 def _share(*sizes: int) -> Iterator[JournalShare]:

@@ -15,6 +15,7 @@ from trainkit.journal import lines
 from trainkit.journal.journal_reader import JournalError
 from trainkit.journal.journal_writer import JournalWriter
 from trainkit.journal.retention import superfluous
+from trainkit.journal.step_reader import StepReader
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 Y = np.random.default_rng(1).integers(0, 3, 60)
@@ -280,14 +281,18 @@ def test_the_step_that_gave_nan_has_the_digest_of_its_batch(tmp_path):
 
 
 def test_what_can_not_be_read_keeps_no_line_before_it_back(tmp_path):
-    def read(waiting):
-        yield from waiting[:2]
-        raise ValueError("the device is lost")
+    class LostTensor:
+        def __float__(self):
+            raise ValueError("the device is lost")
 
-    writer = JournalWriter(tmp_path, read=read)
+    def numbers(logs):
+        return {name: float(value) for name, value in logs.items()}
+
+    writer = JournalWriter(tmp_path, reader=StepReader(numbers))
     writer.header({"id": "0"})
     for n in range(1, 4):
-        writer.step(lines.Step(n, 0, 0.5, {}, 0.1, 0.0, *[None] * 6))
+        loss = 0.5 if n < 3 else LostTensor()
+        writer.waiting.append((0.1 * n, n, 0, 0.01 * n, 8, {"loss": loss}, None))
     with pytest.raises(ValueError, match="device"):
         writer.close()
     assert tk.runs.open(tmp_path).last_step == 2

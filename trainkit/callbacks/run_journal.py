@@ -6,27 +6,27 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.ranks import rank_of
 from trainkit.checkpoints import Checkpoint
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core import nest
+from trainkit.core.dispatch import native
 from trainkit.core.errors import CheckpointError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.registry import serialize_object
-from trainkit.core.tensor import Tensor
 from trainkit.journal.replays import ProgramReplay, replay_of
 from trainkit.journal.retention import bytes_of
-from trainkit.journal.run_log import RunLog, StepReport, bare_step, unchanging
+from trainkit.journal.run_log import RunLog, unchanging
 from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
+from trainkit.journal.step_reader import StepEvent, StepReader
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
 
@@ -67,8 +67,8 @@ class RunJournal(Callback):
     reads_batch_logs = False
     stores_runs = True
     _untracked = Callback._untracked | {
-        "log", "facts", "validation", "replay", "_optimizer", "_run", "_rate",
-        "_hot",
+        "log", "facts", "validation", "replay", "_optimizer", "_run",
+        "_hot", "_reader",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
@@ -76,8 +76,7 @@ class RunJournal(Callback):
     steps: int
     _optimizer: Any
     _run: Any
-    _seen: int
-    _counted: int
+    _reader: StepReader
     _logs: Any
 
     def __init__(
@@ -100,8 +99,7 @@ class RunJournal(Callback):
     def _forget(self) -> None:
         """Nothing is known of any step."""
         fields = self.__dict__
-        fields.update(steps=0, _seen=0, _counted=-1, _mean=(0.0, 0), _averages=None)
-        fields.update(_waited=0.0, _rate=None, _number=None, _logs=None, _hot=())
+        fields.update(steps=0, _reader=StepReader(_numbers_of), _logs=None, _hot=())
 
     def describe(self, validation: Any = None, **facts: Any) -> None:
         """Take what only `fit` knows, for the header; and the feed of the validation."""
@@ -141,12 +139,13 @@ class RunJournal(Callback):
 
             self.log.restore_newest(earlier, restore)
         log, replay = self.log, self.replay
-        self.__dict__["_counted"] = run.epoch if run.step else -1
+        reader = self._reader
+        reader.epoch = run.epoch if run.step else -1
         self.__dict__["_hot"] = (run, None, None, optimizer, replay)
         if log is None:
             return
         state = StateDigests({"model": self.model, "random": global_generator()})
-        log.begin(self.steps, earlier, checkpoint, state, self._facts, self._read)
+        log.begin(self.steps, earlier, checkpoint, state, self._facts, reader)
         self.__dict__["_hot"] = (run, log, log.waiting, optimizer, replay)
         if optimizer is None or optimizer.built:  # otherwise the first step makes what is missing
             log.save()
@@ -252,35 +251,23 @@ class RunJournal(Callback):
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         now = perf_counter()
         fields = self.__dict__
-        # a step has taken this function's code and data out of the caches, so the less it looks
-        # at the better: `rows_of` for each batch takes as long as all the rest
+        # a step has taken this function's code and data out of the caches: the less it looks at
+        # the better
         run, log, waiting, optimizer, replay = fields["_hot"]
         portion = run.portion
         batches = portion.kept
         if batches is None:  # another rank writes
             return
         steps = fields["steps"] = fields["steps"] + (len(batches) or 1)
-        first = batches[0] if len(batches) == 1 else None
-        while type(first) is tuple and first:
-            first = first[0]
-        if type(first) is Tensor and first._array.ndim:
-            rows = len(first._array)
-        else:
-            rows = sum(rows_of(each) or 0 for each in batches)
-        # a tensor does not change, so the value that is held here tells that of the step later
-        rate = getattr(getattr(optimizer, "_learning_rate", None), "_value", None)
-        logs = logs or {}
-        for value in logs.values():
-            if type(value) is not Tensor:
-                logs = {name: unchanging(x) for name, x in logs.items()}
-                break
-        facts = (now, steps, run.epoch, portion.wait.seconds, rows, logs, rate)
+        noted = (now, steps, run.epoch, portion.wait.seconds, batches, logs, optimizer)
+        facts = _usual_facts(*noted) or _facts_of(*noted)
         if log is not None:
             waiting.append(facts)
             if steps < log.due_step and now < log.due_time and replay is None:
                 return
-        if fields["_averages"] is None:
-            fields["_averages"] = self._logs_average(rows)
+        reader = fields["_reader"]
+        if reader.averages is None:
+            reader.averages = self._logs_average(facts[4])
         if log is not None and (steps >= log.due_step or now >= log.due_time):
             log.catch_up(batches)
         if replay is not None:
@@ -292,10 +279,10 @@ class RunJournal(Callback):
         if self.log is None:
             self.__dict__["_logs"] = facts[5]
             if replay.lines is None:
-                self._count(facts[2], facts[4])
+                self._reader.count(facts[2], facts[4])
             else:
-                (report,) = self._read([facts])
-                replay.note(bare_step(facts, report), batches, {"model": self.model})
+                step = self._reader.read(facts)._replace(seconds=0.0)
+                replay.note(step, batches, {"model": self.model})
         if replay.watch is not None:
             replay.watch(self.model, self.steps)
 
@@ -303,58 +290,9 @@ class RunJournal(Callback):
         """Whether the loss in the logs is the mean over the epoch's samples so far."""
         tracker = getattr(self.model, "_loss_tracker", None)
         count = None if tracker is None else getattr(tracker, "count", None)
-        seen = rows + (self._seen if self._counted == self._run.epoch else 0)
+        reader = self._reader
+        seen = rows + (reader.rows if reader.epoch == self._run.epoch else 0)
         return count is not None and seen > 0 and float(count.numpy()) == seen
-
-    def _count(self, epoch: int, rows: int) -> int:
-        """Take note of rows that were seen; how many of the epoch now were."""
-        fields = self.__dict__
-        if epoch != fields["_counted"]:
-            fields.update(_seen=0, _waited=0.0, _counted=epoch)
-        seen: int = fields["_seen"] + rows
-        fields["_seen"] = seen
-        return seen
-
-    def _read(self, steps: Iterable[tuple[Any, ...]]) -> Iterator[StepReport]:
-        """What the lines of steps say; see `RunLog.begin`."""
-        fields = self.__dict__
-        averages, last_rate = fields["_averages"], fields["_rate"]
-        for facts in steps:
-            epoch, total, rows, logs, rate = facts[2:7]
-            if epoch != fields["_counted"]:
-                self._count(epoch, 0)
-            seen = fields["_seen"] = fields["_seen"] + rows
-            waited, fields["_waited"] = total - fields["_waited"], total
-            values = {}
-            for name, value in logs.items():
-                array = value._array if type(value) is Tensor else None
-                number = array.item() if type(array) is ndarray and not array.ndim else None
-                if type(number) is not float:
-                    values = _numbers_of(logs)
-                    break
-                values[name] = number
-            loss = values.pop("loss", None)
-            if averages and rows and loss is not None:
-                mean, count = fields["_mean"] if seen > rows else (0.0, 0)
-                fields["_mean"] = (loss, seen)
-                loss = (loss * seen - mean * count) / (seen - count)
-            changed = None
-            if rate is not last_rate:
-                last_rate, changed = rate, self._changed_rate(rate)
-            yield waited, loss, values, changed
-
-    def _changed_rate(self, rate: Any) -> float | None:
-        """The learning rate, if it is another one than before; a schedule is in the config."""
-        fields = self.__dict__
-        array = getattr(rate, "_array", None)
-        if type(array) is not np.ndarray or array.ndim:
-            return None
-        number: float = array.item()
-        fields["_rate"] = rate
-        if number == fields["_number"]:
-            return None
-        fields["_number"] = number
-        return number
 
     # ------------------------------------------------------------------ epochs and the end
 
@@ -403,10 +341,9 @@ class RunJournal(Callback):
     def state_arrays(self) -> dict[str, Any]:
         if self.log is not None and self.log.writer is not None:
             self.log.flush()  # which moves the mean on
-        run, seen, logs = self._run, self._seen, self._logs
-        if run is not None and not run.step:
-            seen = 0
-        mean, count = self.__dict__["_mean"]
+        run, reader, logs = self._run, self._reader, self._logs
+        seen = 0 if run is not None and not run.step else reader.rows
+        mean, count = reader.mean, reader.mean_rows
         if self.log is None and logs is not None and seen:  # of a replay, after its first step
             mean, count = numbers(logs).get("loss", 0.0), seen
         return {
@@ -419,11 +356,32 @@ class RunJournal(Callback):
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         if not {"steps", "seen", "mean", "count"} <= set(arrays):
             raise ValueError(f"RunJournal stores 'steps', 'seen', 'mean', got {sorted(arrays)}")
-        self.__dict__.update(
-            steps=int(arrays["steps"]),
-            _seen=int(arrays["seen"]),
-            _mean=(float(arrays["mean"]), int(arrays["count"])),
-        )
+        reader = self._reader
+        self.__dict__["steps"] = int(arrays["steps"])
+        reader.rows = int(arrays["seen"])
+        reader.mean, reader.mean_rows = float(arrays["mean"]), int(arrays["count"])
+
+
+def _facts_of(
+    now: float,
+    steps: int,
+    epoch: int,
+    waited: float,
+    batches: list[Any],
+    logs: Logs | None,
+    optimizer: Any,
+) -> StepEvent:
+    """What is noted of a step; see `usual_facts` of the compiled half."""
+    rows = sum(rows_of(batch) or 0 for batch in batches)
+    # a tensor does not change, so the value that is held here tells that of the step later
+    rate = getattr(getattr(optimizer, "_learning_rate", None), "_value", None)
+    unchanged = {name: unchanging(value) for name, value in (logs or {}).items()}
+    return now, steps, epoch, waited, rows, unchanged, rate
+
+
+_usual_facts: Callable[..., StepEvent | None] = (
+    _facts_of if native.NATIVE is None else native.NATIVE.usual_facts
+)
 
 
 def _numbers_of(logs: Logs | None) -> dict[str, float]:

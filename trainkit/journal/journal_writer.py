@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from trainkit.core.dispatch import native
 from trainkit.core.files.local_paths import local_path
 from trainkit.journal import lines
 from trainkit.journal.lines import Step
+from trainkit.journal.step_reader import StepReader
 
 
 class JournalWriter:
@@ -21,11 +24,12 @@ class JournalWriter:
     Args:
         folder: of the run; it is made when it is missing.
         head: hash of the last line of a journal that goes on; by default a new file is made.
-        read: makes records and steps of what waits, if these are something else until then.
+        reader: of the facts of steps, where a loop appends these to `waiting`.
 
     Attributes:
-        waiting: what is to be written, in its order. A loop appends to it by itself, since a call
-            of a function in each step would cost more than the rest.
+        waiting: what is to be written, in its order: records, steps, their facts, and times from
+            which on the next step is counted. A loop appends to it by itself, since a call of a
+            function in each step would cost more than the rest.
         head: hash of the last line that was written.
 
     Raises:
@@ -36,7 +40,7 @@ class JournalWriter:
         self,
         folder: str | os.PathLike[str],
         head: bytes | None = None,
-        read: Callable[[list[Any]], Iterable[Any]] = iter,
+        reader: StepReader | None = None,
     ) -> None:
         self.folder = Path(local_path(folder))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,13 +50,15 @@ class JournalWriter:
         self.head = lines.START if head is None else head
         self._fd = os.open(self.folder / lines.FILE, flags, 0o666)
         self.waiting: list[Any] = []
-        self._read = read
+        self._reader = reader
         self._torn = head is not None  # perhaps: the first line begins on a line of its own
         self._names: list[str] = []
 
     def header(self, fields: dict[str, Any]) -> None:
         """Write the first line."""
-        self._append([lines.encode({"trainkit_run": lines.FORMAT, **fields})])
+        body = lines.encode({"trainkit_run": lines.FORMAT, **fields})
+        line, head = lines.sealed(body, self.head)
+        self._append([line], head)
 
     def record(self, kind: str, **fields: Any) -> None:
         """Note a record.
@@ -73,34 +79,50 @@ class JournalWriter:
         Args:
             sync: wait for the disk too.
         """
-        waiting = self.waiting[:]
+        waiting, reader = self.waiting[:], self._reader
         self.waiting.clear()
-        bodies: list[bytes] = []
+        ready: list[bytes] = []
+        head, done = self.head, 0
+        usual_lines = native.NATIVE.usual_lines if reader is not None and native.is_on() else None
         try:
-            for item in self._read(waiting):
-                if type(item) is dict:
-                    bodies.append(lines.encode(item))
-                    continue
-                metrics = item[3]
-                names = list(metrics)
-                if names != self._names:
-                    self._names = names
-                    bodies.append(lines.encode({"kind": "names", "metrics": names}))
-                bodies.append(lines.encode_step(item, list(metrics.values())))
+            while done < len(waiting):
+                if usual_lines is not None:
+                    done, head = usual_lines(
+                        waiting, done, reader, self._names, head, ready, sha256, lines.STEP_ROOM
+                    )
+                    if done == len(waiting):
+                        break
+                for body in self._bodies_of(waiting[done]):
+                    line, head = lines.sealed(body, head)
+                    ready.append(line)
+                done += 1
         finally:  # what can't be read, such as a tensor of a device that failed, keeps no line back
-            self._append(bodies)
+            self._append(ready, head)
         if sync:
             os.fsync(self._fd)
 
-    def _append(self, bodies: list[bytes]) -> None:
-        if not bodies:
+    def _bodies_of(self, item: Any) -> Iterator[bytes]:
+        """The lines of something that waited, without their links."""
+        if type(item) is dict:
+            yield lines.encode(item)
             return
-        parts = [b"\n"] if self._torn else []
-        head = self.head
-        for body in bodies:
-            line, head = lines.sealed(body, head)
-            parts.append(line)
-        data = memoryview(b"".join(parts))
+        if self._reader is not None:
+            if type(item) is float:
+                self._reader.end = item
+                return
+            if type(item) is tuple:
+                item = self._reader.read(item)
+        names = list(item.metrics)
+        if names != self._names:
+            self._names = names
+            yield lines.encode({"kind": "names", "metrics": names})
+        yield lines.encode_step(item, list(item.metrics.values()))
+
+    def _append(self, ready: list[bytes], head: bytes) -> None:
+        """Write lines, the last of which has the hash `head`."""
+        if not ready:
+            return
+        data = memoryview(b"".join([b"\n", *ready] if self._torn else ready))
         while data:
             data = data[os.write(self._fd, data) :]
         self.head, self._torn = head, False

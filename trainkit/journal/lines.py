@@ -26,6 +26,8 @@ LARGEST_STEP = 1 << 53
 _LINK = b',"c":"'
 _LINK_BYTES = len(_LINK) + 8 + 2
 """The link and the brace that ends a line, without the line feed."""
+STEP_ROOM = STEP_BYTES - _LINK_BYTES
+"""What the line of a step has for all that stands before its link; a line feed ends it."""
 
 
 class Step(NamedTuple):
@@ -184,7 +186,7 @@ def encode_step(values: Step, metrics: list[float]) -> bytes:
         numbers = (step, epoch, loss, seconds * 1e3, waited * 1e3, *metrics)
         body = _usual_line(len(metrics)) % numbers
         # NaN and infinity, which have an n, become strings below
-        if len(body) < STEP_BYTES - _LINK_BYTES and body.find(b"n", 3) < 0:
+        if len(body) < STEP_ROOM and body.find(b"n", 3) < 0:
             return body
     head = f'{{"n":{step},"e":{epoch}'
     if loss is not None:
@@ -199,7 +201,7 @@ def encode_step(values: Step, metrics: list[float]) -> bytes:
         head += f',"lr":{number_text(rate)}'
     if gradient is not None:
         head += f',"g":{number_text(gradient, exact=False)}'
-    room = STEP_BYTES - _LINK_BYTES - 1 - len(head) - len(',"m":[]')
+    room = STEP_ROOM - 1 - len(head) - len(',"m":[]')
     listed = [number_text(value) for value in metrics[: max(room, 0)]]
     text = ",".join(listed)
     while listed and len(text) > room:

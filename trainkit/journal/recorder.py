@@ -15,17 +15,15 @@ from trainkit.core.errors import CheckpointError, FailedPreconditionError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable
 from trainkit.journal.replays import replay_of
-from trainkit.journal.run_log import RunLog, StepReport, bare_step, unchanging
+from trainkit.journal.run_log import RunLog, unchanging
 from trainkit.journal.state_digests import StateDigests
+from trainkit.journal.step_reader import StepReader
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.ops.sampling.random import global_generator
 
 
-def _read(steps: Iterable[tuple[Any, ...]]) -> Iterator[StepReport]:
-    """What the lines of steps say; see `RunLog.begin`."""
-    for _, _, _, waited, loss, metrics, *_ in steps:
-        values = {name: float(value) for name, value in metrics.items()}
-        yield waited, None if loss is None else float(loss), values, None
+def _numbers_of(logs: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in logs.items()}
 
 
 class _Position(Trackable):
@@ -98,7 +96,9 @@ class Recorder:
         )
         self._replay = replay_of(folder)
         self._batch: Any = None
-        self._waited = 0.0
+        self._waited = self._waited_before = 0.0  # of the step under way, of the epoch before it
+        self._epoch = self._position.epoch
+        self._reader = StepReader(_numbers_of, averages=False)
         self._log: RunLog | None = None
         target: Any = folder
         if self._replay is not None:
@@ -112,7 +112,8 @@ class Recorder:
                 log.restore_newest(earlier, lambda path: self.loop_checkpoint.read(path))
             roots = {**parts, "random": global_generator()}
             state = StateDigests(roots)
-            log.begin(self.steps, earlier, self.loop_checkpoint, state, self._facts, _read)
+            reader = self._reader
+            log.begin(self.steps, earlier, self.loop_checkpoint, state, self._facts, reader)
             self._log = log
             if all(getattr(part, "built", True) for part in parts.values()):
                 log.save()
@@ -179,17 +180,21 @@ class Recorder:
             raise FailedPreconditionError("end_step: the recorder is closed")
         step = position["steps"] = position["steps"] + 1
         batch, self._batch = (self._batch if batch is None else batch), None
-        waited, self._waited = self._waited, 0.0
-        loss, metrics = unchanging(loss), {k: unchanging(x) for k, x in metrics.items()}
-        facts = (now, step, position["epoch"], waited, loss, metrics)
+        epoch, waited, self._waited = position["epoch"], self._waited, 0.0
+        if epoch == self._epoch:
+            waited += self._waited_before
+        self._waited_before, self._epoch = waited, epoch
+        logs = {name: unchanging(value) for name, value in metrics.items()}
+        if loss is not None:
+            logs["loss"] = unchanging(loss)
+        facts = (now, step, epoch, waited, 0, logs, None)
         if log is not None:
             log.waiting.append(facts)
             if step >= log.due_step or now >= log.due_time:
                 log.catch_up([batch])
         replay = self._replay
         if replay is not None and replay.lines is not None:
-            (report,) = _read([facts])
-            replay.note(bare_step(facts, report), [batch], self.parts)
+            replay.note(self._reader.read(facts)._replace(seconds=0.0), [batch], self.parts)
         if replay is not None and replay.watch is not None:
             replay.watch(self, step)
 

@@ -7,9 +7,9 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from trainkit.journal import run_header
 from trainkit.journal.cadence import Cadence
 from trainkit.journal.journal_reader import Journal
 from trainkit.journal.journal_writer import JournalWriter
-from trainkit.journal.lines import FILE, Step
+from trainkit.journal.lines import FILE
 from trainkit.journal.retention import bytes_of, superfluous
 from trainkit.journal.state_digests import StateDigests, batch_digest
+from trainkit.journal.step_reader import Digests, StepReader
 
 CHECKPOINTS = "checkpoints"
 _SHARE_OF_SAVES = 0.01
@@ -62,21 +63,6 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-class Digests(NamedTuple):
-    """Those that were due after a step, else `None`."""
-
-    batch: str | None
-    random: str | None
-    weights: str | None
-    slots: str | None
-
-
-_NO_DIGESTS = Digests(None, None, None, None)
-
-StepReport = tuple[float, float | None, dict[str, float], float | None]
-"""Seconds of waiting for data, the loss, the metrics, the learning rate where it has changed."""
-
-
 def unchanging(value: Any) -> Any:
     """What a variable or an array is now, since lines are made later."""
     if type(value) is Tensor or type(value) is float:
@@ -86,25 +72,18 @@ def unchanging(value: Any) -> Any:
     return value.value() if hasattr(value, "assign") else value
 
 
-def bare_step(facts: tuple[Any, ...], report: StepReport) -> Step:
-    """A step without digests, and without the time it took."""
-    step, epoch = facts[1:3]
-    waited, loss, metrics, rate = report
-    return Step(step, epoch, loss, metrics, 0.0, waited, *_NO_DIGESTS, rate, None)
-
-
 class RunLog:
     """Writes the journal and the checkpoints of a run.
 
     A step should cost little, so all that is done in each one is that the loop appends its facts to
     `waiting`, and calls `catch_up` in those that are due:
 
-        log.waiting.append((time.perf_counter(), step, epoch, unchanging(loss), ...))
+        log.waiting.append((time.perf_counter(), step, epoch, waited, rows, logs, rate))
         if step >= log.due_step or time.perf_counter() >= log.due_time:
             log.catch_up(batches)
 
-    Lines are made of many facts together later, by `read`, in which tensors of a device are waited
-    for as well.
+    Lines are made of many facts together later, in which tensors of a device are waited for as
+    well.
 
     Args:
         folder: of the run.
@@ -114,8 +93,8 @@ class RunLog:
         digest_every: `"auto"` for as often as the time allows, or a number of steps.
 
     Attributes:
-        waiting: tuples of a loop's facts, which begin with the time, the number of the step and of
-            the epoch; beside records, and times from which on the next step is counted.
+        waiting: the `StepEvent` of steps; beside records, and times from which on the next step is
+            counted.
         due_step: from this step on it is time to catch up.
         due_time: likewise, by `time.perf_counter`.
 
@@ -148,9 +127,9 @@ class RunLog:
         self.state: StateDigests | None = None
         self.waiting: list[Any] = []
         self.due_step, self.due_time = 0, 0.0
-        self._read: Callable[[Iterable[tuple[Any, ...]]], Iterator[StepReport]] | None = None
-        self._last_step, self._looks = 0, 2
-        self._last_end = self._began_at = self._last_write = time.perf_counter()
+        self.reader: StepReader | None = None
+        self._looks = 2
+        self._began_at = self._last_write = time.perf_counter()
         self._save_seconds = self._last_save_cost = 0.0
         self._last_saved = -1
         self._sizes: dict[int, int] = {}
@@ -202,7 +181,7 @@ class RunLog:
         checkpoint: Checkpoint,
         state: StateDigests,
         facts: Callable[[], dict[str, Any]],
-        read: Callable[[Iterable[tuple[Any, ...]]], Iterator[StepReport]],
+        reader: StepReader,
     ) -> None:
         """Open the journal, for a new run or one that goes on.
 
@@ -212,15 +191,15 @@ class RunLog:
             checkpoint: what is saved.
             state: whose digests are written.
             facts: gives what the header says beside the environment.
-            read: gives the reports of steps from their facts, in their order.
+            reader: of the facts that are noted from now on.
         """
-        self.checkpoint, self.state, self._last_step = checkpoint, state, step
-        self._read = read
+        self.checkpoint, self.state, self.reader = checkpoint, state, reader
+        reader.step, reader.end = step, time.perf_counter()
         if journal is None:
-            self.writer = JournalWriter(self.folder, read=self._lines_of)
+            self.writer = JournalWriter(self.folder, reader=reader)
             self.writer.header(run_header.new_header(facts()))
         else:
-            self.writer = JournalWriter(self.folder, journal.head, self._lines_of)
+            self.writer = JournalWriter(self.folder, journal.head, reader)
             now = run_header.environment()
             changed = {key: value for key, value in now.items() if journal.header.get(key) != value}
             self.writer.record("resume", n=step, process=os.getpid(), environment=changed)
@@ -246,7 +225,7 @@ class RunLog:
             if type(item) is tuple:
                 number: int = item[1]
                 return number
-        return self._last_step
+        return 0 if self.reader is None else self.reader.step
 
     def catch_up(self, batch: Any) -> None:
         """Do what is due after the step that was appended last: digests, writing, a checkpoint.
@@ -281,7 +260,8 @@ class RunLog:
         for item in reversed(self.waiting[:-1]):
             if type(item) is not dict:
                 return now - (item if type(item) is float else item[0])
-        return now - self._last_end
+        assert self.reader is not None
+        return now - self.reader.end
 
     def _digests(self, step: int, batch: Any, seconds: float) -> Digests:
         """Those of the batch, the generators, weights and slots that are due."""
@@ -300,25 +280,6 @@ class RunLog:
             weights, slots = state.digest("weights"), state.digest("slots")
             self.state_cadence.note(time.perf_counter() - began, seconds)
         return Digests(of_batch, random, weights, slots)
-
-    def _lines_of(self, waiting: list[Any]) -> Iterator[Any]:
-        """Records, and what the lines of steps say, of what has waited."""
-        assert self._read is not None
-        reports = self._read([item for item in waiting if type(item) is tuple])
-        for item in waiting:
-            kind = type(item)
-            if kind is tuple:
-                waited, loss, metrics, rate = next(reports)
-                now, step, epoch = item[:3]
-                seconds = now - self._last_end
-                self._last_step, self._last_end = step, now
-                begun = (step, epoch, loss, metrics, seconds, waited)
-                digests = item[-1] if type(item[-1]) is Digests else _NO_DIGESTS
-                yield begun + digests + (rate, None)  # quicker than by a list
-            elif kind is float:
-                self._last_end = item
-            else:
-                yield item
 
     def record(self, kind: str, **fields: Any) -> None:
         """Note a record of another kind, after the steps so far."""
@@ -380,7 +341,8 @@ class RunLog:
         self._last_save_cost = time.perf_counter() - began
         if step:
             self._save_seconds += self._last_save_cost
-        self._last_end += self._last_save_cost
+        assert self.reader is not None
+        self.reader.end += self._last_save_cost
 
     def _write_leaves(self) -> None:
         """The digest of each variable, so that one can ask which of them differ."""

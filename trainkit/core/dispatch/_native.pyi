@@ -47,3 +47,22 @@ def backward_pass(
     other: Callable[..., Any],
     on_tensors: Callable[..., Any],
 ) -> Any: ...
+def usual_lines(
+    waiting: list[Any],
+    index: int,
+    reader: Any,
+    names: list[str],
+    head: bytes,
+    ready: list[bytes],
+    sha256: Callable[..., Any],
+    room: int,
+) -> tuple[int, bytes]: ...
+def usual_facts(
+    now: float,
+    steps: int,
+    epoch: int,
+    waited: float,
+    batches: list[Any],
+    logs: Any,
+    optimizer: Any,
+) -> tuple[Any, ...] | None: ...

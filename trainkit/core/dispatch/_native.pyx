@@ -4,7 +4,7 @@
 
 Everything here is the short way through something that is written in Python as well: operations on
 plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, and the backward pass over
-such entries. What is not usual goes to the Python function that each of these was made for, which
+such entries; and the lines of a run's journal. What is not usual goes to the Python function that each of these was made for, which
 also finds the words of all errors. Small arrays are handed to the inner loops of NumPy's ufuncs as
 NumPy would hand them over, so the bits are the same.
 """
@@ -67,7 +67,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 5
+VERSION = 6
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -145,3 +145,4 @@ include "native_code/loops.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"
 include "native_code/backward.pxi"
+include "native_code/journal.pxi"

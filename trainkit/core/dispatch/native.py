@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 5
+VERSION = 6
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -102,6 +102,11 @@ def attempt(name: str, *arguments: Any) -> Any:
 def python_function(op: Any) -> Any:
     """The Python function behind an operation; itself if it is one."""
     return op if isinstance(op, types.FunctionType) else getattr(op, "__wrapped__", op)
+
+
+def is_on() -> bool:
+    """Whether the compiled half is there, and its ways are taken."""
+    return NATIVE is not None and bool(NATIVE.is_on())
 
 
 def switch(on: bool) -> bool:
