@@ -229,8 +229,9 @@ def diff_modes(run: JournaledRun, step: int = 1, mode: str = "compiled") -> RunD
     model.run_eagerly = False
     with compiled._own_random():
         steps = model.make_train_function(force=True)
-        if isinstance(step := getattr(steps, "step", None), CompiledStep):  # else the user's own
-            step.compile_first()
+        inner = getattr(steps, "step", None)
+        if isinstance(inner, CompiledStep):  # else a function of the user's own
+            inner.compile_first()
         steps(iter(compiled.batches))
     pairs = zip(_variables(eager), _variables(compiled), strict=True)
     apart = [
