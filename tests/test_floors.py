@@ -65,6 +65,7 @@ CORE_ORDER = [
     "dispatch/native",
     "dispatch/ownership",
     "process/forks",
+    "process/garbage",
     "process/launcher",
     "cpu/cpu_count",
     "process/child_python",
