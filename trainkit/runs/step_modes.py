@@ -361,5 +361,5 @@ def _on_gpu(run: JournaledRun, step: int) -> RunDifference:
         return RunDifference(None, "none", same, missing[:_MOST_SHOWN])
     first = elsewhere.apart[0]
     cause = f"first to give other bits on the other device, from equal inputs: {first}"
-    ranked = sorted(elsewhere.apart, key=lambda found: -found.error)[:_MOST_SHOWN]
+    ranked = sorted(elsewhere.apart, key=lambda apart: -apart.error)[:_MOST_SHOWN]
     return RunDifference(step, "device", cause, [*map(str, ranked), *missing[:_MOST_SHOWN]])

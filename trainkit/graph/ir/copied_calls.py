@@ -81,8 +81,10 @@ class CopiedCalls:
             spec, name = node.outputs[0]._spec, node.primitive.facets.graph_name
             if is_whole:
                 spec = Spec(shape, spec.dtype)
-            given = tuple(env.get(x, x) if isinstance(x, GraphTensor) else x for x in node.inputs)
-            twin = Node(graph, "op", name, (spec,), node.primitive, given, node.settings)
+            operands = tuple(
+                env.get(x, x) if isinstance(x, GraphTensor) else x for x in node.inputs
+            )
+            twin = Node(graph, "op", name, (spec,), node.primitive, operands, node.settings)
             twin.where = node.where
             graph.nodes.append(twin)
             env[node.outputs[0]] = twin.outputs[0]

@@ -73,7 +73,7 @@ def encode(
     outside, location = _outside(to.record.constants, location)
     model = ModelProto(ir_version=ir_version, producer_name="trainkit")
     model.opset_import.add(domain="", version=opset_version)
-    to.record.fill(model.graph, new_names, _places(outside, location))
+    to.record.fill(model.graph, new_names, _locations(outside, location))
     return EncodedModel(model.SerializeToString(deterministic=True), outside, location)
 
 
@@ -93,12 +93,12 @@ def _outside(
     return large, f"{location}.{digest.hexdigest()[:16]}.data"
 
 
-def _places(outside: Sequence[tuple[str, Any]], location: str) -> dict[str, tuple[str, int]]:
-    places, offset = {}, 0
+def _locations(outside: Sequence[tuple[str, Any]], location: str) -> dict[str, tuple[str, int]]:
+    locations, offset = {}, 0
     for name, array in outside:
-        places[name] = location, offset
+        locations[name] = location, offset
         offset += array.nbytes
-    return places
+    return locations
 
 
 def _graph(concrete: ConcreteFunction, name: str) -> Any:

@@ -98,8 +98,8 @@ class GraphRecord:
         for node in self.nodes:
             _fill_node(message.node.add(), node, new_names)
         for name, array in self.constants:
-            place = (outside or {}).get(name)
-            fill_tensor(message.initializer.add(), new_names.get(name, name), array, place)
+            location = (outside or {}).get(name)
+            fill_tensor(message.initializer.add(), new_names.get(name, name), array, location)
         for values, field in ((self.inputs, message.input), (self.outputs, message.output)):
             for name, dtype, shape in values:
                 fill_value(field.add(), new_names.get(name, name), dtype, shape)

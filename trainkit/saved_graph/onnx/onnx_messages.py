@@ -123,8 +123,8 @@ def fill_tensor(
         message.raw_data = content_of(array).tobytes()
         return
     message.data_location = OUTSIDE
-    place = {"location": outside[0], "offset": outside[1], "length": array.nbytes}
-    for key, value in place.items():
+    facts = {"location": outside[0], "offset": outside[1], "length": array.nbytes}
+    for key, value in facts.items():
         message.external_data.add(key=key, value=str(value))
 
 

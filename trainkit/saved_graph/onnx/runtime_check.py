@@ -112,9 +112,9 @@ def _compare(concrete: ConcreteFunction, session: Any, arrays: list[Any], check:
     feeds = {
         x.name: a for x, a in zip(session.get_inputs(), arrays, strict=True) if x.name in names
     }
-    found = session.run(None, feeds)
+    outputs = session.run(None, feeds)
     shapes = [a.shape for a in arrays]
-    worst = max((difference(a, b) for a, b in zip(expected, found, strict=True)), default=0.0)
+    worst = max((difference(a, b) for a, b in zip(expected, outputs, strict=True)), default=0.0)
     check.differences.append((shapes, worst))
     if not worst <= TOLERANCE:
         raise InvalidArgumentError(

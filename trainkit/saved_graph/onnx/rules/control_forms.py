@@ -94,8 +94,12 @@ def _while_loop(
 ) -> Any:
     if padded:
         raise UnimplementedError("a loop stacks results of different sizes")
-    given = [to.as_value(x) for x in values]
-    state, for_cond, for_body = given[:count], given[count : count + split], given[count + split :]
+    operands = [to.as_value(x) for x in values]
+    state, for_cond, for_body = (
+        operands[:count],
+        operands[count : count + split],
+        operands[count + split :],
+    )
     first = _is_true(to, translate(to, cond, state + for_cond)[0])
     inner = body_builder(to, "body")
     body_inputs(inner, [((), "int64"), ((), "bool")], "round")
@@ -140,8 +144,8 @@ def _scan(
 ) -> Any:
     if padded:
         raise UnimplementedError("a loop stacks results of different sizes")
-    given = [to.as_value(x) for x in values]
-    state, rows, captured = given[:count], given[count : count + fed], given[count + fed :]
+    operands = [to.as_value(x) for x in values]
+    state, rows, captured = operands[:count], operands[count : count + fed], operands[count + fed :]
     if not (length and fed):  # onnxruntime's Scan takes no stack without rows
         steps = to.cast(to.as_value(steps), "int64")
         return _counted_loop(to, steps, state, rows, captured, body, reverse)

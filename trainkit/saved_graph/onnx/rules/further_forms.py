@@ -131,8 +131,8 @@ def _linspace(
     if size < 2 or axis % (max(start.rank, stop.rank) + 1):
         raise UnimplementedError("linspace of fewer than two numbers, or not along the first axis")
     step = to.each("Div", to.each("Sub", stop, start), float(parts))
-    places = np.arange(size).reshape((size,) + (1,) * step.rank)
-    values = to.each("Add", start, to.each("Mul", to.known(places, start.dtype), step))
+    positions = np.arange(size).reshape((size,) + (1,) * step.rank)
+    values = to.each("Add", start, to.each("Mul", to.known(positions, start.dtype), step))
     return to.cast(values, dtype), step
 
 
@@ -152,8 +152,8 @@ def _extract_sequences(to: GraphBuilder, x: Value, length: int, stride: int) -> 
     if size is None:
         raise UnimplementedError("sequences are cut out of an axis of unknown size")
     count = max(0, 1 + (size - length) // stride)
-    places = np.arange(count)[:, None] * stride + np.arange(length)
-    return to.op("Gather", x, to.known(places, "int64"), axis=x.rank - 1, shape=spec_shape(to))
+    positions = np.arange(count)[:, None] * stride + np.arange(length)
+    return to.op("Gather", x, to.known(positions, "int64"), axis=x.rank - 1, shape=spec_shape(to))
 
 
 @onnx_form("extract_patches")
@@ -179,14 +179,14 @@ def _extract_patches(to: GraphBuilder, x: Value, size: Any, strides: Any, dilati
 
 def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
     settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
-    places = to.cast(indices, "int64")
+    positions = to.cast(indices, "int64")
     depth = int(indices.shape[-1] or 0)
     # sizes that are not known yet may be 1, which is broadcast
     if None in updates.shape or updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
         sizes = [to.size_of(indices, i) for i in range(indices.rank - 1)]
         sizes += [to.size_of(x, i) for i in range(depth, x.rank)]
         updates = to.op("Expand", updates, to.vector(sizes), shape=(None,) * len(sizes))
-    return to.op("ScatterND", x, places, updates, shape=x.shape, **settings)
+    return to.op("ScatterND", x, positions, updates, shape=x.shape, **settings)
 
 
 @onnx_form("scatter_nd_add")
@@ -224,31 +224,31 @@ def _segment_sum(to: GraphBuilder, data: Value, ids: Value, num_segments: int | 
         to.each("Less", ids, 0, dtype="bool"),
         to.each("GreaterOrEqual", ids, count, dtype="bool"),
     )
-    places = to.each("Where", outside, to.known(count, ids.dtype), ids)
+    positions = to.each("Where", outside, to.known(count, ids.dtype), ids)
     zeros = to.known(np.zeros((count + 1, *map(int, data.shape[1:]))), data.dtype)
-    total = _scattered(to, zeros, to.unsqueeze(places, [1]), data, "add")
+    total = _scattered(to, zeros, to.unsqueeze(positions, [1]), data, "add")
     return to.slice_axis(total, 0, 0, count)
 
 
 @onnx_form("tensor_array_read")
 def _tensor_array_read(to: GraphBuilder, buffer: Value, index: Any) -> Value:
-    place = to.cast(to.as_value(index), "int64")
-    return to.op("Gather", buffer, place, axis=0, shape=spec_shape(to))
+    position = to.cast(to.as_value(index), "int64")
+    return to.op("Gather", buffer, position, axis=0, shape=spec_shape(to))
 
 
 @onnx_form("tensor_array_write")
 def _tensor_array_write(
     to: GraphBuilder, buffer: Value, index: Any, value: Value, grows: bool
 ) -> Value:
-    """The buffer is filled up with zeros to the place and the sizes of the value first."""
-    place = to.vector([index])
+    """The buffer is filled up with zeros to the position and the sizes of the value first."""
+    position = to.vector([index])
     now = to.op("Shape", buffer, shape=(buffer.rank,), dtype="int64")
-    least = to.op("Add", place, to.known([1], "int64"), shape=(1,))
+    least = to.op("Add", position, to.known([1], "int64"), shape=(1,))
     inner = to.op("Shape", value, shape=(value.rank,), dtype="int64")
     least = to.op("Concat", least, inner, axis=0, shape=(buffer.rank,))
     missing = to.op("Sub", to.op("Max", now, least, shape=now.shape), now, shape=now.shape)
     zeros = to.known([0] * buffer.rank, "int64")
     pads = to.op("Concat", zeros, missing, axis=0, shape=(2 * buffer.rank,))
     whole = to.op("Pad", buffer, pads, mode="constant", shape=(None,) * buffer.rank)
-    places = to.op("Reshape", place, [1, 1], shape=(1, 1))
-    return to.op("ScatterND", whole, places, to.unsqueeze(value, [0]), shape=whole.shape)
+    positions = to.op("Reshape", position, [1, 1], shape=(1, 1))
+    return to.op("ScatterND", whole, positions, to.unsqueeze(value, [0]), shape=whole.shape)

@@ -31,17 +31,17 @@ class Brackets:
         self.arrays: list[tuple[int, Value]] = []
         self.added: list[int] = []
         self._parts = parts
-        axis = place = 0
+        axis = output_axis = 0
         taken = sum(item is not None and item != "..." for item in key)
         for item in key:
             if item is None:
-                self.added.append(place)
-                place += 1
+                self.added.append(output_axis)
+                output_axis += 1
             elif isinstance(item, str) and item == "...":
                 axis += rank - taken
-                place += rank - taken
+                output_axis += rank - taken
             else:
-                place += self._add(item, axis)
+                output_axis += self._add(item, axis)
                 axis += 1
 
     def _add(self, item: Any, axis: int) -> int:
@@ -140,8 +140,8 @@ def _at_many(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
     zeros = to.each("Mul", total, 0)
     parts = [to.each("Add", p, zeros) for p in wide]
     columns = [to.unsqueeze(p, [p.rank]) for p in parts]
-    places = to.op("Concat", *columns, axis=-1, shape=(*total.shape, len(axes)))
-    return to.op("GatherND", x, places, shape=total.shape + x.shape[len(axes) :])
+    indices = to.op("Concat", *columns, axis=-1, shape=(*total.shape, len(axes)))
+    return to.op("GatherND", x, indices, shape=total.shape + x.shape[len(axes) :])
 
 
 @onnx_form("slice")
@@ -170,12 +170,12 @@ def _slice_update(
 
 
 def _replaced(
-    to: GraphBuilder, x: Value, updates: Value, places: Sequence[tuple[int, Any]]
+    to: GraphBuilder, x: Value, updates: Value, starts: Sequence[tuple[int, Any]]
 ) -> Value:
     """`x` with a block of other values: along the first axis of three parts, the middle anew."""
-    if not places:
+    if not starts:
         return updates
-    (axis, start), *rest = places
+    (axis, start), *rest = starts
     first = to.vector([start])
     count = to.vector([to.size_of(updates, axis)])
     end = to.known(first.array + count.array) if first.is_known and count.is_known else to.op(
@@ -216,8 +216,8 @@ def _take_along_axis(to: GraphBuilder, x: Value, indices: Value, axis: int) -> V
         x = to.op("Expand", x, to.vector(sizes), shape=(None,) * x.rank)
         sizes = [*dims[:axis], to.size_of(indices, axis), *dims[axis + 1 :]]
         indices = to.op("Expand", indices, to.vector(sizes), shape=(None,) * x.rank)
-    places = to.cast(indices, "int64")
-    return to.op("GatherElements", x, places, axis=axis, shape=spec_shape(to))
+    positions = to.cast(indices, "int64")
+    return to.op("GatherElements", x, positions, axis=axis, shape=spec_shape(to))
 
 
 @onnx_form("gather_nd")

@@ -42,8 +42,8 @@ def _fake_quant(
     width = to.each("Where", is_empty, to.known(1, x.dtype), to.each("Sub", high, low))
     scale = to.each("Div", width, most - least)
     inverse = to.each("Div", most - least, width)
-    place = to.each("Sub", least, to.each("Div", low, scale))
-    zero = to.each("Floor", to.each("Add", clipped(to, place, least, most), 0.5))
+    zero_point = to.each("Sub", least, to.each("Div", low, scale))
+    zero = to.each("Floor", to.each("Add", clipped(to, zero_point, least, most), 0.5))
     start, end = [to.each("Mul", to.each("Sub", n, zero), scale) for n in (least, most)]
     first = to.each("Floor", to.each("Sub", 0.5, to.each("Mul", start, inverse)))
     steps = to.each("Mul", to.each("Sub", clipped(to, x, start, end), start), inverse)

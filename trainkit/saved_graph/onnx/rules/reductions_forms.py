@@ -130,9 +130,9 @@ onnx_form("argmin")(_position("ArgMin"))
 
 @onnx_form("cumsum")
 def _cumsum(to: GraphBuilder, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
-    place = to.known(axis % x.rank, "int64")
+    number = to.known(axis % x.rank, "int64")
     x = wide(to, x)
-    return to.op("CumSum", x, place, exclusive=int(exclusive), reverse=int(reverse), shape=x.shape)
+    return to.op("CumSum", x, number, exclusive=int(exclusive), reverse=int(reverse), shape=x.shape)
 
 
 @onnx_form("sort")

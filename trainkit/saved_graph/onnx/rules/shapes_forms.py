@@ -248,11 +248,11 @@ def _roll(to: GraphBuilder, x: Value, shift: Any, axis: Any) -> Value:
         raise UnimplementedError("roll without axes")
     shifts = shift if isinstance(shift, tuple | list) else [shift]
     axes = axis if isinstance(axis, tuple | list) else [axis]
-    for count, place in zip(shifts, axes, strict=True):
-        size = x.shape[place]
+    for count, axis in zip(shifts, axes, strict=True):
+        size = x.shape[axis]
         if size is None:
             raise UnimplementedError("an axis of unknown size is rolled")
-        x = gather_known(to, x, np.roll(np.arange(size), count), place % x.rank)
+        x = gather_known(to, x, np.roll(np.arange(size), count), axis % x.rank)
     return x
 
 
