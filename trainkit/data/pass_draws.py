@@ -21,7 +21,7 @@ from trainkit.core.process import forks
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.traced_iteration import taken_later
-from trainkit.ops.arrays.shaping import sizes_of
+from trainkit.ops.arrays.shaping import sizes_to_fill
 from trainkit.ops.sampling.batch_rows import by_rows
 from trainkit.ops.sampling.random import (
     BLOCKS_OF_CALL,
@@ -162,7 +162,7 @@ class DrawsWhenRun(DrawSource):
         """What a primitive of `ops.sampling.philox` gives."""
         if REPLICAS:
             primitive = by_rows(primitive, shape)
-        dims, sizes = sizes_of(shape, "random")
+        dims, sizes = sizes_to_fill(shape, "random")
         traced = trace_state.THREAD.traces
         state = taken_later(self._state, _STATE) if traced else self._state()
         values, _ = primitive(state, *sizes, shape=dims, **settings)

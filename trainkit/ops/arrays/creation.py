@@ -28,6 +28,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.shaping import unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import (
     cast,
@@ -43,14 +44,15 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: a size is negative or not known.
     """
+    if shape is None:
+        raise InvalidArgumentError(f"{op}: a shape is an int or a sequence of ints, got None")
     if hasattr(shape, "__index__") and not getattr(shape, "ndim", 0):
         shape = (shape,)
     dims = shape.numpy().tolist() if is_tensor(shape) else list(shape)
     if None in [d for d in dims if d is None]:
-        raise InvalidArgumentError(
-            f"{op}: the shape {tuple(dims)} has sizes that are not known yet; make the tensor with "
-            f"{op}_like from one that has this shape"
-        )
+        has_twin = op in ("ones", "zeros", "full", "empty")
+        how = f"; or make it with {op}_like from one that has this shape" if has_twin else ""
+        raise InvalidArgumentError(f"{unknown_number(op)}{how}: {tuple(dims)}")
     sizes = tuple(int(d.__index__() if hasattr(d, "__index__") else d) for d in dims)
     if [n for n in sizes if n < 0]:
         raise InvalidArgumentError(f"{op}: the shape {sizes} has a negative size")
@@ -295,6 +297,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
 def _count(n: Any, name: str) -> Any:
     """A number of rows or columns; floats are refused, as those of Keras are."""
+    if n is None:
+        raise unknown_number("eye")
     kind = getattr(n, "dtype", type(n))
     whole = isinstance(n, int) and kind is not bool
     if kind is float or not (whole or dtypes.as_dtype(kind).is_integer):

@@ -21,7 +21,7 @@ from trainkit.ops.arrays.creation import full
 from trainkit.ops.arrays.creation import one_hot as one_hot_
 from trainkit.ops.arrays.creation import zeros_like as zeros_like_
 from trainkit.ops.arrays.ranges import arange
-from trainkit.ops.arrays.shaping import reshape, whole_number
+from trainkit.ops.arrays.shaping import known_number, reshape
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -146,7 +146,7 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
         return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
     if is_tensor(value):
         return broadcast_to(value, tuple(parts))
-    filled: Tensor = full(tuple(whole_number(n, "fill") for n in parts), value, dtype)
+    filled: Tensor = full(tuple(known_number(n, "fill") for n in parts), value, dtype)
     return filled
 
 

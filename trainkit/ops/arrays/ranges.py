@@ -22,7 +22,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.values.python_values import short_text
-from trainkit.ops.arrays.shaping import whole_number
+from trainkit.ops.arrays.shaping import known_number, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import (
     add,
@@ -49,7 +49,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         A 1-d tensor.
 
     Raises:
-        InvalidArgumentError: `step` is 0.
+        InvalidArgumentError: `step` is 0, or `start` is `None`.
 
     Example:
         >>> tk.ops.arange(0, 6, 2).numpy()
@@ -57,6 +57,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     """
     if type(start) is int and stop is None and step is None and dtype is None and start < 2**31:
         return wrap(current().xp.arange(start, dtype=np.int32))
+    if start is None:
+        raise unknown_number("arange")
     start, stop, step = (_now(x) for x in (start, stop, step))
     given = [x for x in (start, stop, step) if x is not None]
     wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
@@ -155,7 +157,7 @@ def linspace(
         >>> tk.ops.linspace(0.0, 1.0, 5).numpy()
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = whole_number(num, "linspace")
+    num = known_number(num, "linspace")
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")
     ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]

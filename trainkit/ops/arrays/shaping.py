@@ -36,18 +36,21 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
-def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+def sizes_of(
+    shape: Any, op: str, one_free: bool = False
+) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     """The sizes in `shape`, and tensors for those that are known only when a graph runs.
 
     Args:
         shape: an int, a tensor of ints, or a sequence of ints and scalar tensors.
         op: name of the operation, for errors.
+        one_free: whether `None` stands for -1, the size that follows from the others.
 
     Returns:
         The sizes, `None` where a tensor stands, and these tensors in order.
 
     Raises:
-        InvalidArgumentError: an entry is no whole number.
+        InvalidArgumentError: an entry is no whole number, or not known.
     """
     if type(shape) is tuple and all(type(n) is int for n in shape):
         return shape, ()
@@ -61,8 +64,21 @@ def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
             sizes.append(None)
             tensors.append(n)
         else:
-            sizes.append(whole_number(n, op))
+            sizes.append(-1 if one_free and n is None else known_number(n, op))
     return tuple(sizes), tuple(tensors)
+
+
+def sizes_to_fill(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+    """The same of a tensor that is made: none of the sizes may be negative.
+
+    Raises:
+        InvalidArgumentError: one is, or is no whole number, or not known.
+    """
+    sizes, tensors = sizes_of(shape, op)
+    for n in sizes:
+        if n is not None and n < 0:
+            raise InvalidArgumentError(f"{op}: the shape {sizes} has a negative size")
+    return sizes, tensors
 
 
 def known_sizes(numbers: Any, op: str, what: str) -> tuple[int, ...]:
@@ -94,20 +110,29 @@ def _entries(shape: Any, op: str) -> Any:
     return list(PRIMITIVES["unstack"].op(tensor, axis=0, num=tensor.shape[0]))
 
 
-def whole_number(n: Any, op: str) -> int:
-    """A size as an int, -1 for `None`.
+def known_number(n: Any, op: str) -> int:
+    """A size as an int.
 
     Raises:
-        InvalidArgumentError: it is no whole number.
+        InvalidArgumentError: it is no whole number, or `None`, as shapes have it for a size that is
+            not known yet.
     """
     if n is None:
-        return -1
+        raise unknown_number(op)
     if isinstance(n, float) and n.is_integer():
         return int(n)
     try:
         return int(n.__index__())
     except (AttributeError, TypeError):
         raise InvalidArgumentError(f"{op}: sizes are whole numbers, got {n!r}") from None
+
+
+def unknown_number(op: str) -> InvalidArgumentError:
+    """The error about a size that is `None`."""
+    return InvalidArgumentError(
+        f"{op}: a size is None, so it is not known yet; in a tk.function, or in the call of a "
+        "layer, tk.shape(x)[axis] gives that of a tensor x as a number"
+    )
 
 
 # ------------------------------------------------------------------ sizes as tensors
@@ -303,7 +328,7 @@ def reshape(x: Any, newshape: Any) -> Tensor:
     >>> reshape([1, 2, 3, 4], (2, -1)).shape.as_list()
     [2, 2]
     """
-    sizes, tensors = sizes_of(newshape, "reshape")
+    sizes, tensors = sizes_of(newshape, "reshape", one_free=True)
     if tensors:
         dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
         return dynamic

@@ -26,8 +26,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import (
     as_tensor,
+    known_number,
     ravel,
-    whole_number,
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
@@ -262,7 +262,7 @@ def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
         >>> values.numpy(), positions.numpy()
         (array([9., 5.], dtype=float32), array([1, 2], dtype=int32))
     """
-    values, indices = _top_k(x, k=whole_number(k, "top_k"), sorted=bool(sorted))
+    values, indices = _top_k(x, k=known_number(k, "top_k"), sorted=bool(sorted))
     return TopK(values, indices)
 
 

@@ -25,9 +25,9 @@ from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     filled,
+    known_number,
     ravel,
     sizes_of,
-    whole_number,
 )
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
@@ -271,7 +271,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     if not is_tensor(repeats) and type(repeats) is int:
         counts: Any = repeats
     else:
-        counts = tuple(whole_number(r, "repeat") for r in np.ravel(np.asarray(repeats)).tolist())
+        counts = tuple(known_number(r, "repeat") for r in np.ravel(np.asarray(repeats)).tolist())
         counts = counts[0] if len(counts) == 1 else counts
     result: Tensor = _repeat(x, repeats=counts, axis=axis)
     return result

@@ -22,7 +22,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.shaping import filled, sizes_of
+from trainkit.ops.arrays.shaping import filled, sizes_to_fill
 from trainkit.ops.collective.global_rows import global_batch, rows_of_others
 from trainkit.ops.sampling import philox
 from trainkit.ops.sampling.batch_rows import RowDraws, rows_for
@@ -102,7 +102,7 @@ def with_parameters(
     rows = None if isinstance(source, RowDraws) else rows_for(shape)
     further: dict[str, Any] = {"count": count}
     if rows is not None:
-        dims, _ = sizes_of(shape, "random")
+        dims, _ = sizes_to_fill(shape, "random")
         parameters = tuple(_of_all_rows(p, dims) for p in parameters)
         further["rows"] = rows
 

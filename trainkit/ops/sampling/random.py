@@ -22,7 +22,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.shaping import reshape, sizes_of
+from trainkit.ops.arrays.shaping import reshape, sizes_to_fill
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
@@ -165,7 +165,7 @@ class Generator(Trackable):
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
         if REPLICAS:
             primitive = by_rows(primitive, shape)
-        dims, sizes = sizes_of(shape, "random")
+        dims, sizes = sizes_to_fill(shape, "random")
         if REPLICAS or trace_state.THREAD.traces:
             return self._drawn(primitive, dims, sizes, settings)
         with _TURN:  # threads that read one state would draw the same numbers
@@ -308,7 +308,7 @@ class _Fixed(DrawSource):
     def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
         if REPLICAS:
             primitive = by_rows(primitive, shape)
-        dims, sizes = sizes_of(shape, "random")
+        dims, sizes = sizes_to_fill(shape, "random")
         given = state_here(self.state)
         if REPLICAS:
             given = in_shared_graph(given)
