@@ -34,9 +34,13 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # no test is to fail since a machine is busy, or a compiler works in between
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile(
+        "patient", hypothesis.settings.default, deadline=None, suppress_health_check=slow
+    )
+    hypothesis.settings.load_profile("patient")
     if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
-        hypothesis.settings.register_profile("stand-in", deadline=None)  # g++ compiles in between
-        hypothesis.settings.load_profile("stand-in")
         standing_in = stand_in.in_place()
         standing_in.__enter__()
         config.add_cleanup(lambda: standing_in.__exit__(None, None, None))

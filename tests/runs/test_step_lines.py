@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trainkit as tk
@@ -131,7 +131,6 @@ any_facts = st.tuples(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(any_facts, max_size=8), st.booleans())
 def test_any_steps_have_the_same_lines(tmp_path_factory, steps, averages):
     with np.errstate(all="ignore"):
