@@ -9,7 +9,6 @@ from trainkit import keras, ops
 GENERATOR = tk.random.Generator.from_seed(1)
 MAKERS = {
     "arange": lambda n: ops.arange(n),
-    "broadcast_to": lambda n: ops.broadcast_to(1.0, (n, 2)),
     "empty": lambda n: ops.empty((n, 2)),
     "eye": lambda n: ops.eye(n),
     "fill": lambda n: tk.fill((n, 2), 1.0),

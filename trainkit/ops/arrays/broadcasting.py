@@ -107,7 +107,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
         array([[1, 2],
                [1, 2]], dtype=int32)
     """
-    sizes, tensors = sizes_of(shape, "broadcast_to")
+    sizes, tensors = sizes_of(shape, "broadcast_to", free=True)
     if tensors:
         dynamic: Tensor = broadcast_to_sized(x, *tensors, shape=sizes)
         return dynamic

@@ -145,7 +145,7 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
     if live:
         return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
     if is_tensor(value):
-        return broadcast_to(value, tuple(parts))
+        return broadcast_to(value, tuple(known_number(n, "fill") for n in parts))
     filled: Tensor = full(tuple(known_number(n, "fill") for n in parts), value, dtype)
     return filled
 

@@ -36,15 +36,13 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
-def sizes_of(
-    shape: Any, op: str, one_free: bool = False
-) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+def sizes_of(shape: Any, op: str, free: bool = False) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     """The sizes in `shape`, and tensors for those that are known only when a graph runs.
 
     Args:
         shape: an int, a tensor of ints, or a sequence of ints and scalar tensors.
         op: name of the operation, for errors.
-        one_free: whether `None` stands for -1, the size that follows from the others.
+        free: whether `None` stands for -1, a size that follows from others.
 
     Returns:
         The sizes, `None` where a tensor stands, and these tensors in order.
@@ -64,7 +62,7 @@ def sizes_of(
             sizes.append(None)
             tensors.append(n)
         else:
-            sizes.append(-1 if one_free and n is None else known_number(n, op))
+            sizes.append(-1 if free and n is None else known_number(n, op))
     return tuple(sizes), tuple(tensors)
 
 
@@ -328,7 +326,7 @@ def reshape(x: Any, newshape: Any) -> Tensor:
     >>> reshape([1, 2, 3, 4], (2, -1)).shape.as_list()
     [2, 2]
     """
-    sizes, tensors = sizes_of(newshape, "reshape", one_free=True)
+    sizes, tensors = sizes_of(newshape, "reshape", free=True)
     if tensors:
         dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
         return dynamic
