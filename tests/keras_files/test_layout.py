@@ -174,3 +174,11 @@ def test_a_loss_scale_that_a_config_does_not_tell_is_in_the_file(tmp_path):
     plain = {**config, "optimizer": config["optimizer"]["config"]["inner_optimizer"]}
     model.get_compile_config = lambda: plain
     check_goes_on(model, tmp_path / "m.keras")
+
+
+@pytest.mark.parametrize("numbers", [[2], [-1], ["0"], [True], [0.0], 0, None, "0"])
+def test_frozen_weights_that_are_none_of_the_layer_are_refused(numbers):
+    layer = keras.layers.Dense(2)
+    with pytest.raises(ValueError, match="frozen_weights must list numbers below 2"):
+        layer.build_from_config({"input_shape": (None, 3), "frozen_weights": numbers})
+    assert [weight.trainable for weight in layer.weights] == [True, True]

@@ -483,9 +483,7 @@ class Layer(Quantizable, StatelessCalls):
         config = dict(config)
         frozen = config.pop("frozen_weights", ())
         self._build_with(config.get("shapes_dict", config))
-        weights = self.weights
-        for number in frozen:
-            weights[number].trainable = False
+        tracking.freeze_alone(self, frozen)
 
     def _build_with(self, shapes: dict[str, Any]) -> None:
         if list(shapes) == ["input_shape"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from trainkit.core.errors import ConfigError
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
 from trainkit.core.variable import Variable
 
@@ -47,6 +48,24 @@ def frozen_alone(variables: list[Variable]) -> list[int]:
         for number, variable in enumerate(variables)
         if variable._created_trainable and not was_trainable(variable)
     ]
+
+
+def freeze_alone(layer: Any, numbers: Any) -> None:
+    """Freeze those of a layer's weights whose numbers `frozen_alone` gave.
+
+    Raises:
+        ConfigError: something else than numbers of its weights is given; none is frozen then.
+    """
+    weights = layer.weights
+    if not isinstance(numbers, list | tuple) or any(
+        type(n) is not int or not 0 <= n < len(weights) for n in numbers
+    ):
+        raise ConfigError(
+            f"{layer.name}: frozen_weights must list numbers below {len(weights)}, that of its "
+            f"weights, got {numbers!r:.100}"
+        )
+    for number in numbers:
+        weights[number].trainable = False
 
 
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
