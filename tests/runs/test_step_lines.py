@@ -1,6 +1,7 @@
 """Lines of steps: those that the compiled half makes are those of `StepReader`, byte for byte."""
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trainkit as tk
+from trainkit.callbacks import run_journal
 from trainkit.core.dispatch import native
 from trainkit.journal import lines
 from trainkit.journal.journal_writer import JournalWriter
@@ -113,6 +115,47 @@ def test_the_compiled_half_makes_usual_lines(tmp_path):
         head = lines.hash_of(line[:-1], head)
     assert head == made[1]
     assert reader.step == 5
+
+
+RATED = types.SimpleNamespace(_learning_rate=tk.Variable(0.1))
+BATCHES = {
+    "x and y": [(tk.ones((4, 2)), tk.ones(4))],
+    "nested": [((tk.ones((3, 2)), tk.ones((3, 1))), tk.ones(3))],
+    "one tensor": [tk.ones((5,))],
+    "a dict": [({"b": tk.ones((2, 1)), "a": tk.ones((2, 2))}, tk.ones(2))],
+    "arrays": [(np.ones((6, 2)), np.ones(6))],
+    "a list": [[tk.ones((7, 2))]],
+    "a scalar": [(tk.constant(1.0), tk.ones(4))],
+    "none": [(None, tk.ones(4))],
+    "nothing": [()],
+    "two of them": [(tk.ones((4, 2)),), (tk.ones((3, 2)),)],
+    "no batch": [],
+}
+LOGS = {
+    "tensors": {"loss": tk.constant(0.5), "accuracy": tk.constant(1.0)},
+    "numbers": {"loss": 0.5, "accuracy": np.float32(1.0)},
+    "a variable": {"loss": tk.Variable(0.5)},
+    "empty": {},
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("optimizer", [RATED, None, object()], ids=["rate", "none", "other"])
+@pytest.mark.parametrize("logs", LOGS)
+@pytest.mark.parametrize("batches", BATCHES)
+def test_the_compiled_half_notes_what_python_does(batches, logs, optimizer):
+    if native.NATIVE is None:
+        pytest.skip("nothing is compiled here")
+    noted = (1.5, 3, 1, 0.25, BATCHES[batches], LOGS[logs], optimizer)
+    compiled, python = native.NATIVE.usual_facts(*noted), run_journal._facts_of(*noted)
+    is_usual = batches in ("x and y", "nested", "one tensor") and logs in ("tensors", "empty")
+    assert (compiled is not None) == is_usual
+    if compiled is None:
+        return
+    assert compiled[:5] == python[:5]
+    assert compiled[5].keys() == python[5].keys()
+    assert all(compiled[5][name] is python[5][name] for name in python[5])
+    assert compiled[6] is python[6]
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)

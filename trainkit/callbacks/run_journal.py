@@ -67,8 +67,7 @@ class RunJournal(Callback):
     reads_batch_logs = False
     stores_runs = True
     _untracked = Callback._untracked | {
-        "log", "facts", "validation", "replay", "_optimizer", "_run",
-        "_hot", "_reader",
+        "log", "facts", "validation", "replay", "_optimizer", "_run", "_hot", "_reader",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2
+
+from trainkit.records.message_classes import message_classes
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _ONE, _MANY = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
@@ -80,20 +82,10 @@ def _description() -> Any:
     return file
 
 
-_POOL = descriptor_pool.DescriptorPool()
-_FILE = _POOL.AddSerializedFile(_description().SerializeToString())
-
-
-def _class(name: str) -> Any:
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"tensorflow.{name}"))
-
-
-BytesList = _class("BytesList")
-FloatList = _class("FloatList")
-Int64List = _class("Int64List")
-Feature = _class("Feature")
-Features = _class("Features")
-FeatureList = _class("FeatureList")
-FeatureLists = _class("FeatureLists")
-Example = _class("Example")
-SequenceExample = _class("SequenceExample")
+(
+    BytesList, FloatList, Int64List, Feature, Features, FeatureList, FeatureLists, Example,
+    SequenceExample,
+) = message_classes(
+    _description(), "BytesList", "FloatList", "Int64List", "Feature", "Features", "FeatureList",
+    "FeatureLists", "Example", "SequenceExample",
+)  # fmt: skip

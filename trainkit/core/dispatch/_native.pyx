@@ -3,10 +3,10 @@
 """The usual cases of the eager path in machine code; `trainkit.core.dispatch.native` is its door.
 
 Everything here is the short way through something that is written in Python as well: operations on
-plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, and the backward pass over
-such entries; and the lines of a run's journal. What is not usual goes to the Python function that each of these was made for, which
-also finds the words of all errors. Small arrays are handed to the inner loops of NumPy's ufuncs as
-NumPy would hand them over, so the bits are the same.
+plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, the backward pass over
+such entries, and the lines of a run's journal. What is not usual goes to the Python function that each
+of these was made for, which also finds the words of all errors. Small arrays are handed to the inner
+loops of NumPy's ufuncs as NumPy would hand them over, so the bits are the same.
 """
 
 cimport numpy as cnp

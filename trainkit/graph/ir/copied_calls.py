@@ -77,9 +77,9 @@ class CopiedCalls:
         graph, shape = self._graph, inputs[0]._spec.shape
         assert graph is not None
         env = dict(zip(pattern.inputs, inputs, strict=True))
-        for node, is_whole in pattern.steps:
+        for node, is_full in pattern.steps:
             spec, name = node.outputs[0]._spec, node.primitive.facets.graph_name
-            if is_whole:
+            if is_full:
                 spec = Spec(shape, spec.dtype)
             operands = tuple(
                 env.get(x, x) if isinstance(x, GraphTensor) else x for x in node.inputs
@@ -109,28 +109,28 @@ def _pattern_of(
 ) -> _Pattern | None:
     """What can be copied for inputs of other shapes; `None` where something can't."""
     shape = tuple(inputs[0].shape)
-    whole = {x: tuple(x.shape) == shape for x in inputs}  # of all that a copy replaces
+    full = {x: tuple(x.shape) == shape for x in inputs}  # of all that a copy replaces
     steps: list[tuple[Node, bool]] = []
     for node in nodes:
         if node.kind == "op":
-            is_whole = _is_whole(node, whole, shape)
-            if is_whole is None:
+            is_full = _is_full(node, full, shape)
+            if is_full is None:
                 return None
-            whole[node.outputs[0]] = is_whole
-            steps.append((node, is_whole))
+            full[node.outputs[0]] = is_full
+            steps.append((node, is_full))
         elif tuple(node.outputs[0].shape):
             return None
-    known = all(isinstance(y, GraphTensor) and y in whole for y in results)
+    known = all(isinstance(y, GraphTensor) and y in full for y in results)
     return _Pattern(inputs, steps, list(results)) if known else None
 
 
-def _is_whole(node: Node, whole: dict[GraphTensor, bool], shape: Any) -> bool | None:
+def _is_full(node: Node, full: dict[GraphTensor, bool], shape: Any) -> bool | None:
     """Whether a result has the shape of the inputs; `None` for what can't be copied."""
     if node.primitive.facets.semantics is not ELEMENTWISE or node.many or node.effect:
         return None
     tensors = [x for x in node.inputs if isinstance(x, GraphTensor)]
-    if any(x not in whole and tuple(x.shape) for x in tensors):
+    if any(x not in full and tuple(x.shape) for x in tensors):
         return None
-    is_whole = any(whole.get(x, False) for x in tensors)
-    fits = tuple(node.outputs[0].shape) == (shape if is_whole else ())
-    return is_whole if fits else None
+    is_full = any(full.get(x, False) for x in tensors)
+    fits = tuple(node.outputs[0].shape) == (shape if is_full else ())
+    return is_full if fits else None

@@ -28,7 +28,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.shaping import unknown_number
+from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import (
     cast,
@@ -54,8 +54,7 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
         how = f"; or make it with {op}_like from one that has this shape" if has_twin else ""
         raise InvalidArgumentError(f"{unknown_number(op)}{how}: {tuple(dims)}")
     sizes = tuple(int(d.__index__() if hasattr(d, "__index__") else d) for d in dims)
-    if [n for n in sizes if n < 0]:
-        raise InvalidArgumentError(f"{op}: the shape {sizes} has a negative size")
+    refuse_negative(sizes, op)
     shapes.bounded(op, *sizes)
     return sizes
 

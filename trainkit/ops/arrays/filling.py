@@ -144,9 +144,8 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
     live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
     if live:
         return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
-    if is_tensor(value):
-        return broadcast_to(value, tuple(known_number(n, "fill") for n in parts))
-    filled: Tensor = full(tuple(known_number(n, "fill") for n in parts), value, dtype)
+    sizes = tuple(known_number(n, "fill") for n in parts)
+    filled: Tensor = broadcast_to(value, sizes) if is_tensor(value) else full(sizes, value, dtype)
     return filled
 
 

@@ -73,10 +73,15 @@ def sizes_to_fill(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, .
         InvalidArgumentError: one is, or is no whole number, or not known.
     """
     sizes, tensors = sizes_of(shape, op)
+    refuse_negative(sizes, op)
+    return sizes, tensors
+
+
+def refuse_negative(sizes: tuple[Any, ...], op: str) -> None:
+    """Raise for a size below 0; `None` is none."""
     for n in sizes:
         if n is not None and n < 0:
             raise InvalidArgumentError(f"{op}: the shape {sizes} has a negative size")
-    return sizes, tensors
 
 
 def known_sizes(numbers: Any, op: str, what: str) -> tuple[int, ...]:

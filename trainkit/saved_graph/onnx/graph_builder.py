@@ -47,9 +47,9 @@ class GraphBuilder:
     def unique_name(self, name: str) -> str:
         """`name`, with a number after it where it is taken in any of the graphs."""
         name = re.sub(r"[^\w./-]+", "_", name) or "value"
-        taken = self.root._names
-        count = taken.get(name, 0)
-        taken[name] = count + 1
+        counts = self.root._names
+        count = counts.get(name, 0)
+        counts[name] = count + 1
         return name if not count else self.unique_name(f"{name}_{count}")
 
     def known(self, array: Any, dtype: str | None = None, label: str = "") -> Value:
@@ -243,8 +243,8 @@ class GraphBuilder:
             return self.known([int(size)], "int64")
         if size.is_known:
             return self.known(np.reshape(size.array, 1), "int64")
-        wide = self.cast(size, "int64")
-        return wide if wide.rank == 1 else self.op("Reshape", wide, [1], shape=(1,))
+        number = self.cast(size, "int64")
+        return number if number.rank == 1 else self.op("Reshape", number, [1], shape=(1,))
 
     def reshape(self, value: Value, sizes: Sequence[Any], shape: Dims) -> Value:
         """`value` with other sizes: ints, -1 for what is left, or values with one element."""

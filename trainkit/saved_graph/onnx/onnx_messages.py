@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2
 
 from trainkit.core import dtypes
+from trainkit.records.message_classes import message_classes
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _TYPES = {
@@ -82,17 +83,9 @@ def _description() -> Any:
     return file
 
 
-_POOL = descriptor_pool.DescriptorPool()
-_FILE = _POOL.AddSerializedFile(_description().SerializeToString())
-
-
-def _class(name: str) -> Any:
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"onnx.{name}"))
-
-
-ModelProto = _class("ModelProto")
-GraphProto = _class("GraphProto")
-AttributeProto = _class("AttributeProto")
+ModelProto, GraphProto, AttributeProto = message_classes(
+    _description(), "ModelProto", "GraphProto", "AttributeProto"
+)
 
 
 OUTSIDE = 1

@@ -130,11 +130,11 @@ def difference(a: Any, b: Any) -> float:
         return float("inf")
     if not a.size:
         return 0.0
-    wide, other = [np.asarray(x, np.float64) for x in (a, b)]
-    same = (wide == other) | (np.isnan(wide) & np.isnan(other))
+    one, other = [np.asarray(x, np.float64) for x in (a, b)]
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(wide - other))
-    finite = np.abs(wide[np.isfinite(wide)])
+        apart = np.where(same, 0.0, np.abs(one - other))
+    finite = np.abs(one[np.isfinite(one)])
     scale = max(1.0, float(finite.max())) if finite.size else 1.0
     largest = float(apart.max())
     return largest / scale if np.isfinite(largest) else float("inf")

@@ -117,8 +117,8 @@ def _over_axes(kind: str) -> Callable[[GraphBuilder, Value, Any], Value]:
         sizes = [*[to.size_of(moved, i) for i in range(x.rank - len(axes))], -1]
         flat = to.reshape(moved, sizes, (*moved.shape[: x.rank - len(axes)], None))
         result = to.op(kind, flat, axis=-1, shape=flat.shape)
-        whole = to.op("Reshape", result, to.shape_of(moved), shape=moved.shape)
-        return to.transpose(whole, [order.index(i) for i in range(x.rank)])
+        result = to.op("Reshape", result, to.shape_of(moved), shape=moved.shape)
+        return to.transpose(result, [order.index(i) for i in range(x.rank)])
 
     return rule
 

@@ -142,13 +142,13 @@ def _attention(
     turned = to.transpose(k, [0, 1, 3, 2])
     lines = (q.shape[0], heads, rows, columns)
     scores = to.op("MatMul", to.each("Mul", q, float(scale)), turned, shape=lines)
-    seen = _seen(to, q, k, mask, causal)
-    if seen is not None:
+    visible = _visible(to, q, k, mask, causal)
+    if visible is not None:
         low = to.known(-np.inf, scores.dtype)
-        scores = to.each("Where", seen, scores, low)
+        scores = to.each("Where", visible, scores, low)
     shares = to.op("Softmax", scores, axis=-1, shape=lines)
-    if seen is not None:  # a line in which nothing is seen has no shares, where softmax gives NaN
-        shares = to.each("Where", seen, shares, to.known(0, shares.dtype))
+    if visible is not None:  # a line that sees nothing has no shares, where softmax gives NaN
+        shares = to.each("Where", visible, shares, to.known(0, shares.dtype))
     y = to.op("MatMul", shares, v, shape=(q.shape[0], heads, rows, v.shape[3]))
     return to.transpose(y, [0, 2, 1, 3])
 
@@ -161,15 +161,17 @@ def _repeated_heads(to: GraphBuilder, x: Value, times: int) -> Value:
     return to.op("Gather", x, to.known(positions, "int64"), axis=1, shape=shape)
 
 
-def _seen(to: GraphBuilder, q: Value, k: Value, mask: Value | None, causal: bool) -> Value | None:
+def _visible(
+    to: GraphBuilder, q: Value, k: Value, mask: Value | None, causal: bool
+) -> Value | None:
     """Which keys each query sees, or `None` where it is all of them."""
-    seen = None if mask is None else as_bool(to, mask)
+    visible = None if mask is None else as_bool(to, mask)
     if not causal:
-        return seen
+        return visible
     rows, columns = [_counted(to, x) for x in (q, k)]
     earlier = to.each("LessOrEqual", to.unsqueeze(columns, [0]), to.unsqueeze(rows, [1]),
                       dtype="bool")  # fmt: skip
-    return earlier if seen is None else to.each("And", seen, earlier)
+    return earlier if visible is None else to.each("And", visible, earlier)
 
 
 def _counted(to: GraphBuilder, x: Value) -> Value:

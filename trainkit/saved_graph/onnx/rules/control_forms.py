@@ -114,11 +114,11 @@ def _while_loop(
     rows = results[count:]
     give_results(inner, [again, *following, done, *rows],
           ["bool", *names, "int64", *_dtypes(body.outputs[count:])])  # fmt: skip
-    most = None if limit is None else to.known(int(limit), "int64")
+    rounds = None if limit is None else to.known(int(limit), "int64")
     likes = [*_carried(body, count), ((), "int64")]
     likes += [((None,) * (len(y.shape) + 1), y.dtype.name) for y in body.outputs[count:]]
     outputs = add_node(
-        to, "Loop", [most, first, *state, to.known(0, "int64")], likes, body=inner.record
+        to, "Loop", [rounds, first, *state, to.known(0, "int64")], likes, body=inner.record
     )
     if stacked is None:
         return outputs[:count]

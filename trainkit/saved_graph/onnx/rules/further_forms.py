@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -189,29 +190,14 @@ def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: 
     return to.op("ScatterND", x, positions, updates, shape=x.shape, **settings)
 
 
-@onnx_form("scatter_nd_add")
-def _scatter_nd_add(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
-    return _scattered(to, x, indices, updates, "add")
-
-
-@onnx_form("scatter_update")
-def _scatter_update(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
-    return _scattered(to, x, indices, updates, "none")
-
-
-@onnx_form("scatter_max")
-def _scatter_max(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
-    return _scattered(to, x, indices, updates, "max")
-
-
-@onnx_form("scatter_min")
-def _scatter_min(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
-    return _scattered(to, x, indices, updates, "min")
-
-
-@onnx_form("scatter_multiply")
-def _scatter_multiply(to: GraphBuilder, x: Value, indices: Value, updates: Value) -> Value:
-    return _scattered(to, x, indices, updates, "mul")
+for _name, _how in (
+    ("scatter_nd_add", "add"),
+    ("scatter_update", "none"),
+    ("scatter_max", "max"),
+    ("scatter_min", "min"),
+    ("scatter_multiply", "mul"),
+):
+    onnx_form(_name)(functools.partial(_scattered, how=_how))
 
 
 @onnx_form("segment_sum")
@@ -249,6 +235,6 @@ def _tensor_array_write(
     missing = to.op("Sub", to.op("Max", now, least, shape=now.shape), now, shape=now.shape)
     zeros = to.known([0] * buffer.rank, "int64")
     pads = to.op("Concat", zeros, missing, axis=0, shape=(2 * buffer.rank,))
-    whole = to.op("Pad", buffer, pads, mode="constant", shape=(None,) * buffer.rank)
+    grown = to.op("Pad", buffer, pads, mode="constant", shape=(None,) * buffer.rank)
     positions = to.op("Reshape", position, [1, 1], shape=(1, 1))
-    return to.op("ScatterND", whole, positions, to.unsqueeze(value, [0]), shape=whole.shape)
+    return to.op("ScatterND", grown, positions, to.unsqueeze(value, [0]), shape=grown.shape)

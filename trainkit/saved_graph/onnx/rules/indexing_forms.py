@@ -32,14 +32,14 @@ class Brackets:
         self.added: list[int] = []
         self._parts = parts
         axis = output_axis = 0
-        taken = sum(item is not None and item != "..." for item in key)
+        axis_count = sum(item is not None and item != "..." for item in key)
         for item in key:
             if item is None:
                 self.added.append(output_axis)
                 output_axis += 1
             elif isinstance(item, str) and item == "...":
-                axis += rank - taken
-                output_axis += rank - taken
+                axis += rank - axis_count
+                output_axis += rank - axis_count
             else:
                 output_axis += self._add(item, axis)
                 axis += 1
@@ -133,12 +133,12 @@ def _at_many(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
         raise UnimplementedError(
             f"index arrays along the axes {axes}; ONNX takes those of the first axes alone"
         )
-    wide = [to.cast(p, "int64") for _, p in brackets.arrays]
-    total = wide[0]
-    for other in wide[1:]:
+    positions = [to.cast(p, "int64") for _, p in brackets.arrays]
+    total = positions[0]
+    for other in positions[1:]:
         total = to.each("Add", total, other)
     zeros = to.each("Mul", total, 0)
-    parts = [to.each("Add", p, zeros) for p in wide]
+    parts = [to.each("Add", p, zeros) for p in positions]
     columns = [to.unsqueeze(p, [p.rank]) for p in parts]
     indices = to.op("Concat", *columns, axis=-1, shape=(*total.shape, len(axes)))
     return to.op("GatherND", x, indices, shape=total.shape + x.shape[len(axes) :])

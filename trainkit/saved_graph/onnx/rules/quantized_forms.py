@@ -22,9 +22,9 @@ def _int8_product(to: GraphBuilder, a: Value, b: Value) -> Value:
 @onnx_form("float8_rounded")
 def _float8_rounded(to: GraphBuilder, x: Value, kind: str) -> Value:
     """The nearest multiple of the distance of numbers of 8 bits around x."""
-    mantissa, lowest, most = FLOAT8[kind]
-    wide = to.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
-    inside = clipped(to, wide, -float(most), float(most))
+    mantissa, lowest, largest = FLOAT8[kind]
+    operand = to.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+    inside = clipped(to, operand, -float(largest), float(largest))
     size = to.each("Max", to.each("Abs", inside), 2.0**lowest)
     power = to.each("Floor", to.each("Mul", to.each("Log", size), 1 / math.log(2.0)))
     step = to.each("Pow", 2.0, to.each("Sub", power, float(mantissa)))
@@ -36,15 +36,15 @@ def _fake_quant(
     to: GraphBuilder, x: Value, low: Value, high: Value, num_bits: int, narrow_range: bool
 ) -> Value:
     """`x` rounded to one of `2**num_bits` numbers, as the body of the operation has it."""
-    least, most = float(narrow_range), float(2**num_bits - 1)
+    least, greatest = float(narrow_range), float(2**num_bits - 1)
     low, high = [to.as_value(end, x) for end in (low, high)]
     is_empty = to.each("Equal", high, low, dtype="bool")
     width = to.each("Where", is_empty, to.known(1, x.dtype), to.each("Sub", high, low))
-    scale = to.each("Div", width, most - least)
-    inverse = to.each("Div", most - least, width)
+    scale = to.each("Div", width, greatest - least)
+    inverse = to.each("Div", greatest - least, width)
     zero_point = to.each("Sub", least, to.each("Div", low, scale))
-    zero = to.each("Floor", to.each("Add", clipped(to, zero_point, least, most), 0.5))
-    start, end = [to.each("Mul", to.each("Sub", n, zero), scale) for n in (least, most)]
+    zero = to.each("Floor", to.each("Add", clipped(to, zero_point, least, greatest), 0.5))
+    start, end = [to.each("Mul", to.each("Sub", n, zero), scale) for n in (least, greatest)]
     first = to.each("Floor", to.each("Sub", 0.5, to.each("Mul", start, inverse)))
     steps = to.each("Mul", to.each("Sub", clipped(to, x, start, end), start), inverse)
     rounded = to.each("Floor", to.each("Add", to.each("Sub", steps, first), 0.5))

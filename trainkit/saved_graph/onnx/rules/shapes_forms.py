@@ -208,8 +208,8 @@ def _repeat(to: GraphBuilder, x: Value, repeats: Any, axis: int | None) -> Value
     sizes = [to.size_of(x, i) for i in range(x.rank)]
     counts = [1] * (x.rank + 1)
     counts[axis + 1] = repeats
-    wide = to.unsqueeze(x, [axis + 1])
-    tiled = to.op("Tile", wide, counts, shape=(None,) * wide.rank)
+    column = to.unsqueeze(x, [axis + 1])
+    tiled = to.op("Tile", column, counts, shape=(None,) * column.rank)
     return to.reshape(tiled, [*sizes[:axis], -1, *sizes[axis + 1 :]], spec_shape(to))
 
 
@@ -261,8 +261,8 @@ def _pad(to: GraphBuilder, x: Value, pad_width: Any, mode: str, value: Any) -> V
     if mode not in ("constant", "reflect", "edge"):
         return _pad_by_positions(to, x, pad_width, mode)
     if mode == "constant" and x.dtype == "bool":
-        wide = _pad(to, to.cast(x, "int32"), pad_width, mode, int(value or 0))
-        return to.cast(wide, "bool")
+        numbers = _pad(to, to.cast(x, "int32"), pad_width, mode, int(value or 0))
+        return to.cast(numbers, "bool")
     pairs = [tuple(pair) for pair in pad_width]
     shape = tuple(
         None if n is None else n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True)
@@ -299,8 +299,8 @@ def filled_like(to: GraphBuilder, shape: Value, number: Any) -> Value:
     """A tensor of one number, of the dtype of the result."""
     name = _result_dtype(to).name
     if name == "bool":
-        wide = to.op("Expand", to.known(int(bool(number)), "int32"), shape, shape=spec_shape(to))
-        return to.cast(wide, "bool")
+        numbers = to.op("Expand", to.known(int(bool(number)), "int32"), shape, shape=spec_shape(to))
+        return to.cast(numbers, "bool")
     return to.op("Expand", to.known(number, name), shape, shape=spec_shape(to))
 
 
@@ -344,9 +344,9 @@ def _one_hot(to: GraphBuilder, x: Value, num_classes: int, axis: int, dtype: Any
     axis %= x.rank + 1
     classes = [1] * (x.rank + 1)
     classes[axis] = num_classes
-    wide = to.unsqueeze(to.cast(x, "int64"), [axis])
+    indices = to.unsqueeze(to.cast(x, "int64"), [axis])
     row = to.known(np.arange(num_classes).reshape(classes), "int64")
-    return to.each("Equal", wide, row, dtype="bool")
+    return to.each("Equal", indices, row, dtype="bool")
 
 
 @onnx_form("tril")
