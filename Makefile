@@ -21,8 +21,10 @@ endif
 .DEFAULT_GOAL := test
 .PHONY: train test test-kernels test-avx2 test-arm test-browser test-null-driver screenshots test-gpu test-on-gpu gpu-wheels check lint types fast-tests attack attack-ranks fuzz docs bench bench-shared bench-gpu clean
 
-train: $(VENV)/.ready
-	$(BIN)/python examples/mnist.py $(ARGS)
+# Packages alone, from where the sources are: half a minute, where what is compiled takes minutes.
+# It comes with the other targets, and an environment that has it trains with it.
+train: $(if $(wildcard $(VENV)/.ready),$(VENV)/.ready,$(VENV)/.ready-train)
+	PYTHONPATH=.:$$PYTHONPATH $(BIN)/python examples/mnist.py $(ARGS)
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest $(ARGS)
@@ -118,7 +120,19 @@ clean:
 # The stamp is written last, so an installation that broke off is done again.
 $(VENV)/.ready: pyproject.toml setup.py trainkit/core/dispatch/_native.pyx $(wildcard trainkit/core/dispatch/native_code/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing packages for [$(EXTRAS)] into $(VENV), compiling the eager path and kernels: minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@
+
+# Bytecode is compiled for what is imported, which is a small part of what is installed.
+$(VENV)/.ready-train: pyproject.toml
+	@echo "making $(VENV) and installing what training needs, once: half a minute"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+		print(*project['dependencies'], *project['optional-dependencies']['examples'], sep='\n')" \
+		>$(VENV)/train.txt
+	$(BIN)/python -m pip install --no-compile --disable-pip-version-check -r $(VENV)/train.txt
+	@echo "done; compiled parts, which make eager steps and convolutions faster, come with: make $(VENV)/.ready"
 	touch $@
 
 # The packages of an extra alone: with -e the project, which stands already, would be built once more.

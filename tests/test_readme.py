@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -38,3 +40,17 @@ def test_each_extra_named_exists():
     table = README[README.index("| extra |") : README.index("## Data sets")]
     for extra in re.findall(r"`([a-z0-9]+)`", table.replace("`tk.", "")):
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_training_compiles_and_installs_no_tools_unless_they_are_there(tmp_path):
+    command = ["make", "--dry-run", f"VENV={tmp_path}", "train"]
+    commands = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-r " in commands
+    assert "examples/mnist.py" in commands
+    assert "-e " not in commands
+    for name in (".ready-train", ".ready"):  # the stamp of all development tools
+        (tmp_path / name).touch()
+    commands = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "pip install" not in commands
+    assert "examples/mnist.py" in commands
