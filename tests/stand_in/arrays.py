@@ -361,9 +361,9 @@ class ndarray:
         if function is None:
             return NotImplemented
         for x in (*inputs, *(out or ())):
-            if not isinstance(x, ndarray | np.ndarray | np.generic | bool | int | float | complex):
+            if not isinstance(x, _TAKEN):
                 return NotImplemented
-        if name in ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"):
+        if name in _COMPARISONS.values():
             inputs = tuple(
                 x.item() if isinstance(x, np.ndarray) and not x.ndim else x for x in inputs
             )
@@ -519,3 +519,6 @@ for _name, _ufunc in {"neg": "negative", "pos": "positive", "abs": "absolute"}.i
 ndarray.__invert__ = lambda self: np.invert(self)
 for _name in _METHODS:
     setattr(ndarray, _name, _through_module(_name))
+
+_TAKEN = (ndarray, np.ndarray, np.generic, int, float, complex)
+"""What an operation of the device is given."""

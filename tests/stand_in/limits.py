@@ -16,12 +16,13 @@ SORTING = {"sort", "argsort", "lexsort", "partition", "argpartition", "msort", "
 SORTING |= {"median", "nanmedian", "percentile", "quantile", "unique"}
 JOINING = {"concatenate", "stack", "vstack", "hstack", "dstack", "column_stack"}
 SCANS = {"cumsum", "cumprod", "nancumsum", "nancumprod"}
+CHECKED = SORTING | JOINING | SCANS | {"einsum"}
 _MANY = 8  # as many arrays are copied one by one
 _LARGE = 2 << 20  # and so are arrays that have so many bytes on average
 
 
 def check(short, args, kwargs):
-    """Refuse the call of `cupy.<short>`, or note the copies and waits inside of it."""
+    """Refuse the call of `cupy.<short>`, one of `CHECKED`, or note the copies and waits in it."""
     arrays = list(streams.arrays_in((args, kwargs)))
     if short in SORTING:
         note_sort(short, arrays)

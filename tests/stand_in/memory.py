@@ -1,6 +1,7 @@
 """Memory of the stand-in's device: who allocated what, and whether it is still there."""
 
 import ctypes
+import functools
 import threading
 import weakref
 from contextlib import contextmanager
@@ -21,11 +22,16 @@ class Memory:
 
     def __init__(self, host, owner):
         self.hosts = [host]
-        self.ptr, self.size = host.ctypes.data, host.nbytes
+        self.size = host.nbytes
         self.owner = weakref.ref(owner)
         allocator = _STATE.allocator
         self.pool = None if allocator is None else weakref.ref(allocator.__self__)
         _OF_HOST[id(host)] = self
+
+    @functools.cached_property
+    def ptr(self):
+        """The address, which NumPy takes longer to name than to make a small array."""
+        return self.hosts[0].ctypes.data
 
     def take(self, host):
         """Count `host` as an array on this memory."""

@@ -10,6 +10,7 @@ from tests.stand_in.arrays import BFLOAT16, checked_dtype, host_of, ndarray, wra
 from tests.stand_in.streams import work
 
 _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
+_TAKEN = (np.ndarray, np.generic, int, float, complex)
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -41,6 +42,7 @@ class Ufunc:
         self._methods = facts["methods"]
         self.types = facts["types"]
         self._loops = [tuple(map(_dtypes, text.split("->"))) for text in self.types]
+        self._chosen = {}  # loops by the kinds of inputs and the dtype that was asked for
         self.nin, self.nout = map(len, self._loops[0])
         self.nargs = self.nin + self.nout
 
@@ -78,25 +80,31 @@ class Ufunc:
 
     def _loop(self, ins, dtype):
         """Dtypes in which to compute."""
+        key = (*(type(x) if type(x) in _WEAK else x.dtype for x in ins), dtype)
+        if key not in self._chosen:
+            self._chosen[key] = self._first_loop(key[:-1], dtype)
+        return self._chosen[key]
+
+    def _first_loop(self, kinds, dtype):
+        """The same for inputs of these kinds: dtypes, and types of Python's numbers."""
         if dtype is not None:
             found = [loop for loop in self._loops if set(loop[1]) == {checked_dtype(dtype)}]
         else:
-            weak = self._weak(ins)
+            weak = self._weak(kinds)
             found = [
                 loop
                 for loop in self._loops
-                if all(_fits(x, t, weak) for x, t in zip(ins, loop[0], strict=True))
+                if all(_fits(kind, t, weak) for kind, t in zip(kinds, loop[0], strict=True))
             ]
         if not found:
-            kinds = [getattr(x, "dtype", type(x)) for x in ins]
-            raise TypeError(f"Wrong type ({dtype or kinds}) of arguments for {self.name}")
+            raise TypeError(f"Wrong type ({dtype or list(kinds)}) of arguments for {self.name}")
         return found[0]
 
     @staticmethod
-    def _weak(ins):
+    def _weak(kinds):
         """Whether Python numbers leave dtypes as they are."""
-        numbers = [_kind(_WEAK[type(x)]) for x in ins if type(x) in _WEAK]
-        arrays = [_kind(x.dtype) for x in ins if type(x) not in _WEAK]
+        numbers = [_kind(_WEAK[kind]) for kind in kinds if kind in _WEAK]
+        arrays = [_kind(kind) for kind in kinds if kind not in _WEAK]
         return bool(numbers) and (not arrays or max(arrays) >= max(numbers))
 
     # ------------------------------------------------------------------ methods
@@ -137,17 +145,17 @@ def _operand(x, what):
     x = host_of(x, what)
     if type(x) is bool:
         return np.bool_(x)
-    if not isinstance(x, np.ndarray | np.generic | int | float | complex):
+    if not isinstance(x, _TAKEN):
         raise TypeError(f"Unsupported type {type(x)}")
     return x
 
 
-def _fits(x, dtype, weak):
-    if type(x) not in _WEAK:
-        return np.can_cast(x.dtype, dtype)
-    if np.can_cast(_WEAK[type(x)], dtype):
+def _fits(kind, dtype, weak):
+    if kind not in _WEAK:
+        return np.can_cast(kind, dtype)
+    if np.can_cast(_WEAK[kind], dtype):
         return True
-    return weak and np.result_type(type(x)(0), dtype) == dtype
+    return weak and np.result_type(kind(0), dtype) == dtype
 
 
 def _stored(y, out, casting):
