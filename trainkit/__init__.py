@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from trainkit import version as version
     from trainkit import visualization as visualization
     from trainkit import wrappers as wrappers
+    from trainkit.aliases import install_as as install_as
     from trainkit.autodiff import recompute_grad as recompute_grad
     from trainkit.core.tensor_spec import TensorSpec as TensorSpec
     from trainkit.initializers import Initializer as Initializer
@@ -203,6 +204,7 @@ _MEMBERS = {
     "Regularizer": ("trainkit.regularizers", "Regularizer"),
     "Sequential": ("trainkit.models", "Sequential"),
     "TensorSpec": ("trainkit.core.tensor_spec", "TensorSpec"),
+    "install_as": ("trainkit.aliases", "install_as"),
     "make_ndarray": ("trainkit.summary.tensor_protos", "make_ndarray"),
     "make_tensor_proto": ("trainkit.summary.tensor_protos", "make_tensor_proto"),
     "random_normal": ("trainkit.random", "normal"),
@@ -218,6 +220,7 @@ _NOT_EXPORTED = {
     "Any",
     "ModuleType",
     "TYPE_CHECKING",
+    "aliases",
     "annotations",
     "applications",
     "journal",

@@ -24,6 +24,7 @@ COMMANDS = {
         "trainkit.cli.kernels",
         "build the library of compiled kernels that a package brings along",
     ),
+    "run": ("trainkit.cli.run", "run a script for TensorFlow or Keras on trainkit, as it is"),
     "runs": (
         "trainkit.cli.runs",
         "ask training runs that fit(run=...) has written down: what ran, what went wrong, where",
