@@ -118,7 +118,7 @@ OF_NO_MACHINE = {
         compiler/generalized.py _LARGEST
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
-        graph/runtime/tiers.py CHANGED_BYTES
+        graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES

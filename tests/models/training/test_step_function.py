@@ -1,12 +1,14 @@
 """`fit` with compiled steps gives the numbers of eager steps, and falls back where it must."""
 
+import threading
 import warnings
 
 import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.models.training import step_function
+from trainkit.graph.runtime import fusion, tiers
+from trainkit.kernels.jit import kernel_family
 
 
 def digits_like(count=96):
@@ -124,7 +126,7 @@ def test_a_new_learning_rate_reaches_the_compiled_step():
 
 def counting(monkeypatch, long_graph):
     """A model that notes at each step whether it runs operation by operation, and its batch."""
-    monkeypatch.setattr(step_function, "LONG_GRAPH", long_graph)
+    monkeypatch.setattr(tiers, "LONG_GRAPH", long_graph)
     ran = []
 
     class Counting(tk.Sequential):
@@ -143,7 +145,7 @@ def test_the_program_of_a_long_graph_is_made_between_steps_that_run_eagerly(monk
     long, ran, batch = counting(monkeypatch, 1)
     short, ran_short, _ = counting(monkeypatch, 10**6)
     for model, limit in ((long, 1), (short, 10**6)):
-        monkeypatch.setattr(step_function, "LONG_GRAPH", limit)
+        monkeypatch.setattr(tiers, "LONG_GRAPH", limit)
         for _ in range(7):
             model.train_on_batch(*batch)
     assert ran_short == ["eager", "eager", "traced"]
@@ -169,6 +171,43 @@ def test_settings_that_change_before_a_long_graph_has_its_program_hold(monkeypat
     assert ran[:4] == ["eager", "eager", "traced", "eager"]
     np.testing.assert_array_equal(model.layers[0].get_weights()[0], frozen[0])
     assert not np.array_equal(model.get_weights()[2], before[2])
+
+
+def test_steps_run_eagerly_while_loops_of_large_weights_are_compiled(monkeypatch):
+    begun, may_end, fuse = threading.Event(), threading.Event(), fusion.fuse
+
+    def slow(graph):
+        begun.set()
+        assert may_end.wait(60)
+        return fuse(graph)
+
+    monkeypatch.setattr(kernel_family._State, "mode", "hot")
+    monkeypatch.setattr(tiers, "CHANGED_BYTES", 1)
+    monkeypatch.setattr(fusion, "fuse", slow)
+    model, ran, batch = counting(monkeypatch, 10**6)
+    for _ in range(3):
+        model.train_on_batch(*batch)
+    step = model.train_function.step
+    assert begun.wait(60)
+    for _ in range(2):
+        model.train_on_batch(*batch)
+    assert ran == ["eager", "eager", "traced", "eager", "eager", "eager"]
+    may_end.set()
+    while step._parts is not None:
+        model.train_on_batch(*batch)
+    eager_steps = len(ran) - 1
+    for _ in range(2):
+        model.train_on_batch(*batch)
+    assert len(ran) - 1 == eager_steps
+    (concrete,) = step._function.concrete_functions()
+    assert concrete.graph.program().fused is not None
+
+    monkeypatch.setattr(kernel_family._State, "mode", "off")
+    other, _, _ = counting(monkeypatch, 10**6)
+    for _ in range(int(model.optimizer.iterations)):
+        other.train_on_batch(*batch)
+    for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_an_error_while_a_program_is_made_is_that_of_the_step(monkeypatch):

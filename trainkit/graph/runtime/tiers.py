@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Generator
@@ -49,6 +50,10 @@ CHANGED_BYTES = 3 << 19
 
 A node takes about 3 ms to compile, and so long it takes to clear as much memory of the system.
 """
+
+LONG_GRAPH = 2000
+"""From so many nodes on a graph's program is made in parts where the caller can wait: tracing and
+compiling in one step of training would make it many times as long."""
 
 
 class TieredProgram:
@@ -149,6 +154,13 @@ class TieredProgram:
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+    def compile_behind(self) -> threading.Thread | None:
+        """Begin in the background what the first call would wait for; `None` if that is nothing."""
+        if not self._compiles_first:
+            return None
+        self._compiles_first = self._looks_first = self._waiting = False
+        return side_work.start(self._fuse_first, "trainkit-compile")
 
     def _compiled_at_once(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays of sizes that were not seen yet, for which code is made first."""
@@ -267,10 +279,23 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgra
 def compile_in_parts(
     graph: Graph, jit_compile: bool | None = None
 ) -> Generator[None, None, TieredProgram]:
-    """`compile_graph` in two parts that take about the same time, for callers who can wait."""
-    reduced = _reduced(graph)
-    yield
-    return TieredProgram(graph, jit_compile, reduced)
+    """`compile_graph` for callers who can do without the program for a while.
+
+    It pauses where going on would keep them waiting: before and between two parts that take about
+    the same time where the graph is long, and for as long as loops that have to be compiled before
+    the first call are being compiled, in the background.
+    """
+    if len(graph.nodes) < LONG_GRAPH:
+        program = TieredProgram(graph, jit_compile)
+    else:
+        yield
+        reduced = _reduced(graph)
+        yield
+        program = TieredProgram(graph, jit_compile, reduced)
+    compiling = program.compile_behind()
+    while compiling is not None and compiling.is_alive():
+        yield
+    return program
 
 
 ABOVE.program = compile_graph

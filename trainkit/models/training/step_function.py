@@ -20,10 +20,6 @@ from trainkit.models import part_settings
 FIRST_EAGER = 2
 """Steps that run operation by operation, so that all that is made by the first call is there."""
 
-LONG_GRAPH = 2000
-"""From so many nodes on a graph's program is made part by part, each before a step that runs
-operation by operation: tracing and compiling in one step would make it many times as long."""
-
 EAGER_PREDICTIONS = 16
 """The same for predictions, of which so few do not make up for the tracing."""
 
@@ -99,10 +95,8 @@ class CompiledStep:
             self._note_settings()
             if _has_own_loss(self._step):
                 warn_of_crossed_batches(concrete.graph)
-            is_long = len(concrete.graph.nodes) >= LONG_GRAPH
-            if is_long and self._first_eager and not REPLICAS:
+            if self._first_eager and not REPLICAS:
                 self._parts = concrete.graph.program_in_parts()
-                return self._step(data)
         if self._parts is not None:
             if next(self._parts, _DONE) is not _DONE:
                 return self._step(data)
