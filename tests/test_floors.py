@@ -43,6 +43,7 @@ FLOORS = {
     "models": 8,
     "datasets": 8,
     "applications": 9,
+    "onnx": 9,
     "image_generators": 9,
     "distillation": 9,
     "wrappers": 9,

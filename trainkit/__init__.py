@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from trainkit import models as models
     from trainkit import nest as nest
     from trainkit import nn as nn
+    from trainkit import onnx as onnx
     from trainkit import optimizers as optimizers
     from trainkit import profiler as profiler
     from trainkit import quantizers as quantizers
@@ -168,6 +169,7 @@ _FAMILIES = {
     "models": "trainkit.models",
     "nest": "trainkit.tf.nest",
     "nn": "trainkit.tf.nn",
+    "onnx": "trainkit.onnx",
     "optimizers": "trainkit.optimizers",
     "profiler": "trainkit.profiler",
     "quantizers": "trainkit.quantizers",

@@ -22,24 +22,33 @@ _TYPES = {
     "float": _FIELD.TYPE_FLOAT,
     "string": _FIELD.TYPE_STRING,
     "bytes": _FIELD.TYPE_BYTES,
+    "double": _FIELD.TYPE_DOUBLE,
+    "uint64": _FIELD.TYPE_UINT64,
 }
 
 # A field is "name number type", with a star behind the type where there may be many.
 _FIELDS = {
     "ModelProto": """ir_version 1 int64; producer_name 2 string; producer_version 3 string;
         domain 4 string; model_version 5 int64; doc_string 6 string; graph 7 GraphProto;
-        opset_import 8 OperatorSetIdProto*; metadata_props 14 StringStringEntryProto*""",
+        opset_import 8 OperatorSetIdProto*; metadata_props 14 StringStringEntryProto*;
+        functions 25 FunctionProto*""",
+    "FunctionProto": """name 1 string; input 4 string*; output 5 string*; attribute 6 string*;
+        node 7 NodeProto*; opset_import 9 OperatorSetIdProto*; domain 10 string;
+        attribute_proto 11 AttributeProto*""",
+    "SparseTensorProto": "values 1 TensorProto; indices 2 TensorProto; dims 3 int64*",
     "OperatorSetIdProto": "domain 1 string; version 2 int64",
     "StringStringEntryProto": "key 1 string; value 2 string",
     "GraphProto": """node 1 NodeProto*; name 2 string; initializer 5 TensorProto*;
         doc_string 10 string; input 11 ValueInfoProto*; output 12 ValueInfoProto*;
-        value_info 13 ValueInfoProto*""",
+        value_info 13 ValueInfoProto*; sparse_initializer 15 SparseTensorProto*""",
     "NodeProto": """input 1 string*; output 2 string*; name 3 string; op_type 4 string;
         attribute 5 AttributeProto*; doc_string 6 string; domain 7 string""",
     "AttributeProto": """name 1 string; f 2 float; i 3 int64; s 4 bytes; t 5 TensorProto;
-        g 6 GraphProto; floats 7 float*; ints 8 int64*; strings 9 bytes*; type 20 int32""",
-    "TensorProto": """dims 1 int64*; data_type 2 int32; name 8 string; raw_data 9 bytes;
-        external_data 13 StringStringEntryProto*; data_location 14 int32""",
+        g 6 GraphProto; floats 7 float*; ints 8 int64*; strings 9 bytes*; type 20 int32;
+        ref_attr_name 21 string""",
+    "TensorProto": """dims 1 int64*; data_type 2 int32; float_data 4 float*; int32_data 5 int32*;
+        int64_data 7 int64*; name 8 string; raw_data 9 bytes; double_data 10 double*;
+        uint64_data 11 uint64*; external_data 13 StringStringEntryProto*; data_location 14 int32""",
     "ValueInfoProto": "name 1 string; type 2 TypeProto",
     "TypeProto": "tensor_type 1 TensorTypeProto",
     "TensorTypeProto": "elem_type 1 int32; shape 2 TensorShapeProto",
@@ -53,7 +62,7 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 """The numbers that ONNX has for dtypes."""
 
-FLOAT, INT, STRING, GRAPH, FLOATS, INTS = 1, 2, 3, 5, 6, 7
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 5, 6, 7, 8
 """The numbers that ONNX has for kinds of attributes."""
 
 

@@ -1,0 +1,110 @@
+"""ONNX's own node tests on `tk.onnx`: how many pass, fail, and need an operator that is missing.
+
+    python benchmarks/onnx_node_tests.py [--op Resize] [--traced]
+
+It needs the package `onnx`, which has the tests. Each is run eagerly, and with `--traced` in a
+`tk.function` too. A test that gives or takes text, sequences or other things that are no tensors
+counts as not supported, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import tempfile
+import warnings
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+import trainkit as tk
+from trainkit.core.errors import OpError, UnimplementedError
+from trainkit.onnx.onnx_loading import graph_layer
+
+# What a test expects can't come out, and why.
+EXPLAINED: dict[str, str] = {}
+
+
+def as_array(value: Any) -> Any:
+    """An input or result of a test: an array, or a list of them."""
+    if isinstance(value, list):
+        return [as_array(x) for x in value]
+    if hasattr(value, "raw_data"):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if value is not None else None
+
+
+def run(case: Any, path: pathlib.Path, traced: bool) -> None:
+    """Run one test.
+
+    Raises:
+        AssertionError: results differ.
+        OpError: it can't be run.
+    """
+    path.write_bytes(case.model.SerializeToString())
+    layer = graph_layer(path, trainable=False)
+    names = [v.name for v in layer.imported.graph.inputs]
+    for inputs, expected in case.data_sets:
+        given = dict(zip(names, map(as_array, inputs), strict=True))
+        call = tk.function(lambda x, layer=layer: layer(x)) if traced else layer.call
+        results = call(
+            {k: tk.constant(x) if isinstance(x, np.ndarray) else x for k, x in given.items()}
+        )
+        results = results if isinstance(results, dict) else {layer.imported.outputs[0]: results}
+        for name, wanted in zip(layer.imported.outputs, expected, strict=True):
+            compare(results[name], as_array(wanted), case)
+
+
+def compare(result: Any, wanted: Any, case: Any) -> None:
+    """Check dtype, shape and values of one result."""
+    array = result.numpy() if hasattr(result, "numpy") else np.asarray(result)
+    assert array.dtype == wanted.dtype, f"dtype {array.dtype}, expected {wanted.dtype}"
+    assert array.shape == wanted.shape, f"shape {array.shape}, expected {wanted.shape}"
+    if array.dtype.kind in "fV":
+        array, wanted = array.astype(np.float64), wanted.astype(np.float64)
+    np.testing.assert_allclose(array, wanted, rtol=max(case.rtol, 1e-3), atol=max(case.atol, 1e-6))
+
+
+def main() -> None:
+    """Run all tests and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--op", help="only tests whose name contains this")
+    parser.add_argument("--traced", action="store_true", help="in a tk.function")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    counts: Counter[str] = Counter()
+    unsupported: defaultdict[str, list[str]] = defaultdict(list)
+    failures: list[str] = []
+    cases = [c for c in collect_testcases() if (arguments.op or "") in c.name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "m.onnx"
+        for case in cases:
+            try:
+                run(case, path, arguments.traced)
+            except UnimplementedError as error:
+                counts["not supported"] += 1
+                text = str(error).replace(repr(str(path)), "")
+                unsupported[text.partition("supported: ")[2].partition(";")[0] or text].append(
+                    case.name
+                )
+            except (OpError, AssertionError, ValueError, TypeError) as error:
+                counts["failed"] += 1
+                failures.append(f"{case.name}: {EXPLAINED.get(case.name) or first_line(error)}")
+            else:
+                counts["passed"] += 1
+    for why, names in sorted(unsupported.items()):
+        print(f"not supported, {len(names)} tests: {why[:200]}  e.g. {names[0]}")
+    print("\n".join(sorted(failures)))
+    print(", ".join(f"{counts[k]} {k}" for k in ("passed", "failed", "not supported")))
+
+
+def first_line(error: Exception) -> str:
+    """The type of an error and what it says, in one line."""
+    return f"{type(error).__name__} {' '.join(str(error).split())[:300]}"
+
+
+if __name__ == "__main__":
+    main()

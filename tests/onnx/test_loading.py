@@ -1,0 +1,237 @@
+"""Models of ONNX files: their weights, their training, and their way out again."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests.onnx.onnx_files import write
+from trainkit import keras
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+
+layers = keras.layers
+RNG = np.random.default_rng(0)
+
+
+def rand(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def images():
+    return [
+        keras.Input((12, 12, 3)),
+        layers.Conv2D(8, 3, strides=2, padding="same", activation="relu"),
+        layers.DepthwiseConv2D(3, padding="same"),
+        layers.MaxPooling2D(2),
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(4),
+    ]
+
+
+def texts():
+    return [
+        keras.Input((None,), dtype="int32"),
+        layers.Embedding(7, 8),
+        layers.LayerNormalization(),
+        layers.Dense(8, activation="gelu"),
+        layers.GlobalAveragePooling1D(),
+        layers.Dense(4, activation="tanh"),
+    ]
+
+
+@pytest.mark.parametrize("make", [images, texts])
+def test_exported_models_come_back_train_and_go_out_again(make, tmp_path):
+    model = keras.Sequential(make())
+    model.export(tmp_path / "m.onnx", verbose=False)
+    loaded = tk.onnx.load(tmp_path / "m.onnx")
+    x = rand(5, 12, 12, 3) if make is images else RNG.integers(0, 7, (5, 9))
+    np.testing.assert_allclose(loaded(x), model(x), rtol=1e-5, atol=1e-6)
+    function = tk.function(loaded)
+    part = x[:3] if make is images else x[:3, :4]
+    np.testing.assert_allclose(function(part), model(part), rtol=1e-5, atol=1e-6)
+    loaded.compile(keras.optimizers.Adam(0.01), "mse")
+    losses = loaded.fit(x, rand(5, 4), epochs=4, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    loaded.export(tmp_path / "again.onnx", verbose=False)
+    again = tk.onnx.load(tmp_path / "again.onnx")
+    np.testing.assert_allclose(again(x), loaded(x), rtol=1e-5, atol=1e-6)
+    loaded.save_weights(tmp_path / "m.weights.h5")
+    other = tk.onnx.load(tmp_path / "m.onnx")
+    other.load_weights(tmp_path / "m.weights.h5")
+    np.testing.assert_array_equal(other(x), loaded(x))
+
+
+NORMALIZED = (
+    [
+        ("Conv", "x w b", "c", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("BatchNormalization", "c scale shift mean var", "n", {"momentum": 0.5}),
+        ("Dropout", "n ratio", "d", {}),
+        ("Relu", "d", "y", {}),
+    ],
+    [("x", ["N", 2, "H", "W"])],
+    "y",
+)
+
+
+def constants():
+    return {
+        "w": rand(4, 2, 3, 3), "b": rand(4), "scale": rand(4), "shift": rand(4), "mean": rand(4),
+        "var": np.full(4, 2.0, np.float32), "ratio": np.float32(0.0),
+    }  # fmt: skip
+
+
+def test_batch_normalization_uses_and_follows_the_batch_in_training(tmp_path):
+    held = constants()
+    model = tk.onnx.load(write(tmp_path / "m.onnx", *NORMALIZED, held))
+    assert [v.name for v in model.trainable_variables] == ["w:0", "b:0", "scale:0", "shift:0"]
+    x = rand(3, 2, 5, 6)
+    c = tk.nn.conv2d(np.moveaxis(x, 1, -1), held["w"].transpose(2, 3, 1, 0), 1, "SAME") + held["b"]
+    mean, variance = (m.numpy() for m in tk.nn.moments(c, [0, 1, 2]))
+
+    def result(mean, variance):
+        y = (c - mean) / np.sqrt(variance + 1e-5) * held["scale"] + held["shift"]
+        return np.moveaxis(np.maximum(y, 0), -1, 1)
+
+    np.testing.assert_allclose(model(x), result(held["mean"], held["var"]), rtol=1e-4, atol=1e-5)
+    y = tk.function(model)(x, training=True)
+    np.testing.assert_allclose(y, result(mean, variance), rtol=1e-4, atol=1e-5)
+    moved = {v.name: v.numpy() for v in model.non_trainable_variables}
+    np.testing.assert_allclose(moved["mean:0"], (held["mean"] + mean) / 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(moved["var:0"], (held["var"] + variance) / 2, rtol=1e-5)
+    model.trainable = False
+    before = model(x).numpy()
+    np.testing.assert_array_equal(model(x, training=True), before)
+
+
+def test_dropout_drops_in_training_alone(tmp_path):
+    held = {**constants(), "ratio": np.float32(0.5)}
+    nodes = [("Dropout", "x ratio", "y mask", {})]
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("x", [None, 50])], "y mask", held))
+    x = np.ones((4, 50), np.float32)
+    np.testing.assert_array_equal(model(x)["y"], x)
+    y = model(x, training=True)
+    assert set(np.unique(y["y"])) == {0.0, 2.0}
+    np.testing.assert_array_equal(y["mask"].numpy(), y["y"].numpy() > 0)
+
+
+def test_weights_train_as_asked(tmp_path):
+    path = write(tmp_path / "m.onnx", *NORMALIZED, constants())
+    assert tk.onnx.load(path, trainable=False).trainable_variables == []
+    named = tk.onnx.load(path, trainable=["b"])
+    assert [v.name for v in named.trainable_variables] == ["b:0"]
+    with pytest.raises(InvalidArgumentError, match=r"no weight 'bb', .* such as 'b'"):
+        tk.onnx.load(path, trainable=["bb"])
+
+
+def test_parts_are_taken_and_inputs_reshaped(tmp_path):
+    path = write(tmp_path / "m.onnx", *NORMALIZED, constants())
+    model = tk.onnx.load(path, outputs=["c"], input_shapes={"x": (None, 2, 8, 8)})
+    assert model.input_shape == (None, 2, 8, 8)
+    assert model(rand(2, 2, 8, 8)).shape == (2, 4, 8, 8)
+    head = keras.Model(model.inputs, layers.Dense(3)(layers.Flatten()(model.output)))
+    assert head(rand(2, 2, 8, 8)).shape == (2, 3)
+    for arguments, text in (
+        ({"outputs": ["z"]}, "no value 'z'"),
+        ({"input_shapes": {"z": (1,)}}, "no input 'z'"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=text):
+            tk.onnx.load(path, **arguments)
+
+
+def test_shapes_are_followed_while_sizes_are_free(tmp_path):
+    nodes = [
+        ("Shape", "x", "s", {}),
+        ("Gather", "s zero", "n", {}),
+        ("Unsqueeze", "n axis", "rows", {}),
+        ("Concat", "rows minus four", "shape", {"axis": 0}),
+        ("Reshape", "x shape", "r", {}),
+        ("MatMul", "r w", "y", {}),
+        ("Expand", "one s", "e", {}),
+        ("Slice", "x axis ends last", "cut", {}),
+        ("Sub", "ends axis", "ends2", {}),
+    ]
+    held = {
+        "zero": np.int64(0), "axis": np.array([0]), "minus": np.array([-1]), "four": np.array([4]),
+        "w": rand(4, 3), "one": np.ones((1, 1), np.float32), "ends": np.array([2]),
+        "last": np.array([-1]),
+    }  # fmt: skip
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("x", ["N", "T"])], "y e cut", held))
+    assert model.output["y"].shape == (None, None, 3)
+    for function in (model, tk.function(model)):
+        x = rand(2, 8)
+        y = function(x)
+        np.testing.assert_allclose(y["y"], x.reshape(2, 2, 4) @ held["w"], rtol=1e-5, atol=1e-5)
+        assert y["e"].shape == (2, 8)
+        np.testing.assert_array_equal(y["cut"], x[:, :2])
+
+
+def test_all_missing_operators_are_named_with_how_often(tmp_path):
+    nodes = [
+        ("Relu", "x", "a", {}),
+        ("ImageDecoder", "a", "b", {}),
+        ("com.x:Strange", "b", "c", {}),
+        ("com.x:Strange", "c", "y", {}),
+    ]
+    path = write(tmp_path / "m.onnx", nodes, [("x", [None, 3])], "y")
+    with pytest.raises(UnimplementedError, match=r"ImageDecoder \(1\), com.x:Strange \(2\)"):
+        tk.onnx.load(path)
+
+
+def test_an_error_says_file_node_and_operator(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [("MatMul", "x w", "y", {})],
+        [("x", [None, 3])],
+        "y",
+        {"w": rand(4, 2)},
+    )
+    with pytest.raises(InvalidArgumentError, match=r"m.onnx', node 'y' \(MatMul\), opset 18: "):
+        tk.onnx.load(path)
+
+
+def flattened_softmax(x):
+    e = np.exp(x.reshape(2, -1))
+    return (e / e.sum(1, keepdims=True)).reshape(x.shape)
+
+
+def softmax(x):
+    e = np.exp(x)
+    return e / e.sum(1, keepdims=True)
+
+
+VERSIONS = [  # version, nodes, constants, what comes out
+    (11, [("Softmax", "x", "y", {"axis": 1})], {}, flattened_softmax),
+    (13, [("Softmax", "x", "y", {"axis": 1})], {}, softmax),
+    (10, [("Clip", "x", "y", {"min": -0.5, "max": 0.5})], {}, lambda x: x.clip(-0.5, 0.5)),
+    (11, [("Clip", "x low", "y", {})], {"low": np.float32(-0.5)}, lambda x: x.clip(-0.5)),
+    (11, [("Unsqueeze", "x", "y", {"axes": [0, -1]})], {}, lambda x: x[None, ..., None]),
+    (13, [("Unsqueeze", "x a", "y", {})], {"a": np.array([0, -1])}, lambda x: x[None, ..., None]),
+    (9, [("Slice", "x", "y", {"starts": [1], "ends": [1 << 40], "axes": [2]})], {},
+     lambda x: x[..., 1:]),
+    (10, [("Slice", "x s e a t", "y", {})],
+     {"s": np.array([-1]), "e": np.array([-(1 << 40)]), "a": np.array([1]), "t": np.array([-2])},
+     lambda x: x[:, ::-2]),
+    (11, [("ReduceSum", "x", "y", {"axes": [1], "keepdims": 0})], {}, lambda x: x.sum(1)),
+    (13, [("ReduceSum", "x a", "y", {})], {"a": np.array([-1])},
+     lambda x: x.sum(-1, keepdims=True)),
+    (11, [("Split", "x", "z y", {"axis": 1, "split": [1, 2]})], {}, lambda x: x[:, 1:]),
+    (18, [("Split", "x", "z y", {"axis": 1, "num_outputs": 2})], {}, lambda x: x[:, 2:]),
+    (10, [("Pad", "x", "y", {"pads": [0, 0, 1, 0, 0, 2], "value": 3.0})], {},
+     lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=3)),
+    (18, [("Pad", "x p  v a".replace("  ", " "), "y", {})],
+     {"p": np.array([1, 2]), "v": np.float32(3), "a": np.array([2])},
+     lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=3)),
+    (11, [("Dropout", "x", "y", {"ratio": 0.5})], {}, lambda x: x),
+    (13, [("Flatten", "x", "y", {"axis": -1})], {}, lambda x: x.reshape(6, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "nodes", "held", "expected"),
+    VERSIONS,
+    ids=[f"{n[0][0]}-{v}" for v, n, *_ in VERSIONS],
+)
+def test_versions_of_operators_differ(version, nodes, held, expected, tmp_path):
+    path = write(tmp_path / "m.onnx", nodes, [("x", [None, 3, 4])], "y", held, version)
+    x = rand(2, 3, 4)
+    model = tk.onnx.load(path)
+    np.testing.assert_allclose(model(x), expected(x), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,192 @@
+"""Operators that look up, write and order elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core.errors import UnimplementedError
+from trainkit.core.tensor import Tensor
+from trainkit.onnx.imported_values import axis_of, dims, known, live_sizes, numbers, rank, tensor
+from trainkit.onnx.operator_rules import NodeCall, onnx_rule
+
+_PLAIN, _REDUCTIONS = "none", "none,add,mul,min,max".split(",")
+
+
+@onnx_rule("Gather")
+def _gather(call: NodeCall, x: Any, indices: Any) -> Tensor:
+    axis = axis_of(call.int("axis", 0), rank(x))
+    array = known(indices)
+    if array is not None and array.ndim == 0:
+        return tensor(x)[(*[slice(None)] * axis, int(array))]
+    return ops.take(tensor(x), tensor(indices), axis=axis)
+
+
+@onnx_rule("GatherElements")
+def _gather_elements(call: NodeCall, x: Any, indices: Any) -> Tensor:
+    axis = axis_of(call.int("axis", 0), rank(x))
+    shape, places = list(dims(x)), dims(indices)
+    cut = [slice(None)] * len(shape)
+    for i, (n, m) in enumerate(zip(shape, places, strict=True)):
+        if i != axis and m is not None and m != n:
+            cut[i] = slice(0, m)
+    return ops.take_along_axis(tensor(x)[tuple(cut)], tensor(indices), axis=axis)
+
+
+@onnx_rule("GatherND")
+def _gather_nd(call: NodeCall, x: Any, indices: Any) -> Tensor:
+    batch = call.int("batch_dims", 0)
+    y, places = tensor(x), tensor(indices)
+    if batch:
+        shape = live_sizes(indices)
+        grids = [
+            ops.broadcast_to(_grid(n, i, len(shape), places), (*shape[:-1], 1))
+            for i, n in enumerate(shape[:batch])
+        ]
+        places = ops.concatenate([*grids, places], axis=-1)
+    places = _from_start(places, live_sizes(y)[: places.shape[-1]])
+    return ops.gather_nd(y, places)
+
+
+def _grid(size: Any, axis: int, count: int, like: Tensor) -> Tensor:
+    """The positions along an axis, in a shape that broadcasts."""
+    steps = ops.cast(ops.arange(size), like.dtype)
+    return ops.reshape(steps, (*[1] * axis, -1, *[1] * (count - axis - 1)))
+
+
+def _from_start(places: Tensor, sizes: Any) -> Tensor:
+    """Positions counted from the front, where some are negative."""
+    ends = ops.stack([ops.cast(n, places.dtype) for n in sizes])
+    return ops.where(ops.less(places, 0), places + ends, places)
+
+
+@onnx_rule("ScatterND")
+def _scatter_nd(call: NodeCall, x: Any, indices: Any, updates: Any) -> Tensor:
+    kind = call.one_of("reduction", "none", _REDUCTIONS)
+    y, places = tensor(x), tensor(indices)
+    places = _from_start(places, live_sizes(y)[: places.shape[-1]])
+    return ops.scatter_update(
+        y, places, tensor(updates), reduction=None if kind == _PLAIN else kind
+    )
+
+
+@onnx_rule("ScatterElements", "Scatter")
+def _scatter_elements(call: NodeCall, x: Any, indices: Any, updates: Any) -> Tensor:
+    kind = call.one_of("reduction", "none", _REDUCTIONS)
+    y, places = tensor(x), tensor(indices)
+    axis, shape = axis_of(call.int("axis", 0), rank(y)), live_sizes(indices)
+    size = ops.cast(live_sizes(y)[axis], places.dtype)
+    places = ops.where(ops.less(places, 0), places + size, places)
+    parts = []
+    for i, n in enumerate(shape):
+        parts.append(
+            places if i == axis else ops.broadcast_to(_grid(n, i, len(shape), places), shape)
+        )
+    rows = ops.reshape(ops.stack(parts, axis=-1), (-1, len(shape)))
+    values = ops.reshape(tensor(updates), (-1,))
+    return ops.scatter_update(y, rows, values, reduction=None if kind == _PLAIN else kind)
+
+
+@onnx_rule("ArgMax", "ArgMin")
+def _arg(call: NodeCall, x: Any) -> Tensor:
+    axis, y = axis_of(call.int("axis", 0), rank(x)), tensor(x)
+    function = ops.argmax if call.op_type == "ArgMax" else ops.argmin
+    keep = call.flag("keepdims", True)
+    if call.flag("select_last_index"):
+        size = ops.cast(live_sizes(y)[axis], "int64")
+        found = size - 1 - ops.cast(function(ops.flip(y, axis), axis=axis, keepdims=keep), "int64")
+        return ops.cast(found, "int64")
+    return ops.cast(function(y, axis=axis, keepdims=keep), "int64")
+
+
+@onnx_rule("TopK")
+def _top_k(call: NodeCall, x: Any, k: Any = None) -> tuple[Tensor, Tensor]:
+    (count,) = (call.int("k"),) if k is None else numbers(k, "k")
+    axis, largest = axis_of(call.int("axis", -1), rank(x)), call.flag("largest", True)
+    y = ops.moveaxis(tensor(x), axis, -1)
+    if largest:
+        _, places = ops.top_k(y, count)
+    else:
+        places = ops.argsort(y, axis=-1)[..., :count]
+    picked = ops.take_along_axis(y, places, axis=-1)
+    return ops.moveaxis(picked, -1, axis), ops.cast(ops.moveaxis(places, -1, axis), "int64")
+
+
+@onnx_rule("NonZero")
+def _non_zero(call: NodeCall, x: Any) -> Tensor:
+    if rank(x) == 0:
+        return ops.cast(ops.stack(ops.nonzero(ops.reshape(tensor(x), (1,))))[:0], "int64")
+    return ops.cast(ops.stack(ops.nonzero(tensor(x))), "int64")
+
+
+@onnx_rule("Compress")
+def _compress(call: NodeCall, x: Any, condition: Any) -> Tensor:
+    axis, mask = call.int("axis", None), tensor(condition)
+    y = ops.reshape(tensor(x), (-1,)) if axis is None else tensor(x)
+    (places,) = ops.nonzero(mask)
+    return ops.take(y, places, axis=axis_of(axis or 0, rank(y)))
+
+
+@onnx_rule("CumSum")
+def _cum_sum(call: NodeCall, x: Any, axis: Any) -> Tensor:
+    return _running(call, x, axis, ops.cumsum, 0)
+
+
+@onnx_rule("CumProd")
+def _cum_prod(call: NodeCall, x: Any, axis: Any) -> Tensor:
+    return _running(call, x, axis, ops.cumprod, 1)
+
+
+def _running(call: NodeCall, x: Any, axis: Any, total: Any, neutral: int) -> Tensor:
+    (where,) = numbers(axis, "the axis")
+    where, y = axis_of(where, rank(x)), tensor(x)
+    reverse = call.flag("reverse")
+    y = ops.flip(y, where) if reverse else y
+    if call.flag("exclusive"):
+        pairs = [(int(i == where), 0) for i in range(rank(y))]
+        front = [slice(None)] * rank(y)
+        front[where] = slice(0, -1)
+        y = ops.pad(y[tuple(front)], pairs, "constant", ops.cast(neutral, y.dtype))
+    y = ops.cast(total(y, axis=where), y.dtype)
+    return ops.flip(y, where) if reverse else y
+
+
+@onnx_rule("ReverseSequence")
+def _reverse_sequence(call: NodeCall, x: Any, lengths: Any) -> Tensor:
+    batch, time = call.int("batch_axis", 1), call.int("time_axis", 0)
+    y = ops.moveaxis(tensor(x), (batch, time), (0, 1))
+    y = reversed_rows(y, tensor(lengths))
+    return ops.moveaxis(y, (0, 1), (batch, time))
+
+
+def reversed_rows(y: Tensor, lengths: Tensor) -> Tensor:
+    """(batch, steps, ...), of each row the first steps in reverse, as many as its length says."""
+    steps = ops.shape(y)[1]
+    places = ops.cast(ops.arange(steps), "int64")[None, :]
+    ends = ops.cast(lengths, "int64")[:, None]
+    places = ops.where(ops.less(places, ends), ends - 1 - places, places)
+    places = ops.reshape(places, (*ops.shape(places), *[1] * (len(y.shape) - 2)))
+    return ops.take_along_axis(y, ops.broadcast_to(places, ops.shape(y)), axis=1)
+
+
+@onnx_rule("Unique")
+def _unique(call: NodeCall, x: Any) -> tuple[Any, ...]:
+    array = known(x)
+    if array is None:
+        raise UnimplementedError(
+            "how many values are unique is known only when the graph runs; that is supported in "
+            "eager calls alone"
+        )
+    values, first, inverse, counts = np.unique(
+        array, return_index=True, return_inverse=True, return_counts=True,
+        axis=call.int("axis", None),
+    )  # fmt: skip
+    inverse = inverse.ravel()
+    if not call.flag("sorted", True):
+        order = np.argsort(first)
+        axis = call.int("axis", None)
+        values = np.take(values, order, axis=0 if axis is None else axis)
+        first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+    return values, *(n.astype(np.int64) for n in (first, inverse, counts))
