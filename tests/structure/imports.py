@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import functools
+import gc
 import importlib.util
 import pathlib
 from collections.abc import Iterator
@@ -19,10 +20,21 @@ class Import:
     inside_function: bool
 
 
-@functools.cache
 def tree_of(path: pathlib.Path) -> ast.Module:
     """The syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return _trees().get(path) or ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _trees() -> dict[pathlib.Path, ast.Module]:
+    """Those of the package: two million nodes, which collections of garbage are to pass over."""
+    gc.collect()
+    gc.disable()
+    try:
+        return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files().values()}
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def is_second_name(path: pathlib.Path) -> bool:
@@ -48,6 +60,10 @@ def only_for_types(node: ast.AST) -> bool:
     return name == "TYPE_CHECKING" or getattr(name, "id", None) == "TYPE_CHECKING"
 
 
+_HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""What may hold a statement: no expression does."""
+
+
 def import_nodes(
     node: ast.AST, inside: bool = False
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -58,8 +74,9 @@ def import_nodes(
     for child in below:
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, inside
-        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from import_nodes(child, inside or is_function)
+        elif isinstance(child, _HOLDERS):
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from import_nodes(child, inside or is_function)
 
 
 def dotted_names(node: ast.Import | ast.ImportFrom, package_name: str) -> list[str]:

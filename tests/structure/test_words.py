@@ -135,6 +135,8 @@ def counted(texts: list[list[str]]) -> Counter:
 
 def texts_of(path: pathlib.Path) -> list[list[str]]:
     source = path.read_text(encoding="utf-8")
+    if not counted([words(source)]):  # then no part of it says one, and to tokenize takes long
+        return [words(path.stem)]
     if path.suffix == ".py":
         return [words(path.stem), *map(words, spoken(source))]
     return [words(path.stem), words(source)]
