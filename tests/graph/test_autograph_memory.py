@@ -110,7 +110,7 @@ def test_methods_and_objects_with_call_go_too():
 
 
 @pytest.mark.parametrize("make", [closed_over, closed_over_itself, open_one, unconvertible])
-def test_ten_thousand_functions_in_a_loop_take_no_memory(make):
+def test_thousands_of_functions_in_a_loop_take_no_memory(make):
     def convert(count):
         for _ in range(count):
             converted(make(np.ones(100)))
@@ -122,7 +122,7 @@ def test_ten_thousand_functions_in_a_loop_take_no_memory(make):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if make is unconvertible else "error")
             before = convert(100)
-            assert convert(10_000) - before < 100_000
+            assert convert(2_500) - before < 50_000
     finally:
         tracemalloc.stop()
 

@@ -48,7 +48,10 @@ def test_models_of_all_kinds_give_the_same_bits_on_any_number_of_threads():
 @pytest.mark.slow
 def test_without_being_asked_products_differ():
     """Else the tests above would show nothing; other processors may give the same bits."""
-    if checksums(1, "free", "mlp", "lstm") == checksums(2, "free", "mlp", "lstm"):
+    for kind in ("mlp", "lstm"):
+        if checksums(1, "free", kind) != checksums(2, "free", kind):
+            break
+    else:
         pytest.skip("the products of this processor's BLAS don't depend on its threads")
 
 
