@@ -93,11 +93,15 @@ def unknown_name(
     if advice is not None:
         return AttributeError(f"module {module!r} has no attribute {name!r}: {advice}", name=name)
 
-    import difflib
-
-    near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    near = [] if name.startswith("__") else _nearest(name, known)  # what programs ask for
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
 
 
 def explain_unknown_names(namespace: dict[str, Any]) -> None:

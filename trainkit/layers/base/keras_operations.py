@@ -7,6 +7,7 @@ scalars, where it gives one: the size of a tensor is a number here where all of 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from trainkit import ops
@@ -107,6 +108,7 @@ def _found(config: dict[str, Any]) -> KerasOperation | None:
     return KerasOperation(function, settings, name, kind)
 
 
+@functools.lru_cache(1000)
 def _function(kind: str) -> Any:
     wanted = kind.lower()
     for place in _PLACES:
