@@ -12,6 +12,7 @@ from trainkit.core.process.console import say
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
+from trainkit.layers.base.call_spec import inference
 from trainkit.layers.base.layer import Layer
 from trainkit.models.calling_layers import named_error
 from trainkit.models.served_inputs import tensor_spec
@@ -148,7 +149,8 @@ class ExportArchive:
             **kwargs: as for `add_endpoint`.
         """
         self.track(resource)
-        return self.add_endpoint(name, resource.__call__, input_signature, **kwargs)
+        with inference():
+            return self.add_endpoint(name, resource.__call__, input_signature, **kwargs)
 
     def add_variable_collection(self, name: str, variables: Any) -> None:
         """Add a list of variables, which is an attribute of what is loaded.

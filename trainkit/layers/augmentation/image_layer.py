@@ -10,6 +10,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.tensor import is_tensor
 from trainkit.layers.base.arguments import format_of, one_of
+from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.images.box_formats import clip_to_image_size, convert_format
 from trainkit.ops.sampling import random
@@ -37,7 +38,7 @@ class ImageFrame(NamedTuple):
         return (1, 1, 1) if len(self.shape) == 3 else (self.batch, 1, 1, 1)
 
 
-class ImageLayer(DataLayer):
+class ImageLayer(Augmenting, DataLayer):
     """A layer that takes images, or a dict with images and what belongs to them.
 
     In a dict there are `"images"`, and perhaps `"labels"`, `"segmentation_masks"` (of integers,

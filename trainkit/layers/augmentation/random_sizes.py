@@ -6,11 +6,11 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.layers.base.layer import Layer
+from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.ops.sampling import random
 
 
-class RandomSize(Layer):
+class RandomSize(Augmenting):
     """What both share: one new size, drawn for the whole batch."""
 
     _axis: int

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
@@ -125,3 +127,13 @@ class CallFrame(threading.local):
 
 
 FRAME = CallFrame()
+
+
+@contextlib.contextmanager
+def inference() -> Iterator[None]:
+    """Context in which layers are called for inference, unless a call says otherwise."""
+    outer, FRAME.training = FRAME.training, False
+    try:
+        yield
+    finally:
+        FRAME.training = outer

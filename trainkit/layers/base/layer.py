@@ -303,6 +303,8 @@ class Layer(Quantizable, StatelessCalls):
         if facts.takes_training:
             if training is None:
                 training = facts.training_default
+                if training and entry is not None:
+                    training = self._default_training_within(entry)
             if len(args) > (place := facts.training_position):
                 args = (*args[:place], training, *args[place + 1 :])
             else:
@@ -324,6 +326,10 @@ class Layer(Quantizable, StatelessCalls):
         if has_masks or _HELD or (facts.makes_masks and self.supports_masking):
             mask_propagation.pass_on(self, args, kwargs, y)
         return y
+
+    def _default_training_within(self, entry: Layer) -> Any:
+        """What `training` is, where its default holds and nobody says, in a call of `entry`."""
+        return self._facts.training_default
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build and call; a failure leaves this layer and those inside as they were."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from trainkit.core import masks, nest
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.preprocessing.augmenting import Augmenting
 
 
-class Pipeline(Layer):
+class Pipeline(Augmenting):
     """Layers that run one after the other, on anything that the first one takes.
 
     It has no input shape of its own, so that it serves in `Dataset.map` as well as in a model; each
