@@ -55,7 +55,16 @@ _FILES = frozenset(
     numerical_utils object_registration ops platform python_utils random_ops resource_variable_ops
     saving_api saving_lib sequential serialization serialization_lib standardize_dtype state_ops
     string_ops summary tensor tensor_shape tensor_spec tensor_util tf_logging tf_utils trackable
-    tracking traceback_utils trainer trainers training training_utils util variable_scope variables
+    topology tracking traceback_utils trainer trainers training training_utils util variable_scope
+    variables
+    """.split()
+)
+
+# Files that Keras 2 had beside its public names, which older programs import them from.
+_OLDER_FILES = frozenset(
+    """
+    advanced_activations convolutional convolutional_recurrent data_utils embeddings generic_utils
+    io_utils layer_utils merge noise normalization np_utils pooling recurrent vis_utils wrappers
     """.split()
 )
 
@@ -71,6 +80,8 @@ def namespaces(fullname: str) -> list[Any]:
             return _inside(_INSIDES[prefix], fullname[len(prefix) + 1 :])
     root, _, rest = fullname.partition(".")
     module = _public(ROOTS[root], rest)
+    if module is None and rest.rpartition(".")[2] in _OLDER_FILES:
+        return _inside("keras", rest.removeprefix("keras."))
     return [] if module is None else [module]
 
 
@@ -91,7 +102,9 @@ def _is_file(root: ModuleType, parts: list[str]) -> bool:
     """Whether a path has parts of a library's source: known files, or one for a public class."""
     classes = {name.lower() for name in _class_names(root)}
     return all(
-        part in _FILES or part.replace("_", "") in classes or _public(root.__name__, part)
+        part in _FILES | _OLDER_FILES
+        or part.replace("_", "") in classes
+        or _public(root.__name__, part)
         for part in parts
     )
 

@@ -92,7 +92,7 @@ class ModelCheckpoint(Callback):
         self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
         self.best = initial_value_threshold
         self.batches = 0
-        self.epoch = 0
+        self._current_epoch = 0
         self.unsaved = False
 
     @property
@@ -104,26 +104,33 @@ class ModelCheckpoint(Callback):
         self.unsaved = False
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.epoch = epoch
+        self._current_epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        self.batches += 1
-        self.unsaved = True
-        if self.save_freq != "epoch" and self.batches % self.save_freq == 0:
-            self._save(self.epoch, batch, numbers(logs))
+        if self._should_save_on_batch(batch):
+            self._save_model(self._current_epoch, batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self.save_freq == "epoch":
-            self._save(epoch, None, logs or {})
+            self._save_model(epoch, None, logs)
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
         if self.unsaved and not self.save_best_only:
-            self._write(self._path(self.epoch, None, numbers(logs), interrupted=True))
+            path = self._get_file_path(self._current_epoch, None, logs, interrupted=True)
+            self._write(path)
 
-    def _save(self, epoch: int, batch: int | None, logs: Logs) -> None:
-        if self.save_best_only and not self._improved(logs):
+    # The next three have Keras's names: subclasses of other libraries, such as W&B's, call them.
+
+    def _should_save_on_batch(self, batch: int) -> bool:
+        """Count a batch, and say whether a file is due after it."""
+        self.batches += 1
+        self.unsaved = True
+        return self.save_freq != "epoch" and self.batches % self.save_freq == 0
+
+    def _save_model(self, epoch: int, batch: int | None, logs: Logs | None) -> None:
+        if self.save_best_only and not self._improved(numbers(logs)):
             return
-        self._write(self._path(epoch, batch, logs))
+        self._write(self._get_file_path(epoch, batch, logs))
 
     def _improved(self, logs: Logs) -> bool:
         if not_due(self.monitor, logs, self.params):
@@ -139,8 +146,10 @@ class ModelCheckpoint(Callback):
         self.best = value
         return True
 
-    def _path(self, epoch: int, batch: int | None, logs: Logs, interrupted: bool = False) -> str:
-        names = {**logs, "epoch": epoch + 1, "batch": 0 if batch is None else batch + 1}
+    def _get_file_path(
+        self, epoch: int, batch: int | None, logs: Logs | None, interrupted: bool = False
+    ) -> str:
+        names = {**numbers(logs), "epoch": epoch + 1, "batch": 0 if batch is None else batch + 1}
         if interrupted:  # an epoch without validation has no such value
             names = {**_NoValue.for_names(self.filepath, names), **names}
         try:
