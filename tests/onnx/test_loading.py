@@ -38,12 +38,29 @@ def texts():
     ]
 
 
-@pytest.mark.parametrize("make", [images, texts])
+def steps():
+    return [
+        keras.Input((None, 4)),
+        layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+        layers.GRU(3, reset_after=False, return_sequences=True),
+        layers.SimpleRNN(4, return_sequences=True),
+        layers.GRU(4),
+    ]
+
+
+DATA = {
+    images: lambda: rand(5, 12, 12, 3),
+    texts: lambda: RNG.integers(0, 7, (5, 9)),
+    steps: lambda: rand(5, 9, 4),
+}
+
+
+@pytest.mark.parametrize("make", DATA)
 def test_exported_models_come_back_train_and_go_out_again(make, tmp_path):
     model = keras.Sequential(make())
     model.export(tmp_path / "m.onnx", verbose=False)
     loaded = tk.onnx.load(tmp_path / "m.onnx")
-    x = rand(5, 12, 12, 3) if make is images else RNG.integers(0, 7, (5, 9))
+    x = DATA[make]()
     np.testing.assert_allclose(loaded(x), model(x), rtol=1e-5, atol=1e-6)
     function = tk.function(loaded)
     part = x[:3] if make is images else x[:3, :4]
@@ -221,6 +238,11 @@ VERSIONS = [  # version, nodes, constants, what comes out
      {"p": np.array([1, 2]), "v": np.float32(3), "a": np.array([2])},
      lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=3)),
     (11, [("Dropout", "x", "y", {"ratio": 0.5})], {}, lambda x: x),
+    (10, [("Resize", "x t", "y", {"mode": "nearest"})], {"t": np.array([1, 2, 1.0], np.float32)},
+     lambda x: x.repeat(2, 1)),
+    (13, [("Resize", "x e e s", "y", {"mode": "linear"})],
+     {"e": np.zeros(0, np.float32), "s": np.array([2, 3, 2])},
+     lambda x: (x[..., ::2] + x[..., 1::2]) / 2),
     (13, [("Flatten", "x", "y", {"axis": -1})], {}, lambda x: x.reshape(6, 4)),
 ]  # fmt: skip
 
@@ -235,3 +257,55 @@ def test_versions_of_operators_differ(version, nodes, held, expected, tmp_path):
     x = rand(2, 3, 4)
     model = tk.onnx.load(path)
     np.testing.assert_allclose(model(x), expected(x), rtol=1e-5, atol=1e-6)
+
+
+def branches(x):
+    if tk.reduce_mean(x) > 0.5:
+        x = x * 0.5
+    total = tk.zeros_like(x[0])
+    for row in x:
+        total = total * 0.5 + row
+    steps = tk.constant(0)
+    while tk.reduce_sum(total) < 50.0:
+        total = total * 2.0 + 1.0
+        steps += 1
+    array = tk.TensorArray(tk.float32, size=0, dynamic_size=True)
+    for i in tk.range(tk.shape(x)[0]):
+        array = array.write(i, x[i] + tk.cast(i, tk.float32))
+    return total, steps, array.stack(), tk.scan(lambda a, b: 0.9 * a + b, x)
+
+
+def test_control_flow_comes_back(tmp_path):
+    function = tk.function(branches, input_signature=[tk.TensorSpec([None, 3])])
+    tk.saved_graph.export_onnx(function, tmp_path / "m.onnx")
+    model = tk.onnx.load(tmp_path / "m.onnx")
+    compiled = tk.function(model)
+    for rows, scale in ((2, 0.1), (5, 2.0)):
+        x = np.abs(rand(rows, 3)) * np.float32(scale)
+        for call in (model, compiled):
+            for y, expected in zip(call(x).values(), function(x), strict=True):
+                np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+def lengths_of_rows():
+    w, r = rand(1, 20, 3), rand(1, 20, 5)
+    nodes = [("LSTM", "x w r b len", "a h c", {"hidden_size": 5}),
+             ("LSTM", "x w r b len", "b2 h2 c2", {"direction": "reverse"})]  # fmt: skip
+    return nodes, {"w": w, "r": r, "b": rand(1, 40), "len": np.array([4, 2], np.int32)}
+
+
+def test_recurrence_stops_at_the_length_of_each_sequence(tmp_path):
+    nodes, held = lengths_of_rows()
+    path = write(tmp_path / "m.onnx", nodes, [("x", ["T", 2, 3])], "a h c b2 h2", held)
+    model, x = tk.onnx.load(path), rand(4, 2, 3)
+    y = model(x)
+    assert not y["a"][2:, 0, 1].numpy().any()
+    np.testing.assert_array_equal(y["a"][1, 0, 1], y["h"][0, 1])
+    np.testing.assert_array_equal(y["a"][3, 0, 0], y["h"][0, 0])
+    cut = {**held, "len": np.array([2, 2], np.int32)}
+    short = tk.onnx.load(
+        write(tmp_path / "s.onnx", nodes, [("x", ["T", 2, 3])], "a h c b2 h2", cut)
+    )
+    other = short(x[:2])
+    for name in ("h", "c", "h2"):
+        np.testing.assert_allclose(y[name][0, 1], other[name][0, 1], rtol=1e-5, atol=1e-6)

@@ -145,14 +145,16 @@ def _with_channels_last(call: NodeCall, inputs: list[Any]) -> Any:
     return RULES[call.op_type](call, *inputs)
 
 
-def check_result(value: Any, name: str) -> Tensor:
-    """A result of the graph as a tensor.
+def check_result(value: Any, name: str) -> Any:
+    """A result of the graph as a tensor, or as a list of tensors if it is a sequence.
 
     Raises:
-        UnimplementedError: it is a sequence.
+        UnimplementedError: it is an optional value that is not there.
     """
-    if isinstance(value, list) or value is None:
+    if isinstance(value, list):
+        return [check_result(x, name) for x in value]
+    if value is None:
         raise UnimplementedError(
-            f"onnx: the result {name!r} is a sequence; only tensors can be one"
+            f"onnx: the result {name!r} is an optional value that is not there"
         )
     return values.tensor(value)

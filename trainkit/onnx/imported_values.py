@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -43,16 +44,19 @@ class ChannelsLast:
         tensor: with the channels last.
     """
 
-    __slots__ = ("_first", "tensor")
+    __slots__ = ("_first", "_trace", "tensor")
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self._first: Tensor | None = None
+        self._trace: Any = None
 
     def first(self) -> Tensor:
-        """The tensor as ONNX has it; transposed once."""
-        if self._first is None:
+        """The tensor as ONNX has it; transposed once in each graph that is traced."""
+        trace = trace_state.current_trace()
+        if self._first is None or self._trace is not trace:
             rank = len(self.tensor.shape)
+            self._trace = trace
             self._first = ops.transpose(self.tensor, (0, rank - 1, *range(1, rank - 1)))
         return self._first
 

@@ -66,7 +66,7 @@ def _flatten(call: NodeCall, x: Any) -> Tensor:
             parts.append(math.prod(known_sizes))
         else:
             parts.append(live[cut][0] if len(fixed[cut]) == 1 else -1)
-    if parts == [-1, -1]:
+    if all(isinstance(n, int) and n < 0 for n in parts):
         total: Any = 1
         for n in live[axis:]:
             total = total * n
@@ -256,12 +256,14 @@ def _pad(call: NodeCall, x: Any, pads: Any = None, value: Any = None, axes: Any 
     if call.version < 11:
         ends, fill = call.list("pads"), call.float("value", 0.0)
     else:
-        ends = numbers(pads, "the padding")
+        ends = sizes(pads)
         fill = 0.0 if value is None else _as_scalar(value)
     places = range(count) if axes is None else axes_of(numbers(axes, "the axes"), count)
     pairs = [(0, 0)] * count
     for i, axis in enumerate(places):
-        pairs[axis] = int(ends[i]), int(ends[i + len(ends) // 2])
+        pairs[axis] = ends[i], ends[i + len(ends) // 2]
+    if not all(isinstance(n, int) for n in ends):
+        return _padded_later(tensor(x), pairs, mode, fill)
     check_count([n + sum(max(p, 0) for p in pair) for n, pair in zip(dims(x), pairs, strict=True)
                  if n is not None])  # fmt: skip
     is_last = isinstance(x, ChannelsLast)
@@ -273,6 +275,22 @@ def _pad(call: NodeCall, x: Any, pads: Any = None, value: Any = None, axes: Any 
     if any(pair != (0, 0) for pair in pairs):
         y = _padded(y, pairs, mode, fill)
     return ChannelsLast(y) if is_last else y
+
+
+def _padded_later(y: Tensor, pairs: Any, mode: str, fill: Any) -> Tensor:
+    """Padding by sizes that are known when the graph runs; they are not negative."""
+    if mode != "constant":
+        raise UnimplementedError(f"{mode!r} padding needs sizes that are known")
+    value = ops.cast(fill, y.dtype)
+    for axis, ends in enumerate(pairs):
+        blocks = []
+        for n in ends:
+            shape = list(ops.shape(y))
+            shape[axis] = n if isinstance(n, int) else ops.cast(n, "int32")
+            blocks.append(None if isinstance(n, int) and not n else ops.broadcast_to(value, shape))
+        parts = [part for part in (blocks[0], y, blocks[1]) if part is not None]
+        y = ops.concatenate(parts, axis=axis) if len(parts) > 1 else y
+    return y
 
 
 def _cropped(y: Tensor, pairs: Any) -> Tensor:
