@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-MPIEXEC = pathlib.Path(sys.executable).parent / "mpiexec"
+from tests.distribution.processes import MPIEXEC, YIELDING
 
 PROGRAM = """
 import hashlib, os, pathlib, sys
@@ -71,7 +71,7 @@ def start(folder, processes, steps):
         stdout=subprocess.DEVNULL,  # what the launcher says
         stderr=subprocess.PIPE,
         text=True,
-        env={**clean, "TRAINKIT_JIT": "0"},
+        env={**clean, **YIELDING, "TRAINKIT_JIT": "0"},
     )
 
 

@@ -1,6 +1,8 @@
 """N processes give the weights that one gives, with dropout and synchronised batch norm."""
 
+import functools
 import json
+import textwrap
 
 import numpy as np
 import pytest
@@ -14,8 +16,7 @@ import json, pathlib
 from trainkit.collectives.replica import GlobalRows
 
 L = tk.keras.layers
-mode, folder = sys.argv[1:]
-random = np.random.default_rng(0)
+folder, *modes = sys.argv[1:]
 
 def rows_of(total):  # uneven on purpose
     cuts = [round(total * (rank / size) ** 1.2) for rank in range(size)] + [total]
@@ -23,7 +24,14 @@ def rows_of(total):  # uneven on purpose
 
 def write(values):
     text = json.dumps([np.asarray(v).tolist() for v in values])
-    pathlib.Path(folder, f"{rank}.json").write_text(text)
+    pathlib.Path(folder, f"{mode}-{rank}.json").write_text(text)
+
+def run():
+"""
+AFTER = """
+for mode in modes:
+    random = np.random.default_rng(0)
+    run()
 """
 
 MODELS = """
@@ -65,25 +73,42 @@ write([w.numpy() for w in model.weights])
 """
 
 
-def results(tmp_path, code, mode, sizes):
-    found = {}
-    for size in sizes:
-        folder = tmp_path / f"{mode}{size}"
-        folder.mkdir()
-        run_processes(size, BEFORE + code, (mode, folder))
-        ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
-        assert all(rank == ranks[0] for rank in ranks)  # to the bit
-        found[size] = [np.array(value) for value in ranks[0]]
-    return found
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A function that gives what a program writes, by the mode and the number of processes.
+
+    All modes run in the same processes, which are started once.
+    """
+
+    @functools.cache
+    def of(code, modes, sizes):
+        found = {mode: {} for mode in modes}
+        for size in sizes:
+            folder = tmp_path_factory.mktemp(f"of_{size}")
+            program = BEFORE + textwrap.indent(code, "    ") + AFTER
+            run_processes(size, program, (folder, *modes))
+            for mode in modes:
+                files = [folder / f"{mode}-{rank}.json" for rank in range(size)]
+                ranks = [json.loads(file.read_text()) for file in files]
+                assert all(rank == ranks[0] for rank in ranks)  # to the bit
+                found[mode][size] = [np.array(value) for value in ranks[0]]
+        return found
+
+    return of
+
+
+def assert_those_of_one(found, atol):
+    for size in set(found) - {1}:
+        for mine, other in zip(found[size], found[1], strict=True):
+            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=atol)
 
 
 @pytest.mark.parametrize("mode", ["cnn-eager", "cnn-compiled", "lstm-eager", "lstm-compiled"])
-def test_weights_are_those_of_one_process(tmp_path, mode):
-    found = results(tmp_path, MODELS, mode, (1, 2, 4) if "compiled" in mode else (1, 3))
-    one = found.pop(1)
-    for weights in found.values():
-        for mine, other in zip(weights, one, strict=True):
-            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-4)
+def test_weights_are_those_of_one_process(results, mode):
+    how = mode.partition("-")[2]
+    sizes = (1, 2, 4) if how == "compiled" else (1, 3)
+    found = results(MODELS, (f"cnn-{how}", f"lstm-{how}"), sizes)
+    assert_those_of_one(found[mode], atol=2e-4)
 
 
 FIT = """
@@ -109,13 +134,12 @@ write([w.numpy() for w in model.weights])
 """
 
 
-@pytest.mark.parametrize("mode", ["cnn-eager", "cnn-compiled", "lstm-compiled"])
-def test_fit_gives_the_weights_of_one_process(tmp_path, mode):
-    found = results(tmp_path, FIT, mode, (1, 2, 3))
-    one = found.pop(1)
-    for weights in found.values():
-        for mine, other in zip(weights, one, strict=True):
-            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-4)
+FITTED = ("cnn-eager", "cnn-compiled", "lstm-compiled")
+
+
+@pytest.mark.parametrize("mode", FITTED)
+def test_fit_gives_the_weights_of_one_process(results, mode):
+    assert_those_of_one(results(FIT, FITTED, (1, 2, 3))[mode], atol=2e-4)
 
 
 MOMENTS = """
@@ -155,11 +179,11 @@ write([*whole, *rest, *(w.numpy() for w in layer.non_trainable_variables)])
 """
 
 
-@pytest.mark.parametrize("which", ["plain", "masked", "renorm"])
-@pytest.mark.parametrize("how", ["eager", "compiled"])
-def test_synchronized_batch_norm_sees_the_global_batch(tmp_path, which, how):
-    found = results(tmp_path, MOMENTS, f"{which}-{how}", (1, 2, 3))
-    one = found.pop(1)
-    for values in found.values():
-        for mine, other in zip(values, one, strict=True):
-            np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-3)
+NORMALIZED = tuple(
+    f"{which}-{how}" for which in ("plain", "masked", "renorm") for how in ("eager", "compiled")
+)
+
+
+@pytest.mark.parametrize("mode", NORMALIZED)
+def test_synchronized_batch_norm_sees_the_global_batch(results, mode):
+    assert_those_of_one(results(MOMENTS, NORMALIZED, (1, 2, 3))[mode], atol=2e-3)
