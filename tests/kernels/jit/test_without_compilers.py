@@ -22,7 +22,7 @@ from trainkit.kernels.jit import kernel_family, kernel_library
 kernel_library.FOLDER = os.environ.get("KERNELS_OF_TEST", kernel_library.FOLDER)
 tk.random.set_seed(1)
 rng = np.random.default_rng(0)
-x, y = rng.normal(size=(128, 20, 20, 1)).astype("float32"), rng.integers(0, 10, 128)
+x, y = rng.normal(size=(64, 20, 20, 1)).astype("float32"), rng.integers(0, 10, 64)
 model = tk.Sequential([
     tk.layers.Conv2D(24, 3, activation="relu"),
     tk.layers.DepthwiseConv2D(int(sys.argv[1]), padding="same"),
@@ -33,7 +33,7 @@ model = tk.Sequential([
 model.compile("nadam", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    history = model.fit(x, y, batch_size=64, epochs=4, verbose=0)
+    history = model.fit(x, y, batch_size=32, epochs=4, verbose=0)
 used = [
     (family.file, family.builder, key)
     for family in kernel_family._State.families
