@@ -30,6 +30,7 @@ EXPLAINED = {
     "training_dropout": "it expects NumPy's draws; dropout is off unless the call trains",
     "bf16": "bfloat16 is rounded at other places than in the reference, within its precision",
     "to_INT4": "integers of four bits are held in eight",
+    "test_if_seq": "with --traced: branches that give sequences run in eager calls alone",
     "to_UINT4": "integers of four bits are held in eight",
 }
 HELD_AS = {"int4": np.int8, "uint4": np.uint8}

@@ -309,3 +309,39 @@ def test_recurrence_stops_at_the_length_of_each_sequence(tmp_path):
     other = short(x[:2])
     for name in ("h", "c", "h2"):
         np.testing.assert_allclose(y[name][0, 1], other[name][0, 1], rtol=1e-5, atol=1e-6)
+
+
+def test_names_are_data_and_a_tape_sees_the_weights(tmp_path):
+    """No name of a file becomes an attribute, and each is that of a variable."""
+    names = ["__class__", "call", "a/b:c", "trainable", "é"]
+    nodes, at = [], "self"
+    for i, name in enumerate(names):
+        nodes.append(("Mul", f"{at} {name}", f"out.{i}", {}))
+        at = f"out.{i}"
+    held = {name: rand(3) for name in names}
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("self", [None, 3])], at, held))
+    assert [v.name for v in model.trainable_variables] == [f"{name}:0" for name in names]
+    x = rand(2, 3)
+    with tk.GradientTape() as tape:
+        loss = tk.reduce_sum(model(x))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    product = np.prod([held[name] for name in names], axis=0)
+    for name, gradient in zip(names, gradients, strict=True):
+        np.testing.assert_allclose(gradient, (x * product / held[name]).sum(0), rtol=1e-4)
+
+
+def test_quantized_weights_are_read(tmp_path):
+    nodes = [
+        ("DequantizeLinear", "w s z", "k", {"axis": 1}),
+        ("MatMul", "x k", "m", {}),
+        ("QuantizeLinear", "m t", "q", {}),
+        ("DequantizeLinear", "q t", "y", {}),
+    ]
+    w, s = RNG.integers(-128, 128, (3, 2)).astype(np.int8), np.array([0.01, 0.02], np.float32)
+    z, t = np.array([1, -2], np.int8), np.float32(0.05)
+    held = {"w": w, "s": s, "z": z, "t": t}
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("x", [None, 3])], "y", held))
+    x = np.abs(rand(4, 3))
+    product = x @ ((w.astype(np.float32) - z) * s)
+    expected = np.clip(np.round(product / t), 0, 255) * t
+    np.testing.assert_allclose(model(x), expected, atol=0.051)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainkit.core.errors import DataLossError, UnimplementedError
-from trainkit.onnx.tensor_reading import array_from, dtype_name
+from trainkit.onnx.tensor_reading import HALF_BYTES, array_from, dtype_name
 from trainkit.saved_graph.onnx.onnx_messages import (
     FLOAT,
     FLOATS,
@@ -121,6 +121,7 @@ class ProtoReader:
             raise DataLossError(f"onnx.load: {self._file}: two inputs have one name")
         scope = _Scope(self, names, set(known))
         nodes = scope.read(message.node, self.versions)
+        _note_halves(nodes, _halves(message))
         for node in nodes:
             if node.op_type == "Constant" and "value" in node.attributes and any(node.outputs):
                 constants[node.outputs[0]] = node.attributes["value"]
@@ -295,6 +296,20 @@ class _Scope:
 
 def _versions(imports: Iterable[Any]) -> dict[str, int]:
     return {"" if x.domain in _OWN_DOMAINS else x.domain: x.version for x in imports}
+
+
+def _halves(message: Any) -> dict[str, int]:
+    """The element types of constants and inputs of four bits, which arrays do not show."""
+    types = {t.name: t.data_type for t in message.initializer}
+    types |= {v.name: v.type.tensor_type.elem_type for v in message.input if v.name not in types}
+    return {name: number for name, number in types.items() if number in HALF_BYTES}
+
+
+def _note_halves(nodes: list[ImportedNode], halves: dict[str, int]) -> None:
+    """Let nodes that quantize to the type of a zero point of four bits say so."""
+    for node in nodes:
+        if node.op_type == "QuantizeLinear" and node.inputs[2:] and node.inputs[2] in halves:
+            node.attributes.setdefault("output_dtype", halves[node.inputs[2]])
 
 
 def _note_last_uses(nodes: list[ImportedNode], needed: set[str]) -> None:

@@ -3,6 +3,7 @@
 from trainkit.onnx.rules import attention_operators as attention_operators
 from trainkit.onnx.rules import control_operators as control_operators
 from trainkit.onnx.rules import elementwise_operators as elementwise_operators
+from trainkit.onnx.rules import grid_operators as grid_operators
 from trainkit.onnx.rules import index_operators as index_operators
 from trainkit.onnx.rules import normalization_operators as normalization_operators
 from trainkit.onnx.rules import product_operators as product_operators

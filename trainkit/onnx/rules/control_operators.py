@@ -45,7 +45,7 @@ def _if(call: NodeCall, condition: Any) -> Any:
 def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
     body = _graph(call, "body")
     count = None if most is None else known(most)
-    first = np.True_ if condition is None else known(condition)
+    first = np.array(True) if condition is None else known(condition)
     if first is not None and (most is None or count is not None):
         limit = None if count is None else int(count.ravel()[0])
         results = _unrolled(call, body, limit, bool(np.ravel(first)[0]), list(carried))
@@ -69,7 +69,7 @@ def _unrolled(
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(state))]
     done = 0
     while goes_on and (limit is None or done < limit):
-        inputs = [np.array(done, np.int64), np.True_, *state]
+        inputs = [np.array(done, np.int64), np.array(True), *state]
         decision, *rest = call.run.results(body, inputs)
         now = known(decision)
         if now is None:

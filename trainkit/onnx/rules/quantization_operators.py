@@ -9,8 +9,16 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor
-from trainkit.onnx.imported_values import axis_of, dtype_of, live_sizes, rank, tensor
-from trainkit.onnx.operator_rules import NodeCall, onnx_rule
+from trainkit.onnx.imported_values import (
+    ChannelsLast,
+    axis_of,
+    channels_last,
+    dtype_of,
+    live_sizes,
+    rank,
+    tensor,
+)
+from trainkit.onnx.operator_rules import RULES, NodeCall, onnx_rule
 from trainkit.onnx.tensor_reading import dtype_name
 
 
@@ -54,12 +62,17 @@ def _quantize(call: NodeCall, x: Any, scale: Any, zero: Any = None) -> Tensor:
     y = ops.round(y)
     if zero is not None:
         y = y + ops.cast(_spread(call, x, zero), "float32")
-    return _saturated(y, name)
+    return _saturated(y, name, _FOUR_BITS.get(number))
 
 
-def _saturated(y: Tensor, name: str) -> Tensor:
-    bounds = np.iinfo(dtypes.as_dtype(name).dtype)
-    return ops.cast(ops.clip(y, float(bounds.min), float(bounds.max)), name)
+_FOUR_BITS = {21: (0.0, 15.0), 22: (-8.0, 7.0)}  # of ONNX's numbers of uint4 and int4
+
+
+def _saturated(y: Tensor, name: str, bounds: tuple[float, float] | None = None) -> Tensor:
+    if bounds is None:
+        limits = np.iinfo(dtypes.as_dtype(name).dtype)
+        bounds = float(limits.min), float(limits.max)
+    return ops.cast(ops.clip(y, *bounds), name)
 
 
 @onnx_rule("DynamicQuantizeLinear")
@@ -82,6 +95,41 @@ def _qlinear_matmul(
     factor = ops.cast(_rows(a_scale), "float32") * ops.cast(tensor(b_scale), "float32")
     y = total * (factor / ops.cast(tensor(y_scale), "float32"))
     return _saturated(ops.round(y) + ops.cast(tensor(y_zero), "float32"), dtype_of(y_zero))
+
+
+@onnx_rule("ConvInteger")
+def _conv_integer(call: NodeCall, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
+    return _whole_conv(call, _shifted(x, x_zero), _shifted(w, w_zero, kernel=True), "int32")
+
+
+@onnx_rule("QLinearConv")
+def _qlinear_conv(
+    call: NodeCall, x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any,
+    y_scale: Any, y_zero: Any, bias: Any = None,
+) -> Any:  # fmt: skip
+    total = _whole_conv(call, _shifted(x, x_zero), _shifted(w, w_zero, kernel=True), "float32")
+    y = channels_last(total)
+    if bias is not None:
+        y = y + ops.cast(tensor(bias), y.dtype)
+    factor = ops.cast(tensor(x_scale), y.dtype) * ops.cast(tensor(w_scale), y.dtype)
+    y = ops.round(y * (factor / ops.cast(tensor(y_scale), y.dtype)))
+    return ChannelsLast(_saturated(y + ops.cast(tensor(y_zero), y.dtype), dtype_of(y_zero)))
+
+
+def _shifted(x: Any, zero: Any, kernel: bool = False) -> Tensor:
+    """Integers less their zero point, as floats that hold them exactly."""
+    y = ops.cast(tensor(x), "float64")
+    if zero is None:
+        return y
+    shift = ops.cast(tensor(zero), "float64")
+    if kernel and rank(shift) == 1:
+        shift = ops.reshape(shift, (-1, *[1] * (rank(y) - 1)))
+    return y - shift
+
+
+def _whole_conv(call: NodeCall, x: Tensor, w: Tensor, dtype: str) -> Any:
+    total = channels_last(RULES["Conv"](call, x, w))
+    return ChannelsLast(ops.cast(total, dtype))
 
 
 def _rows(value: Any) -> Tensor:
