@@ -54,11 +54,29 @@ def test_gru_and_its_gradient_equal_the_plain_version(
     assert_all_close(found, recurrent_reference.gru_gradient(np, *given))
 
 
-def test_a_worker_does_not_depend_on_its_neighbours(eager, rng):
-    inputs = floats(rng, (24, 3, 40), (24, 10), (24, 10), (10, 40))
-    alone = recurrent_tuned.lstm(*(x[8:11] for x in inputs[:3]), inputs[3])
-    for a, b in zip(alone, recurrent_tuned.lstm(*inputs), strict=True):
-        np.testing.assert_array_equal(a, b[8:11])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("units", [10, 33, 70])
+def test_a_sample_has_the_same_bits_whatever_comes_with_it(eager, rng, units, count):
+    """One alone takes its own way through the products, and so do several and the last."""
+    few, states = slice(8, 8 + count), (9 + count, units)
+    x, h, c = floats(rng, (states[0], 3, 4 * units), states, states)
+    kernel, bias, by_hidden = floats(rng, (units, 4 * units), (3 * units,), (states[0], 3, units))
+    x_gru, narrow = x[..., : 3 * units], kernel[:, : 3 * units]
+
+    def results(rows):
+        parts = recurrent_tuned.lstm(x[rows], h[rows], c[rows], kernel)
+        states = h[rows], c[rows], kernel
+        yield from parts
+        yield from recurrent_tuned.lstm_gradient(by_hidden[rows], None, *states, *parts)[:3]
+        for reset_after in (True, False):
+            given = x_gru[rows], h[rows], narrow, bias if reset_after else None, reset_after
+            parts = recurrent_tuned.gru(*given)
+            yield from parts
+            given = by_hidden[rows], h[rows], narrow, *parts, reset_after
+            yield from recurrent_tuned.gru_gradient(*given)[:2]
+
+    for alone, among in zip(results(few), results(slice(None)), strict=True):
+        np.testing.assert_array_equal(alone, among[few])
 
 
 def test_arrays_that_do_not_lie_in_order_are_taken(eager, rng):

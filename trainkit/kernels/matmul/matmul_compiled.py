@@ -8,6 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import Loop, Tile, literal
@@ -16,6 +17,9 @@ _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES
 """Columns of a tile."""
+_ROW_VECTORS = _ROWS * _VECTORS
+"""Vectors of a tile of one row: as many sums as another has hide the time of each product."""
+_ROW_WIDE = _ROW_VECTORS * _LANES
 
 
 class _DoubleTile(Tile):
@@ -158,48 +162,113 @@ def _write_tile(tile, arguments, masks):
 
 
 @compiled(parallel=False)
+def add_row(x, x_next, w, w_step, depth, start, y, width):
+    """`add_product` of one row, whose tiles are as wide as it takes to keep the processor busy."""
+    whole = width // _ROW_WIDE * _ROW_WIDE
+    for f in range(0, whole, _ROW_WIDE):
+        whole_product_tile(
+            4, 1, _ROW_VECTORS, _LANES,
+            x, 0, x_next, w + 4 * f, w_step, depth, start + 4 * f, 0, 0, y + 4 * f, 0,
+        )  # fmt: skip
+    for f in range(whole, width, WIDE):
+        product_tile(
+            4, 1, _VECTORS, _LANES,
+            x, 0, x_next, w + 4 * f, w_step, depth, start + 4 * f, 0, 0, y + 4 * f, 0, width - f,
+        )  # fmt: skip
+
+
+@compiled(parallel=False)
+def add_strips(
+    x, x_step, x_next, w, w_step, w_strip, depth, start, start_step, rows, y, y_step, width
+):
+    """`add_product` of weights whose strips of `WIDE` columns lie `w_strip` bytes apart."""
+    for f in range(0, width, WIDE):
+        strip = w + f // WIDE * w_strip
+        for q in range(0, rows, _ROWS):
+            seen, first, to = x + q * x_step, start + q * start_step + 4 * f, y + q * y_step + 4 * f
+            if width - f >= WIDE:
+                whole_product_tile(
+                    4, _ROWS, _VECTORS, _LANES,
+                    seen, x_step, x_next, strip, w_step,
+                    depth, first, start_step, rows - 1 - q, to, y_step,
+                )  # fmt: skip
+            else:
+                product_tile(
+                    4, _ROWS, _VECTORS, _LANES,
+                    seen, x_step, x_next, strip, w_step,
+                    depth, first, start_step, rows - 1 - q, to, y_step, width - f,
+                )  # fmt: skip
+
+
+@compiled(parallel=False)
 def add_product(x, x_step, x_next, w, w_step, depth, start, start_step, rows, y, y_step, width):
     """Write start + x @ w to y, all given by addresses and the bytes from row to row.
 
     `x_next` are the bytes from one number of a row of x to the next. `start` has as many rows as
     y; it may be y itself, or with a step of 0 one row for all.
     """
+    if rows == 1:  # a tile of several rows would work out copies of it
+        add_row(x, x_next, w, w_step, depth, start, y, width)
+    else:
+        add_strips(
+            x, x_step, x_next, w, w_step, 4 * WIDE, depth, start, start_step, rows, y, y_step, width
+        )
+
+
+@compiled(parallel=False)
+def pack_strips(w, w_step, depth, width, packed):
+    """Copy weights so that the rows of each strip of `WIDE` columns lie side by side.
+
+    Rows that are far apart make the processor wait: it fetches ahead what lies in a row.
+    """
     for f in range(0, width, WIDE):
-        for q in range(0, rows, _ROWS):
-            product_tile(
-                4,
-                _ROWS,
-                _VECTORS,
-                _LANES,
-                x + q * x_step,
-                x_step,
-                x_next,
-                w + 4 * f,
-                w_step,
-                depth,
-                start + q * start_step + 4 * f,
-                start_step,
-                rows - 1 - q,
-                y + q * y_step + 4 * f,
-                y_step,
-                width - f,
-            )
+        count = min(WIDE, width - f)
+        for k in range(depth):
+            copy_floats(packed + 4 * (f * depth + k * WIDE), w + k * w_step + 4 * f, count)
+
+
+@compiled(parallel=False)
+def packed_size(depth, width, rows):
+    """How many numbers of room `packed_weights` takes."""
+    return (width + WIDE - 1) // WIDE * WIDE * depth if rows > 1 else 1
+
+
+@inlined
+def packed_weights(w, depth, width, rows, room):
+    """What `add_rows` takes as weights, for `rows` rows at most.
+
+    Args:
+        w: a pair of their address and the numbers from row to row.
+        depth: rows of the weights.
+        width: their columns.
+        rows: with one, weights are read as they lie.
+        room: address of `packed_size` numbers.
+    """
+    at, step = w
+    if rows > 1:
+        pack_strips(at, 4 * step, depth, width, room)
+        return room, WIDE, WIDE * depth
+    return at, step, WIDE
 
 
 @inlined
 def add_rows(x, w, start, y, rows, depth, width):
-    """Write start + x @ w to y, each a pair of an address and the numbers from row to row.
+    """Write start + x @ w to y.
 
-    Numbers of a row lie side by side; else as `add_product`.
+    All but w are pairs of an address and the numbers from row to row; w is what `packed_weights`
+    gave. Numbers of a row lie side by side.
     """
-    (x_at, x_row), (w_at, w_row), (start_at, start_row), (y_at, y_row) = x, w, start, y
-    steps = 4 * x_row, 4 * w_row, 4 * start_row, 4 * y_row
-    add_product(
-        x_at, steps[0], 4, w_at, steps[1], depth, start_at, steps[2], rows, y_at, steps[3], width
-    )
+    (x_at, x_row), (w_at, w_row, w_strip), (start_at, start_row), (y_at, y_row) = x, w, start, y
+    if rows == 1 and w_strip == WIDE:  # a tile of several rows would work out copies of it
+        add_row(x_at, 4, w_at, 4 * w_row, depth, start_at, y_at, width)
+    else:
+        add_strips(
+            x_at, 4 * x_row, 4, w_at, 4 * w_row, 4 * w_strip,
+            depth, start_at, 4 * start_row, rows, y_at, 4 * y_row, width,
+        )  # fmt: skip
 
 
 @inlined
 def behind(matrix, count):
-    """Such a pair that begins so many numbers later."""
+    """A pair of an address and a step that begins so many numbers later."""
     return matrix[0] + 4 * count, matrix[1]

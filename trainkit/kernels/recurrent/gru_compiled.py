@@ -6,7 +6,13 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
-from trainkit.kernels.matmul.matmul_compiled import add_rows, behind
+from trainkit.kernels.jit.local_arrays import keep_alive
+from trainkit.kernels.matmul.matmul_compiled import (
+    add_rows,
+    behind,
+    packed_size,
+    packed_weights,
+)
 from trainkit.kernels.recurrent.lstm_compiled import take_before
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -21,7 +27,9 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    weights, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
+    strips = np.empty(packed_size(units, width, batch), np.float32)
+    lying, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
+    weights = packed_weights(lying, units, width, batch, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -43,6 +51,7 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
                     gates[n, t, u] = update
                     gates[n, t, units + u] = reset
                     gates[n, t, 2 * units + u] = new
+    keep_alive(strips)
 
 
 @by_parts(CUBE, MATRIX, *[CUBE] * 5, apart=True)
@@ -54,7 +63,12 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    weights = kernel.ctypes.data, width
+    strips = np.empty(packed_size(units, 2 * units, batch), np.float32)
+    strips_of_new = np.empty(packed_size(units, units, batch), np.float32)
+    lying = kernel.ctypes.data, width
+    weights = packed_weights(lying, units, 2 * units, batch, strips.ctypes.data)
+    lying = behind(lying, 2 * units)
+    weights_of_new = packed_weights(lying, units, units, batch, strips_of_new.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -76,7 +90,7 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
                     gates[n, t, 3 * units + u] = share
             shares = kept[worker].ctypes.data, units
             of_new, new_sums = behind(given, 2 * units), behind(sums, 2 * units)
-            add_rows(shares, behind(weights, 2 * units), of_new, new_sums, here, units, units)
+            add_rows(shares, weights_of_new, of_new, new_sums, here, units, units)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -85,6 +99,8 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
                     state[worker, q, u] = h
                     hidden[n, t, u] = h
                     gates[n, t, 2 * units + u] = new
+    keep_alive(strips)
+    keep_alive(strips_of_new)
 
 
 @by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, apart=True)
@@ -100,7 +116,9 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    weights = turned.ctypes.data, units
+    strips = np.empty(packed_size(width, units, batch), np.float32)
+    lying = turned.ctypes.data, units
+    weights = packed_weights(lying, width, units, batch, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -130,6 +148,7 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
                 for u in range(units):
                     shares[n, t, u] = z[worker, q, 2 * units + u]
             add_rows(grad, weights, back, back, here, width, units)
+    keep_alive(strips)
 
 
 @by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
@@ -144,7 +163,12 @@ def gru_reset_before_gradient(
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    weights, zeros = (turned.ctypes.data, units), (none.ctypes.data, 0)
+    strips = np.empty(packed_size(2 * units, units, batch), np.float32)
+    strips_of_new = np.empty(packed_size(units, units, batch), np.float32)
+    lying, zeros = (turned.ctypes.data, units), (none.ctypes.data, 0)
+    weights = packed_weights(lying, 2 * units, units, batch, strips.ctypes.data)
+    lying = behind(lying, 2 * units * units)
+    weights_of_new = packed_weights(lying, units, units, batch, strips_of_new.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -163,9 +187,9 @@ def gru_reset_before_gradient(
                     z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
                     z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
                     dh[worker, q, u] = by_h * update
-            by_new, of_new = behind(grad, 2 * units), behind(weights, 2 * units * units)
+            by_new = behind(grad, 2 * units)
             by_share_rows = kept[worker].ctypes.data, units
-            add_rows(by_new, of_new, zeros, by_share_rows, here, units, units)
+            add_rows(by_new, weights_of_new, zeros, by_share_rows, here, units, units)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -176,3 +200,5 @@ def gru_reset_before_gradient(
                 for u in range(width):
                     grads[n, t, u] = z[worker, q, u]
             add_rows(grad, weights, back, back, here, 2 * units, units)
+    keep_alive(strips)
+    keep_alive(strips_of_new)

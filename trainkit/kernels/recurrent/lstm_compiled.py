@@ -11,8 +11,9 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.matmul.matmul_compiled import add_rows
+from trainkit.kernels.matmul.matmul_compiled import add_rows, packed_size, packed_weights
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 
@@ -37,7 +38,9 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     units = state.shape[2]
     width = 4 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    weights = kernel.ctypes.data, width
+    strips = np.empty(packed_size(units, width, batch), np.float32)
+    lying = kernel.ctypes.data, width
+    weights = packed_weights(lying, units, width, batch, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -63,6 +66,7 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
                     gates[n, t, units + u] = f
                     gates[n, t, 2 * units + u] = g
                     gates[n, t, 3 * units + u] = o
+    keep_alive(strips)
 
 
 @by_parts(CUBE, CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
@@ -80,7 +84,9 @@ def lstm_gradient(
     width = 4 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    weights = turned.ctypes.data, units
+    strips = np.empty(packed_size(width, units, batch), np.float32)
+    lying = turned.ctypes.data, units
+    weights = packed_weights(lying, width, units, batch, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -119,3 +125,4 @@ def lstm_gradient(
                 given = by_hidden[worker * samples, t - 1].ctypes.data
                 apart = steps * units
             add_rows(grad, weights, (given, apart), back, here, width, units)
+    keep_alive(strips)
