@@ -135,3 +135,39 @@ def test_a_schedule_is_its_curve():
     assert "0 to 0.99" in reader.text
     assert "0.1 to 0.5" in shown(schedules.PiecewiseConstantDecay([10, 20], [0.5, 0.2, 0.1])).text
     assert Unfinished()._repr_html_() is None
+
+
+def test_an_optimizer_is_its_settings_and_the_curve_of_its_schedule():
+    reader = shown(tk.optimizers.SGD(0.5, momentum=0.9, name="<b>"))
+    assert "learning_rate0.5momentum0.9" in reader.text
+    assert reader.tags.count("b") == 1
+    assert "polyline" not in reader.tags
+    scheduled = tk.optimizers.Adam(tk.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9))
+    reader = shown(scheduled)
+    assert reader.tags.count("polyline") == 1
+    assert "learning_rateExponentialDecay(initial_learning_rate=0.5" in reader.text
+
+
+def test_a_function_is_its_traces():
+    class Doubling(tk.Module):
+        @tk.function
+        def twice(self, x):
+            return x * 2
+
+    double = tk.function(lambda x: x * 2, autograph=False)
+    double(tk.ones(2))
+    double(tk.ones(3))
+    assert "2 traces" in shown(double).text
+    assert "shape (3,) and dtype float32" in shown(double).text
+    assert "0 traces" in shown(Doubling().twice).text
+
+
+def test_a_checkpoint_is_the_tree_of_its_parts():
+    model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2)])
+    checkpoint = tk.train.Checkpoint(model=model, again=model, rate=tk.Variable(1.0, name=EVIL))
+    reader = shown(checkpoint)
+    assert "kernel Variable (3, 2) float32" in reader.text
+    assert "rate Variable () float32" in reader.text
+    assert reader.text.count("(above)") >= 1
+    assert reader.tags.count("details") >= 2
+    assert "img" not in reader.tags

@@ -26,6 +26,7 @@ from trainkit.checkpoints.restore.matching import COUNTER
 from trainkit.checkpoints.restore.object_graph import SavePlan, slot_variables
 from trainkit.checkpoints.restore.restoration import Restore
 from trainkit.checkpoints.restore.status import NothingRestored, RestoreStatus
+from trainkit.checkpoints.tree_html import tree_html
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.trackable import Trackable, tracked
@@ -88,6 +89,10 @@ class Checkpoint(Trackable):
         root = "" if self._stands_for is None else f" of {type(self._stands_for).__name__}"
         saves = f", {int(self.save_counter)} saves" if COUNTER in self.__dict__ else ""
         return f"<{type(self).__name__}{root}: {', '.join(parts) or 'nothing'}{saves}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the tree of what is saved."""
+        return tree_html(repr(self), self)
 
     # ------------------------------------------------------------------ the tree
 

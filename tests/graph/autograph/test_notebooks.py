@@ -1,4 +1,4 @@
-"""Errors and interruptions in a kernel of Jupyter, whose cells are in no file."""
+"""Errors, interruptions, bars and results in a kernel of Jupyter, whose cells are in no file."""
 
 import re
 
@@ -81,6 +81,16 @@ assert tk.executing_eagerly() and "# the product" in inspect.getsource(product)
 assert float(tk.reduce_sum(tk.function(branch)(tk.zeros([2, 5])))) == 0.0
 """
 
+LIVE = """
+model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(1)])
+model.compile("sgd", "mse")
+history = model.fit(np.ones([64, 3], "float32"), np.ones(64), batch_size=4, epochs=2)
+model.optimizer
+"""
+SHOWN = ("rows", "model", "history", "tk.data.Dataset.range(3)", "tk.train.Checkpoint(model=model)",
+         "tk.function(branch)", "tk.optimizers.schedules.CosineDecay(0.1, 10)")  # fmt: skip
+"""What a cell may end with, and is shown as HTML."""
+
 
 class Kernel:
     """Runs cells in a kernel."""
@@ -94,6 +104,19 @@ class Kernel:
         text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply.get("traceback", [])))
         return reply["status"], reply.get("ename"), text
 
+    def outputs(self, cell):
+        """The text that a cell prints, and what it shows by type."""
+        texts, displayed = [], {}
+
+        def take(message):
+            content = message["content"]
+            texts.append(content.get("text", ""))
+            displayed.update(content.get("data", {}))
+
+        reply = self.client.execute_interactive(cell, timeout=SECONDS, output_hook=take)
+        assert reply["content"]["status"] == "ok", reply
+        return "".join(texts), displayed
+
     def close(self):
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
@@ -101,7 +124,7 @@ class Kernel:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_each_cell_that_fails_ends_with_the_users_lines(tmp_path, monkeypatch):
+def test_cells_of_a_notebook(tmp_path, monkeypatch):
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
     kernel = Kernel()
@@ -116,5 +139,15 @@ def test_each_cell_that_fails_ends_with_the_users_lines(tmp_path, monkeypatch):
             assert len(at) >= len(lines), (name, arrows)
         assert kernel.run(ENDLESS)[1] == "KeyboardInterrupt"
         assert kernel.run(AFTERWARDS) == ("ok", None, "")
+        printed, displayed = kernel.outputs(LIVE)
+        assert "momentum" in displayed["text/html"]
+        lines = [line for line in printed.split("\n") if line]  # each drawn again and again
+        for epoch, line in enumerate(lines, 1):
+            assert line.startswith(f"\rEpoch {epoch}/2   0/16\r"), printed
+            assert line.split("\r")[-1].startswith(f"Epoch {epoch}/2  16/16"), printed
+        assert len(lines) == 2, printed
+        for thing in SHOWN:
+            shown = kernel.outputs(thing)[1]
+            assert shown["text/html"].startswith(("<div", "<figure")), (thing, shown)
     finally:
         kernel.close()

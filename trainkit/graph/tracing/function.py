@@ -24,6 +24,7 @@ from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.process import forks
 from trainkit.core.process.garbage import no_collections
 from trainkit.core.user_frames import user_line
+from trainkit.core.values.html_text import tag
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.control_flow.host_calls import UNSEEN, guess_count, learn, run_first
@@ -503,6 +504,10 @@ class Function:
     def __repr__(self) -> str:
         return f"<tk.function {self._name!r}, {self._traces} traces>"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the traces, and what was new about each."""
+        return tag("div", tag("b", repr(self)), tag("pre", self.explain()))
+
 
 class BoundFunction:
     """A traced method with its object, which it keeps alive; all else is that of the `Function`."""
@@ -531,6 +536,9 @@ class BoundFunction:
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
+
+    def _repr_html_(self) -> str:
+        return self.__wrapped__._repr_html_()
 
 
 def function(

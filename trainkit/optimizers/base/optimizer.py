@@ -25,6 +25,7 @@ from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.values import torch_names
 from trainkit.core.values.attribute_state import CHANGES
+from trainkit.core.values.html_text import Html, table, tag
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.accumulated_gradients import gradients_for_step
 from trainkit.optimizers.base.clipping import CLIPPING, ClipLimits
@@ -602,6 +603,15 @@ class Optimizer(OutsideState):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {int(self._iterations)} steps>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the settings, and the curve of a schedule."""
+        settings, curve = self.get_config(), Html("")
+        if isinstance(self._learning_rate, LearningRateSchedule):
+            settings["learning_rate"] = repr(self._learning_rate)
+            curve = Html(self._learning_rate._repr_html_() or "")
+        rows = [(name, value) for name, value in settings.items() if value is not None]
+        return tag("div", tag("b", repr(self)), table(("setting", "value"), rows), curve)
 
     # Copies and pickles hold copies of the weights; programs and rules belong to one optimizer.
 
