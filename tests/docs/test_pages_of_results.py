@@ -1,4 +1,4 @@
-"""The page of messages beside Keras's and PyTorch's: it is of what was said, and still is said."""
+"""Pages of what programs did: they are of what was kept, and the messages still are said."""
 
 import importlib
 import json
@@ -39,3 +39,15 @@ def test_no_mistake_passes_in_silence(modules):
     stored = json.loads(script.WORDS.read_text(encoding="utf-8"))["trainkit"]["words"]
     kinds = {name: text.partition(":")[0] for name, text in words.items()}
     assert kinds == {name: text.partition(":")[0] for name, text in stored.items()}
+
+
+def test_the_page_of_scripts_is_written_from_the_results():
+    folder = ROOT / "benchmarks" / "public_scripts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        script = importlib.import_module("write_page")
+    sys.modules.pop("write_page")
+    rows = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    assert len(rows) >= 100
+    assert {row["outcome"] for row in rows} == set(script.OUTCOMES)
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(rows)

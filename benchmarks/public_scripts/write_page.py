@@ -1,0 +1,44 @@
+"""Writes docs/public_scripts.md of results.json: python benchmarks/public_scripts/write_page.py."""
+
+import collections
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "public_scripts.md"
+OUTCOMES = {
+    "end": "ran to its end",
+    "time": "ran without an error until the limit of 40 seconds",
+    "missing": "a name of TensorFlow 2 is not there",
+    "gone": "a name that TensorFlow 2 and Keras 3 do not have either",
+    "other": "data, weights or a package is not there, or the script itself fails",
+}
+HEAD = """# Public scripts, run as they are
+
+Written by `python benchmarks/public_scripts/write_page.py`; do not edit it. Scripts out of public
+repositories were run by `python -m trainkit run`, unmodified, each in its own folder, without a
+network, on two busy cores: with small made-up data where `keras.datasets` and `get_file` would
+download, and with `fit` cut to one epoch of at most four steps. An error is that of the last line.
+
+"""
+
+
+def page(rows):
+    """The text: counts, then a row for each script."""
+    counts = collections.Counter(row["outcome"] for row in rows)
+    lines = ["| outcome | scripts |", "| --- | ---: |"]
+    lines += [f"| {words} | {counts[key]} |" for key, words in OUTCOMES.items()]
+    lines += [f"| all | {len(rows)} |"]
+    for repository in sorted({row["repository"] for row in rows}):
+        lines += ["", f"## {repository}", "", "| script | outcome | error |", "| --- | --- | --- |"]
+        for row in rows:
+            if row["repository"] == repository:
+                error = row["error"].replace("|", "\\|").replace("`", "'")
+                shown = f"`{error}`" if error else ""
+                lines.append(f"| {row['script']} | {OUTCOMES[row['outcome']]} | {shown} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    PAGE.write_text(page(results), encoding="utf-8")
