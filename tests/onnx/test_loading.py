@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from tests.onnx.onnx_files import write
+from tests.onnx.onnx_files import onnx_model, write
 from trainkit import keras
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -77,10 +77,11 @@ def test_exported_models_come_back_train_and_go_out_again(make, tmp_path):
     np.testing.assert_array_equal(other(x), loaded(x))
 
 
+MODE = {"training_mode": 1}  # as a file for training has it; the call decides
 NORMALIZED = (
     [
         ("Conv", "x w b", "c", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-        ("BatchNormalization", "c scale shift mean var", "n", {"momentum": 0.5}),
+        ("BatchNormalization", "c scale shift mean var", "n", {"momentum": 0.5, **MODE}),
         ("Dropout", "n ratio", "d", {}),
         ("Relu", "d", "y", {}),
     ],
@@ -321,6 +322,8 @@ def test_names_are_data_and_a_tape_sees_the_weights(tmp_path):
     held = {name: rand(3) for name in names}
     model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("self", [None, 3])], at, held))
     assert [v.name for v in model.trainable_variables] == [f"{name}:0" for name in names]
+    # kernels know arrays by the one dtype that NumPy has for native floats
+    assert all(v.numpy().dtype is np.dtype(np.float32) for v in model.variables[:5])
     x = rand(2, 3)
     with tk.GradientTape() as tape:
         loss = tk.reduce_sum(model(x))
@@ -345,3 +348,19 @@ def test_quantized_weights_are_read(tmp_path):
     product = x @ ((w.astype(np.float32) - z) * s)
     expected = np.clip(np.round(product / t), 0, 255) * t
     np.testing.assert_allclose(model(x), expected, atol=0.051)
+
+
+def test_functions_of_a_file_stand_where_they_are_called(tmp_path):
+    model = onnx_model([("d:Sloped", "x", "a", {"slope": 0.5}), ("d:Sloped", "a", "y", {})],
+                       [("x", [None, 3])], "y")  # fmt: skip
+    function = model.functions.add(name="Sloped", domain="d", input=["x"], output=["y"])
+    function.opset_import.add(domain="", version=18)
+    function.attribute_proto.add(name="slope", type=1, f=0.1)
+    inner = function.node.add(op_type="LeakyRelu", input=["x"], output=["t"])
+    inner.attribute.add(name="alpha", type=1, ref_attr_name="slope")
+    function.node.add(op_type="Neg", input=["t"], output=["y"])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    x = rand(4, 3)
+    first = -np.where(x < 0, 0.5 * x, x)
+    expected = -np.where(first < 0, np.float32(0.1) * first, first)
+    np.testing.assert_allclose(tk.onnx.load(tmp_path / "m.onnx")(x), expected, rtol=1e-6)

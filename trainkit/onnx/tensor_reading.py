@@ -85,7 +85,8 @@ def array_from(message: Any, folder: str | None, file: str) -> Any:
     if is_half:
         return _halves(values, count, name).reshape(shape)
     stored = dtype.newbyteorder("<") if dtype.kind in "iuf" else dtype
-    return values.view(stored).astype(dtype, copy=False).reshape(shape)
+    # as `dtype` itself: kernels ask whether an array's is the one that they know
+    return values.view(stored).astype(dtype, copy=False).view(dtype).reshape(shape)
 
 
 def _listed(message: Any, name: str, count: int, what: str, is_half: bool) -> Any:

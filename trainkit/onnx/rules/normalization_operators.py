@@ -30,10 +30,9 @@ def _batch_normalization(
     y = channels_last(x) if rank(x) > 1 else tensor(x)[:, None]
     epsilon, momentum = call.float("epsilon", 1e-5), call.float("momentum", 0.9)
     trains = call.training and call.run.state.trainable
-    by_batch = trains or (call.version >= 14 and call.flag("training_mode"))
     means, spread = tensor(mean), tensor(variance)
     running = [means, spread]
-    if by_batch:
+    if trains:  # whatever mode the file was written in: the call says it, as to a layer
         axes = tuple(range(len(y.shape) - 1))
         means = ops.cast(ops.mean(y, axis=axes), means.dtype)
         spread = ops.cast(
@@ -41,10 +40,9 @@ def _batch_normalization(
         )
         running = [old * momentum + new * (1 - momentum)
                    for old, new in zip(running, (means, spread), strict=True)]  # fmt: skip
-        if trains:
-            for cell, new in zip((mean, variance), running, strict=True):
-                if isinstance(cell, Variable):
-                    cell.assign(new)
+        for cell, new in zip((mean, variance), running, strict=True):
+            if isinstance(cell, Variable):
+                cell.assign(new)
     result = ops.batch_normalization(
         y, ops.cast(means, y.dtype), ops.cast(spread, y.dtype), -1,
         ops.cast(tensor(shift), y.dtype), ops.cast(tensor(scale), y.dtype), epsilon,

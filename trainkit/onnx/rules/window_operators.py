@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import Tensor
 from trainkit.onnx.imported_values import ChannelsLast, channels_last, tensor
 from trainkit.onnx.operator_rules import NodeCall, check_count, onnx_rule
+from trainkit.ops.convolutional.convolution import conv_with_bias
 
 Pairs = list[tuple[int, int]]
 _AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -60,7 +61,6 @@ def _pads(
 def _conv(call: NodeCall, x: Any, kernel: Any, bias: Any = None) -> Any:
     y, w = channels_last(x), tensor(kernel)
     count = len(y.shape) - 2
-    weights = ops.transpose(w, (*range(2, count + 2), 1, 0))
     window = _window(w, count)
     strides, rates = _per_axis(call, "strides", count), _per_axis(call, "dilations", count)
     padding = _pads(call, y.shape[1:-1], window, strides, rates)
@@ -71,13 +71,8 @@ def _conv(call: NodeCall, x: Any, kernel: Any, bias: Any = None) -> Any:
             f"{groups * w.shape[1]}"
         )
     b = None if bias is None else tensor(bias)
-    return ChannelsLast(_convolved(y, weights, b, strides, padding, rates))
-
-
-def _convolved(y: Tensor, weights: Any, b: Any, strides: Any, padding: Any, rates: Any) -> Tensor:
-    """`conv`, with as many spatial axes as there are up to three."""
-    result: Tensor = ops.conv(y, weights, strides, padding, dilation_rate=rates)
-    return result if b is None else result + b
+    weights = ops.transpose(w, (*range(2, count + 2), 1, 0))
+    return ChannelsLast(conv_with_bias(y, weights, b, strides, padding, dilation_rate=rates))
 
 
 def _window(w: Tensor, count: int) -> tuple[int, ...]:
