@@ -52,11 +52,17 @@ def draw_once(value):
     """Hypothesis makes its random numbers at the first draw, and asks who refers to them."""
 
 
+def pytest_collection(session):
+    """What is made from here on stays: collections of garbage would look at it again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish(session):
     """Tens of thousands of tests stay until the end: collections of garbage pass over them."""
     draw_once()  # before: objects that are frozen are not named when one asks who refers to another
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header(config):
