@@ -62,7 +62,7 @@ OF_NO_MACHINE = {
         core/fingerprints.py _WORD _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK _MASK
         graph/tracing/verify.py _RTOL
-        kernels/elementwise/elementwise_compiled.py _ZERO
+        kernels/elementwise/elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
         kernels/random/philox_compiled.py _FIRST

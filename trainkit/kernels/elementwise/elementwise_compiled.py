@@ -10,7 +10,7 @@ from trainkit.kernels.jit.builders import FLAT, by_element
 from trainkit.kernels.jit.options import inlined
 
 _MASK = boolean[::1]
-_ZERO, _ONE = np.float32(0), np.float32(1)
+_ZERO, _ONE, _SIX = np.float32(0), np.float32(1), np.float32(6)
 _TANH_SCALE, _CUBIC = np.float32((2 / np.pi) ** 0.5), np.float32(0.044715)
 
 # ------------------------------------------------------------------ exact ones
@@ -20,6 +20,13 @@ _TANH_SCALE, _CUBIC = np.float32((2 / np.pi) ** 0.5), np.float32(0.044715)
 def relu(x):
     """max(x, 0); NaN stays."""
     return x if x > _ZERO or x != x else _ZERO
+
+
+@by_element(FLAT, exact=True)
+def relu6(x):
+    """min(max(x, 0), 6); NaN stays."""
+    value = x if x > _ZERO or x != x else _ZERO
+    return _SIX if value > _SIX else value
 
 
 @by_element(FLAT, FLAT, exact=True)

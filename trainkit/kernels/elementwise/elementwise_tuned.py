@@ -26,6 +26,7 @@ def _exact(name: str, takes: str, plain: float, fewest: int) -> ArrayKernel:
 
 
 relu = _exact("relu", "flat", 0.3, 1 << 12)
+relu6 = _exact("relu6", "flat", 0.6, 1 << 12)
 relu_gradient = _exact("relu_gradient", "flat flat", 0.25, 1 << 12)
 clip = _exact("clip", "flat number number", 0.6, 1 << 8)
 where = _exact("where", "mask flat flat", 3.7, 1 << 12)
