@@ -68,9 +68,7 @@ def relu(xp: ArrayModule, x: Array) -> Array:
 relu.gradients(lambda g, y, x: relu_gradient(g, y))
 
 
-@primitive(
-    shapes.unchanged_number, semantics=ELEMENTWISE, tuned=elementwise_tuned.relu6.facet()
-)
+@primitive(shapes.unchanged_number, semantics=ELEMENTWISE, tuned=elementwise_tuned.relu6.facet())
 def relu6(xp: ArrayModule, x: Array) -> Array:
     """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010.
 
