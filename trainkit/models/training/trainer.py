@@ -19,6 +19,7 @@ from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
 from trainkit.metrics import Mean
 from trainkit.models.functional import FunctionalGraph
+from trainkit.models.layer_scopes import layer_scopes, shorten_names
 from trainkit.models.training import data_adapters, first_batch
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
@@ -246,7 +247,7 @@ class Trained(StatelessLosses):
             self.optimizer.build(self.trainable_variables)
 
     def graph_for(self, spec: Any) -> Any:
-        """The graph of the outputs for batches like these.
+        """The graph of the outputs for batches like these, each operation named after its layer.
 
         Args:
             spec: nest of `TensorSpec`s of a batch.
@@ -256,7 +257,10 @@ class Trained(StatelessLosses):
         def outputs(x: Any) -> Any:
             return self(x, training=False)
 
-        return function(outputs).get_concrete_function(x).graph
+        with layer_scopes(self):
+            graph = function(outputs).get_concrete_function(x).graph
+        shorten_names(graph)
+        return graph
 
     # ------------------------------------------------------------------ metrics
 
