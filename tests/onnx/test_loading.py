@@ -1,5 +1,7 @@
 """Models of ONNX files: their weights, their training, and their way out again."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,19 @@ def test_dropout_drops_in_training_alone(tmp_path):
     y = model(x, training=True)
     assert set(np.unique(y["y"])) == {0.0, 2.0}
     np.testing.assert_array_equal(y["mask"].numpy(), y["y"].numpy() > 0)
+
+
+def test_a_copy_has_weights_of_its_own_and_a_config_is_refused(tmp_path):
+    model = tk.onnx.load(write(tmp_path / "m.onnx", *NORMALIZED, constants()))
+    x = rand(2, 2, 5, 5)
+    twin = copy.deepcopy(model)
+    np.testing.assert_array_equal(twin(x), model(x))
+    before = model(x).numpy()
+    twin.trainable_variables[0].assign(0 * twin.trainable_variables[0])
+    np.testing.assert_array_equal(model(x), before)
+    assert np.abs(twin(x) - before).max() > 0
+    with pytest.raises(NotImplementedError, match=r"write the model by model.export"):
+        model.save(tmp_path / "m.keras")
 
 
 def test_weights_train_as_asked(tmp_path):

@@ -64,7 +64,7 @@ def make_parameters(
         file: its name for errors.
 
     Returns:
-        By the identity of a graph its constants, and all variables in the order of the file.
+        By the number of a graph its constants, and all variables in the order of the file.
 
     Raises:
         InvalidArgumentError: a name is that of no float constant.
@@ -72,7 +72,8 @@ def make_parameters(
     names = None if isinstance(trainable, bool) else set(trainable)
     constants: dict[int, dict[str, Any]] = {}
     variables: list[Variable] = []
-    for each in graphs_of(graph):
+    for number, each in enumerate(graphs_of(graph)):
+        each.number = number
         uses = _uses(each)
         held: dict[str, Any] = {}
         for name, array in each.constants.items():
@@ -84,7 +85,7 @@ def make_parameters(
                 trains = bool(trainable) and not use.is_frozen if names is None else is_named
                 held[name] = Variable(array, trainable=trains, name=name)
                 variables.append(held[name])
-        constants[id(each)] = held
+        constants[number] = held
     _check_names(names, [v._name for v in variables], file)
     return constants, variables
 

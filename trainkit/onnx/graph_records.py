@@ -74,6 +74,7 @@ class ImportedGraph:
         inputs: what a call gives.
         outputs: what a call gets.
         outer: names of values of graphs around it that it reads.
+        number: which of the file's graphs it is; 0 is that of the file.
     """
 
     nodes: list[ImportedNode]
@@ -81,6 +82,7 @@ class ImportedGraph:
     inputs: list[ImportedValue]
     outputs: list[ImportedValue]
     outer: list[str]
+    number: int = 0
 
 
 class ProtoReader:

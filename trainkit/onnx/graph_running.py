@@ -23,7 +23,7 @@ class GraphRun:
 
     Args:
         file: the name for errors.
-        constants: by the identity of a graph, what its constants are: arrays and variables.
+        constants: by the number of a graph, what its constants are: arrays and variables.
         training: whether this call trains.
         state: the layer, of which rules take the generator of random numbers.
         taken: named values to hand out besides the graph's results.
@@ -50,7 +50,7 @@ class GraphRun:
         """
         names = [v.name for v in graph.outputs] if outputs is None else outputs
         given = {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)}
-        scope: dict[str, Any] = {**self._constants.get(id(graph), {}), **given}
+        scope: dict[str, Any] = {**self._constants.get(graph.number, {}), **given}
         asked = set(names)
         self._scopes.append(scope)
         try:

@@ -18,7 +18,7 @@ class GraphParts:
 
     Attributes:
         graph: the record.
-        constants: by the identity of a graph, arrays and variables by name.
+        constants: by the number of a graph, arrays and variables by name.
         outputs: names of the values that a call gives.
         file: the name for errors.
     """

@@ -61,11 +61,11 @@ def _grid_sample(call: NodeCall, x: Any, grid: Any) -> Any:
     total: Any = 0.0
     bases = [ops.floor(at) for at in points]
     for corner in np.ndindex(*[2] * len(points)):
-        at = [base + float(c) for base, c in zip(bases, corner, strict=True)]
+        pixel = [base + float(c) for base, c in zip(bases, corner, strict=True)]
         weight: Any = 1.0
-        for place, point in zip(at, points, strict=True):
+        for place, point in zip(pixel, points, strict=True):
             weight = weight * (1.0 - ops.abs(point - place))
-        total = total + _picked(y, at, sizes) * ops.cast(weight, y.dtype)[..., None]
+        total = total + _picked(y, pixel, sizes) * ops.cast(weight, y.dtype)[..., None]
     return ChannelsLast(total)
 
 
