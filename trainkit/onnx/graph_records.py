@@ -159,8 +159,8 @@ class ProtoReader:
         self._count += 1
         if self._count > _MOST_NODES:
             raise DataLossError(
-                f"onnx.load: {self._file}: {label}: the functions of the file call one another "
-                f"more than {_MOST_NODES:,} times"
+                f"onnx.load: {self._file}: {label}: the file has more than {_MOST_NODES:,} nodes, "
+                "those of its functions counted at each call"
             )
 
     def new_scope(self) -> str:
@@ -321,6 +321,28 @@ def _note_last_uses(nodes: list[ImportedNode], needed: set[str]) -> None:
         names = {*node.inputs, *(name for g in inner for name in g.outer), *node.outputs} - {""}
         node.last_uses = sorted(names - later)
         later |= names
+
+
+def part_for(graph: ImportedGraph, outputs: Iterable[str]) -> ImportedGraph:
+    """What of a graph these values need, with the inputs among it.
+
+    Args:
+        graph: of a file.
+        outputs: names of values in it.
+    """
+    needed = set(outputs)
+    nodes: list[ImportedNode] = []
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(filter(None, node.outputs)):
+            continue
+        nodes.append(node)
+        inner = (g for g in node.attributes.values() if isinstance(g, ImportedGraph))
+        needed |= {*node.inputs, *(name for g in inner for name in g.outer)} - {""}
+    nodes.reverse()
+    _note_last_uses(nodes, set(outputs))
+    constants = {name: array for name, array in graph.constants.items() if name in needed}
+    inputs = [v for v in graph.inputs if v.name in needed]
+    return ImportedGraph(nodes, constants, inputs, graph.outputs, graph.outer)
 
 
 def all_nodes(graph: ImportedGraph) -> Iterable[ImportedNode]:

@@ -26,7 +26,6 @@ class GraphRun:
         constants: by the number of a graph, what its constants are: arrays and variables.
         training: whether this call trains.
         state: the layer, of which rules take the generator of random numbers.
-        taken: named values to hand out besides the graph's results.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ counted, and their nesting and lengths are looked at, before the messages are ma
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 from trainkit.core.errors import DataLossError, InvalidArgumentError
@@ -78,8 +79,7 @@ def _check_parts(view: memoryview, kind: Any) -> None:
     count = 0
     while waiting:
         at, end, kind, depth = waiting.pop()
-        inner = {f.number: f.message_type for f in kind.fields}
-        texts = {f.number for f in kind.fields if f.type == f.TYPE_STRING}
+        inner, texts = _fields(kind)
         while at < end:
             count += 1
             if count > MOST_PARTS:
@@ -105,6 +105,13 @@ def _check_parts(view: memoryview, kind: Any) -> None:
                 raise _Malformed(f"byte {at} has a part of the unknown type {wire_type}")
             if at > end:
                 raise _Malformed(f"a part ends at byte {at}, and the message around it at {end}")
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: Any) -> tuple[dict[int, Any], frozenset[int]]:
+    """The numbers of the fields of a message that are messages, and of those that are texts."""
+    inner = {f.number: f.message_type for f in kind.fields if f.message_type is not None}
+    return inner, frozenset(f.number for f in kind.fields if f.type == f.TYPE_STRING)
 
 
 def _check_text(view: memoryview) -> None:

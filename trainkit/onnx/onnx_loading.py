@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 from collections import Counter
@@ -14,7 +15,13 @@ from trainkit.core.files.local_paths import local_path
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.model import Model
 from trainkit.onnx.graph_parameters import make_parameters
-from trainkit.onnx.graph_records import ImportedGraph, ImportedValue, ProtoReader, all_nodes
+from trainkit.onnx.graph_records import (
+    ImportedGraph,
+    ImportedValue,
+    ProtoReader,
+    all_nodes,
+    part_for,
+)
 from trainkit.onnx.message_reading import read_model
 from trainkit.onnx.onnx_graph import GraphParts, OnnxGraph
 from trainkit.onnx.operator_rules import OPSET_VERSIONS, RULES
@@ -39,7 +46,7 @@ def load(
         path: of the file; its operators are of version 7 or later.
         trainable: whether weights are trained, or the names of those that are.
         outputs: names of the values that the model gives, of any node; by default the results of
-            the file.
+            the file. What they do not need is left out, inputs too.
         input_shapes: shapes by the names of inputs, instead of those in the file: `None` for sizes
             that are to be free.
         name: of the model.
@@ -86,26 +93,29 @@ def graph_layer(
     folder = str(Path(local_path(path)).resolve().parent)
     reader = ProtoReader(message, folder, file)
     graph = reader.graph(message.graph)
+    results = _results(graph, outputs, file)
+    if outputs is not None:
+        graph = part_for(graph, results)
     _check_operators(graph, reader.versions, file)
-    return _layer(graph, trainable, outputs, file, name)
+    constants, variables = make_parameters(graph, trainable, file)
+    parts = GraphParts(graph, constants, results, file)
+    return OnnxGraph(parts, variables, name=f"{name or 'onnx'}_graph")
 
 
-def _layer(
-    graph: ImportedGraph, trainable: Any, outputs: Sequence[str] | None, file: str, name: str | None
-) -> OnnxGraph:
+def _results(graph: ImportedGraph, outputs: Sequence[str] | None, file: str) -> list[str]:
+    """The names of the values that the model gives."""
     results = [v.name for v in graph.outputs] if outputs is None else list(outputs)
     inside = {x for node in graph.nodes for x in node.outputs if x}
     known = inside | graph.constants.keys() | {v.name for v in graph.inputs}
     for missing in [x for x in results if x not in known]:
+        near = ", ".join(map(repr, difflib.get_close_matches(missing, known, 3)))
         raise InvalidArgumentError(
             f"onnx.load: {file} has no value {missing!r}, which outputs names"
+            + (f"; it has {near}" if near else "")
         )
     if not results:
-        raise InvalidArgumentError(f"onnx.load: {file} gives no results")
-    constants, variables = make_parameters(graph, trainable, file)
-    return OnnxGraph(
-        GraphParts(graph, constants, results, file), variables, name=f"{name or 'onnx'}_graph"
-    )
+        raise InvalidArgumentError(f"onnx.load: {file} gives no results; name some by outputs=")
+    return results
 
 
 def _model(layer: OnnxGraph, shapes: dict[str, Any], name: str | None) -> Model:
