@@ -1,6 +1,9 @@
 """The graph that TensorBoard shows: each operation in the scope of its layer."""
 
+import json
+
 import numpy as np
+import pytest
 
 import trainkit as tk
 
@@ -46,3 +49,25 @@ def test_the_names_of_a_functional_model_and_of_models_inside():
     inputs = tk.Input((4,))
     model = tk.Model(inputs, tk.layers.Dense(1, name="top")(inner(inputs)))
     assert {"stack/deep/kernel", "top/kernel"} <= set(names(model))
+
+
+def test_the_layers_of_a_subclass_feed_one_another():
+    model = Model()
+    names(model)
+    links = model.layer_links(model.graph_for((tk.TensorSpec([None, 4]), tk.TensorSpec([None]))))
+    assert links.inbound == {"x": [], "block": ["x"], "head": ["block"]}
+    config = json.loads(links.to_json())["config"]
+    assert [layer["class_name"] for layer in config["layers"]] == ["InputLayer", "Block", "Dense"]
+    assert (config["input_layers"], config["output_layers"]) == ([["x", 0, 0]], [["head", 0, 0]])
+
+
+def test_tensorboard_reads_the_layers_of_a_subclass(tmp_path):
+    keras_util = pytest.importorskip("tensorboard.plugins.graph.keras_util")
+    model = Model()
+    names(model)
+    links = model.layer_links(model.graph_for((tk.TensorSpec([None, 4]), tk.TensorSpec([None]))))
+    read = keras_util.keras_model_to_graph_def(json.loads(links.to_json()))
+    arrows = {node.name: list(node.input) for node in read.node}
+    scope = f"{model.name}/"
+    assert arrows[f"{scope}head"] == [f"{scope}block"]
+    assert arrows[f"{scope}block"] == [f"{scope}x"]

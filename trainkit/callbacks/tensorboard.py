@@ -166,13 +166,18 @@ class TensorBoard(Callback):
         if run is not None and run.resumed and has_events(os.path.join(self.log_dir, "train")):
             return
         spec = None if run is None else run.feed.spec()
+        traced = None
         if spec is not None and not self.model.run_eagerly:
-            self._operations(spec)
-        if self.model._graph is not None:
+            traced = self._operations(spec)
+        described = self.model if self.model._graph is not None else None
+        if described is None and traced is not None:
+            described = self.model.layer_links(traced)
+        if described is not None:
             with self._writer("train").as_default():
-                summary.keras_model("keras", self.model, step=0)
+                summary.keras_model("keras", described, step=0)
 
-    def _operations(self, spec: Any) -> None:
+    def _operations(self, spec: Any) -> Any:
+        """Write the graph of the outputs, and return it; `None` if it can't be traced."""
         try:
             found = self.model.graph_for(spec)
         except Exception as error:
@@ -181,9 +186,10 @@ class TensorBoard(Callback):
                 f"traced: {type(error).__name__}: {error}; write_graph=False leaves it out",
                 stacklevel=2,
             )
-            return
+            return None
         with self._writer("train").as_default():
             summary.graph(found)
+        return found
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.step = self.began_step = int(self.model.optimizer.iterations)

@@ -19,6 +19,7 @@ from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
 from trainkit.metrics import Mean
 from trainkit.models.functional import FunctionalGraph
+from trainkit.models.layer_links import LayerLinks
 from trainkit.models.layer_scopes import layer_scopes, shorten_names
 from trainkit.models.training import data_adapters, first_batch
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
@@ -261,6 +262,10 @@ class Trained(StatelessLosses):
             graph = function(outputs).get_concrete_function(x).graph
         shorten_names(graph)
         return graph
+
+    def layer_links(self, graph: Any) -> LayerLinks:
+        """How the layers feed one another in a graph that `graph_for` gave."""
+        return LayerLinks(self, graph)
 
     # ------------------------------------------------------------------ metrics
 
