@@ -49,6 +49,7 @@ FLOORS = {
     "wrappers": 9,
     "runs": 9,
     # the doors: names only, which may lead from one to another
+    "aliases": 10,
     "compat": 10,
     "tf": 10,
     "keras": 10,
