@@ -381,3 +381,25 @@ def test_functions_of_a_file_stand_where_they_are_called(tmp_path):
     first = -np.where(x < 0, 0.5 * x, x)
     expected = -np.where(first < 0, np.float32(0.1) * first, first)
     np.testing.assert_allclose(tk.onnx.load(tmp_path / "m.onnx")(x), expected, rtol=1e-6)
+
+
+def test_a_choice_between_sizes_has_their_dtype(tmp_path):
+    nodes = [
+        ("Shape", "x", "s", {}),
+        ("Where", "first s two", "a", {}),
+        ("Where", "none s two", "b", {}),
+        ("Expand", "one a", "e", {}),
+        ("Identity", "a", "y", {}),
+        ("Identity", "b", "z", {}),
+    ]
+    held = {
+        "first": np.array([True, False]), "none": np.array([False, False]),
+        "two": np.array([2, 2]), "one": np.ones((1, 1), np.float32),
+    }  # fmt: skip
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, [("x", ["N", "T"])], "y z e", held))
+    for call in (model, tk.function(model, input_signature=[tk.TensorSpec([None, None])])):
+        y = call(rand(5, 3))
+        np.testing.assert_array_equal(y["y"], [5, 2])
+        np.testing.assert_array_equal(y["z"], [2, 2])
+        assert y["y"].dtype == y["z"].dtype == tk.int64
+        assert y["e"].shape == (5, 2)
