@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -82,8 +83,7 @@ def found(bench, tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", MISSING)
 def test_a_condition_lacks_what_it_says(bench, found, words, tmp_path):
     usual = found(bench.Condition())
-    for made in (tmp_path / "run").iterdir():
-        made.rmdir() if made.is_dir() else made.unlink()
+    shutil.rmtree(tmp_path / "run")  # with the bytecode of what ran, where that is written
     facts = found({**bench.MISSING, **bench.SLOW_TO_RUN}[words])
     assert {name for name, value in facts.items() if value != usual[name]} == MISSING[words]
 
