@@ -76,6 +76,7 @@ DOORS = {
     "tk.autograph": "AutoGraph",
     "tk.saved_graph": "Saved graphs",
     "tk.saved_model": "Saved models",
+    "tk.onnx": "ONNX files",
     "tk.experimental": "Optional values",
     "tk.test": "Tests",
     "tk.types": "Types",
