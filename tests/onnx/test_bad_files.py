@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from tests.onnx.onnx_files import onnx_model
+from tests.onnx.onnx_files import fill_graph, onnx_model
 from trainkit import keras
 from trainkit.core.errors import DataLossError, OpError, UnimplementedError
 from trainkit.onnx import message_reading
+from trainkit.saved_graph.onnx.onnx_messages import GraphProto, fill_value
 
 MATMUL = [("MatMul", "x w", "y", {})], [("x", [None, 3])], "y"
 
@@ -78,6 +79,14 @@ def opset(version):
     return change
 
 
+def asked_again(model):
+    """Six tensors of the bytes of one, where weights that are tied need two or three."""
+    outside()(model)
+    for i in range(5):
+        model.graph.initializer.add().CopyFrom(weights(model))
+        model.graph.initializer[-1].name = f"w{i}"
+
+
 FORGED = {
     "more dims than values": (values(dims=[1 << 40, 1 << 40]), DataLossError, "asks|bytes"),
     "a negative size": (values(dims=[-3, -2]), DataLossError, "shape"),
@@ -94,6 +103,7 @@ FORGED = {
     "bytes behind the end": (outside(offset="8"), DataLossError, "ends at byte 32"),
     "an offset below 0": (outside(offset="-1"), DataLossError, "no number"),
     "another length": (outside(length="4"), DataLossError, "needs 24"),
+    "the same bytes over and over": (asked_again, DataLossError, "120 bytes of its 24, and 4"),
     "a value of no node": (renamed, DataLossError, "needs 'z', which nothing"),
     "a value made twice": (made_twice, DataLossError, "there already"),
     "functions without end": (endless, DataLossError, "for ever"),
@@ -121,6 +131,25 @@ def test_external_data_beside_the_file_is_read(tmp_path):
     (tmp_path / "parts" / "w.data").write_bytes(b"....." + w.tobytes())
     path = forged(tmp_path, outside(location="parts/w.data", offset="5", length="24"))
     np.testing.assert_allclose(tk.onnx.load(path)(np.ones((1, 3))), w.sum(0)[None])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_loop_without_end_does_not_hold_up_loading(tmp_path, counted):
+    """Its inputs are known when the file is loaded, so that it could be run then."""
+    nodes = [("Identity", "going", "on", {}), ("Add", "total one", "more", {})]
+    inputs = [("i", [], "int64"), ("going", [], "bool"), ("total", [])]
+    body = fill_graph(GraphProto(), nodes, inputs, "", {"one": np.float32(1)})
+    for name, dtype in (("on", "bool"), ("more", "float32")):
+        fill_value(body.output.add(), name, dtype, [])
+    names = "rounds yes zero"
+    constants = {"rounds": np.array(10**12), "yes": np.array(True), "zero": np.float32(0)}
+    loop = ("Loop", names, "sum", {"body": body})
+    model = onnx_model([loop, ("Add", "x sum", "y", {})], [("x", [None, 3])], "y", constants)
+    if not counted:
+        model.graph.node[0].input[:] = ["", "yes", "zero"]
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    loaded = tk.onnx.load(tmp_path / "m.onnx")
+    assert tuple(loaded.output.shape) == (None, 3)
 
 
 def test_nested_and_numerous_parts_are_refused_before_they_are_made(tmp_path, monkeypatch):

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainkit.core.errors import DataLossError, UnimplementedError
-from trainkit.onnx.tensor_reading import HALF_BYTES, array_from, dtype_name
+from trainkit.onnx.tensor_reading import (
+    HALF_BYTES,
+    ExternalFolder,
+    array_from,
+    dtype_name,
+)
 from trainkit.saved_graph.onnx.onnx_messages import (
     FLOAT,
     FLOATS,
@@ -90,12 +95,12 @@ class ProtoReader:
 
     Args:
         model: its `ModelProto`.
-        folder: of external data, `None` if there may be none.
+        folder: of external data.
         file: the name for errors.
     """
 
-    def __init__(self, model: Any, folder: str | None, file: str) -> None:
-        self._folder, self._file = folder, file
+    def __init__(self, model: Any, folder: str, file: str) -> None:
+        self._folder, self._file = ExternalFolder(folder), file
         self.versions = _versions(model.opset_import)
         self._functions = {(f.domain, f.name): f for f in model.functions}
         self._count = 0
@@ -231,10 +236,7 @@ class _Scope:
             inputs = [self._name(x, renamed, prefix) for x in message.input]
             outputs = [x and self._made(x, renamed, prefix, label) for x in message.output]
             self.check(filter(None, inputs), label)
-            known = self._names | self._known
-            attributes = {
-                a.name: self._reader.attribute(a, known, values or {}) for a in message.attribute
-            }
+            attributes = {a.name: self._attribute(a, values or {}) for a in message.attribute}
             attributes = {name: x for name, x in attributes.items() if x is not None}
             self.outer |= self._read_inside(attributes)
             called = self._reader.function(message.domain, message.op_type)
@@ -248,6 +250,12 @@ class _Scope:
                 nodes.append(node)
             self._names.update(filter(None, outputs))
         return nodes
+
+    def _attribute(self, message: Any, values: Mapping[str, Any]) -> Any:
+        # names are joined for graphs alone: for each node it would take the square of their number
+        is_graph = message.type == GRAPH or message.HasField("g")
+        known = self._names | self._known if is_graph else ()
+        return self._reader.attribute(message, known, values)
 
     def _read_inside(self, attributes: Mapping[str, Any]) -> set[str]:
         graphs = [g for g in attributes.values() if isinstance(g, ImportedGraph)]

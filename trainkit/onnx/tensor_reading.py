@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ _FIELDS = {
     "uint64": "uint64_data", "uint32": "uint64_data",
 }  # fmt: skip
 _MOST_AXES = 32
+_MOST_SHARED = 4  # tied weights may lie in one place
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _BITS = 8
@@ -52,12 +55,12 @@ def dtype_name(number: int, what: str) -> str:
     return name
 
 
-def array_from(message: Any, folder: str | None, file: str) -> Any:
+def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
     """The array in a `TensorProto` of a file that nobody vouches for; it may not be written to.
 
     Args:
         message: of any tensor.
-        folder: that of the file, `None` if tensors in other files are refused.
+        folder: that of the file.
         file: its name for errors.
 
     Raises:
@@ -73,7 +76,7 @@ def array_from(message: Any, folder: str | None, file: str) -> Any:
     is_half = message.data_type in HALF_BYTES
     size = (count + 1) // 2 if is_half else count * dtype.itemsize
     if message.data_location == OUTSIDE:
-        values = np.frombuffer(_outside(message, folder, size, what), np.uint8)
+        values = np.frombuffer(folder.read(message.external_data, size, what), np.uint8)
     elif message.HasField("raw_data"):
         values = np.frombuffer(message.raw_data, np.uint8)
     else:
@@ -115,33 +118,55 @@ def _halves(values: Any, count: int, name: str) -> Any:
     return ((pairs ^ 8).astype(np.int8) - 8).astype(np.int8)
 
 
-def _outside(message: Any, folder: str | None, size: int, what: str) -> bytes:
-    """The bytes of a tensor that lie in another file of the folder.
+class ExternalFolder:
+    """The folder of an ONNX file, where values of its tensors may lie in other files.
 
-    Raises:
-        DataLossError: there are not as many, or the place is not inside the folder.
+    Args:
+        path: of the folder.
     """
-    facts = {entry.key: entry.value for entry in message.external_data}
-    location = facts.get("location", "")
-    if folder is None:
-        raise DataLossError(f"{what} is in another file, {location!r}, which is not allowed here")
-    offset = _whole(facts.get("offset", "0"), "offset", what)
-    length = _whole(facts.get("length", str(size)), "length", what)
-    if length != size:
-        raise DataLossError(f"{what} has {length} bytes in {location!r}, and needs {size}")
-    fd = _open_inside(folder, location, what)
-    try:
-        there = os.fstat(fd).st_size
-        if offset + length > there:
-            raise DataLossError(
-                f"{what} ends at byte {offset + length} of {location!r}, which has {there}; copy "
-                "the whole file"
-            )
-        with os.fdopen(os.dup(fd), "rb") as file:
-            file.seek(offset)
-            return file.read(length)
-    finally:
-        os.close(fd)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._asked: Counter[str] = Counter()
+
+    def read(self, entries: Iterable[Any], size: int, what: str) -> bytes:
+        """The bytes of a tensor.
+
+        Args:
+            entries: keys and values that say where they lie.
+            size: how many the tensor has.
+            what: the tensor, for errors.
+
+        Raises:
+            DataLossError: there are not as many, they are not inside the folder, or the tensors of
+                the file ask for the same bytes over and over.
+        """
+        facts = {entry.key: entry.value for entry in entries}
+        location = facts.get("location", "")
+        offset = _whole(facts.get("offset", "0"), "offset", what)
+        length = _whole(facts.get("length", str(size)), "length", what)
+        if length != size:
+            raise DataLossError(f"{what} has {length} bytes in {location!r}, and needs {size}")
+        fd = _open_inside(self._path, location, what)
+        try:
+            total = os.fstat(fd).st_size
+            if offset + length > total:
+                raise DataLossError(
+                    f"{what} ends at byte {offset + length} of {location!r}, which has {total}; "
+                    "copy the whole file"
+                )
+            self._asked[location] += length
+            if self._asked[location] > _MOST_SHARED * total:
+                raise DataLossError(
+                    f"{what} is one of several that share bytes of {location!r}: they ask for "
+                    f"{self._asked[location]} bytes of its {total}, and {_MOST_SHARED} times as "
+                    "many are read at most"
+                )
+            with os.fdopen(os.dup(fd), "rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        finally:
+            os.close(fd)
 
 
 def _whole(text: str, key: str, what: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,12 @@ def _unrolled(
     is_eager = all(isinstance(x, list) or known(x) is not None for x in state)
     if not is_eager and (limit is None or limit > MOST_UNROLLED):
         return None
+    most = MOST_UNROLLED if trace_state.current_trace() is not None else math.inf
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(state))]
     done = 0
     while goes_on and (limit is None or done < limit):
+        if done == most:
+            return None
         inputs = [np.array(done, np.int64), np.array(True), *state]
         decision, *rest = call.run.results(body, inputs)
         now = known(decision)
