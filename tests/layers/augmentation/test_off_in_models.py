@@ -103,3 +103,30 @@ def test_what_is_served_is_what_predict_gives_with_layers_of_the_users(tmp_path)
     model.export(str(tmp_path), verbose=False)
     assert not on(tk.saved_model.load(str(tmp_path)).serve(X))
     assert on(model(X))
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False])
+def test_a_train_step_of_the_users_augments_unless_it_says_otherwise(run_eagerly):
+    seen = []
+
+    class Own(Subclassed):
+        def train_step(self, data):
+            y = self(data)
+            change = tk.reduce_max(tk.abs(y - data))
+            self.unused(tk.ones((1, 1)))
+            return {
+                "change": change,
+                "none": tk.reduce_max(tk.abs(self(data, training=False) - data)),
+            }
+
+        def test_step(self, data):
+            return {"change": tk.reduce_max(tk.abs(self(data) - data))}
+
+    model = Own()
+    model.compile(run_eagerly=run_eagerly)
+    for _ in range(4):  # both before and after it is compiled
+        logs = model.fit(X, verbose=0).history
+        seen.append((logs["change"][0] > 1, logs["none"][0] == 0))
+    assert seen == [(True, True)] * 4
+    assert model.evaluate(X, verbose=0, return_dict=True)["change"] == 0
+    assert not on(model(X))

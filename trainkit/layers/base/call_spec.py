@@ -116,6 +116,7 @@ class CallFrame(threading.local):
         built: the layers that the outermost call has built, with what they were before.
         scopes: the layers that are being built, outer ones first.
         noted: hears of each loss that `add_loss` gets and of its layer, while not `None`.
+        fits: whether a `train_step` of the user's is under way.
     """
 
     def __init__(self) -> None:
@@ -124,6 +125,7 @@ class CallFrame(threading.local):
         self.built: list[tuple[Any, dict[str, Any]]] | None = None
         self.scopes: list[Any] = []
         self.noted: list[tuple[Any, Any]] | None = None
+        self.fits = False
 
 
 FRAME = CallFrame()
@@ -137,3 +139,13 @@ def inference() -> Iterator[None]:
         yield
     finally:
         FRAME.training = outer
+
+
+@contextlib.contextmanager
+def fitting() -> Iterator[None]:
+    """Context of a `train_step` of the user's, whose calls may leave out that they train."""
+    outer, FRAME.fits = FRAME.fits, True
+    try:
+        yield
+    finally:
+        FRAME.fits = outer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.layer import Layer
 
 _PREPARE_DATA = ("trainkit.layers.preprocessing.", "trainkit.layers.augmentation.")
@@ -13,11 +14,13 @@ class Augmenting(Layer):
     """A layer that is on by itself, in a data set's `map` for instance, and off in a model's call.
 
     A model that was given no `training` is called for inference: what it gives is what `predict`
-    gives, and what it serves when it is exported. A model whose layers all prepare data is called
-    for their sake, and they stay on.
+    gives, and what it serves when it is exported. They stay on in a model whose layers all prepare
+    data, which is called for their sake, and in a `train_step` of the user's.
     """
 
     def _default_training_within(self, entry: Layer) -> Any:
+        if FRAME.fits:
+            return True
         leaves = [x for x in entry._flatten_layers() if not x._flatten_layers(include_self=False)]
         return all(_prepares_data(layer) for layer in leaves)
 

@@ -15,6 +15,7 @@ from trainkit.core.values.attribute_state import CHANGES
 from trainkit.graph.ir.crossed_batches import warn_of_crossed_batches
 from trainkit.graph.tracing.function import function
 from trainkit.graph.tracing.python_calls import functions_run_eagerly
+from trainkit.layers.base.call_spec import fitting
 from trainkit.models import part_settings
 
 FIRST_EAGER = 2
@@ -120,6 +121,29 @@ class CompiledStep:
             self._function = function(self._step, jit_compile=self._jit)
             self._parts = None
             self._calls = max(self._first_eager - 1, 0)
+
+
+class OwnTrainStep(CompiledStep):
+    """The same for a `train_step` of the user's: augmentation is on in it, as in Keras."""
+
+    def __call__(self, data: Any) -> Any:
+        """One step on a batch."""
+        with fitting():
+            return super().__call__(data)
+
+
+def own_step_run_eagerly(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A `train_step` of the user's that is never compiled, in which augmentation is on.
+
+    Args:
+        step: the bound method.
+    """
+
+    def run(data: Any) -> Any:
+        with fitting():
+            return step(data)
+
+    return run
 
 
 def _has_own_loss(step: Any) -> bool:

@@ -30,7 +30,9 @@ from trainkit.models.training.step_function import (
     EAGER_PREDICTIONS,
     FIRST_EAGER,
     CompiledStep,
+    OwnTrainStep,
     StepsInARow,
+    own_step_run_eagerly,
 )
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
@@ -492,12 +494,17 @@ class Trained(StatelessLosses):
             depends += [id(v) for v in self.trainable_variables]
         made = self._steps_made.get(mode)
         if force or made is None or made[0] != depends:
+            module = str(getattr(step, "__module__", ""))  # a functools.partial has none
+            is_own = mode == "train" and not module.startswith("trainkit.")
             if not self.run_eagerly:
                 many = self.steps_per_execution > 1
                 first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
                 if self.distribute_strategy.virtual is not None:  # as many turns make many calls
                     first_eager = 0
-                step = CompiledStep(self, step, self.jit_compile, first_eager)
+                kind = OwnTrainStep if is_own else CompiledStep
+                step = kind(self, step, self.jit_compile, first_eager)
+            elif is_own:
+                step = own_step_run_eagerly(step)
             made = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
         return made[1]
 
