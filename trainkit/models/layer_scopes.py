@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
+from trainkit.graph.ir.graph import Graph
 
 
 @contextlib.contextmanager
@@ -37,7 +38,8 @@ def _scoped(layer: Any) -> Callable[..., Any]:
     call = layer.call
 
     def scoped(*args: Any, **kwargs: Any) -> Any:
-        graph = trace_state.current_trace()
+        trace = trace_state.current_trace()
+        graph = trace if isinstance(trace, Graph) else None  # where shapes are looked for: no nodes
         first = 0 if graph is None else len(graph.nodes)
         y = call(*args, **kwargs)
         for node in () if graph is None else graph.nodes[first:]:

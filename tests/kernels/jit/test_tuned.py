@@ -132,6 +132,7 @@ ROWS = {
     "min": lambda x: tk.reduce_min(x * x, 1) + tk.reduce_min(x, -1),
     "rectified_gradient": convolved,
     "relu": lambda x: tk.nn.relu(x * 2.0) + x,
+    "relu6": lambda x: tk.nn.relu6(x * 9.0) + x,
     "sigmoid": lambda x: tk.sigmoid(x * 2.0) + 1.0,
     "silu": lambda x: tk.nn.silu(x) - x,
     "softmax": lambda x: tk.nn.softmax(x * 2.0) * x,
