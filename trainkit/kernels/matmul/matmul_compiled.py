@@ -182,6 +182,9 @@ def add_strips(
     x, x_step, x_next, w, w_step, w_strip, depth, start, start_step, rows, y, y_step, width
 ):
     """`add_product` of weights whose strips of `WIDE` columns lie `w_strip` bytes apart."""
+    if rows == 1 and w_strip == 4 * WIDE:  # a tile of several rows would work out copies of it
+        add_row(x, x_next, w, w_step, depth, start, y, width)
+        return
     for f in range(0, width, WIDE):
         strip = w + f // WIDE * w_strip
         for q in range(0, rows, _ROWS):
@@ -207,12 +210,9 @@ def add_product(x, x_step, x_next, w, w_step, depth, start, start_step, rows, y,
     `x_next` are the bytes from one number of a row of x to the next. `start` has as many rows as
     y; it may be y itself, or with a step of 0 one row for all.
     """
-    if rows == 1:  # a tile of several rows would work out copies of it
-        add_row(x, x_next, w, w_step, depth, start, y, width)
-    else:
-        add_strips(
-            x, x_step, x_next, w, w_step, 4 * WIDE, depth, start, start_step, rows, y, y_step, width
-        )
+    add_strips(
+        x, x_step, x_next, w, w_step, 4 * WIDE, depth, start, start_step, rows, y, y_step, width
+    )
 
 
 @compiled(parallel=False)
@@ -259,13 +259,10 @@ def add_rows(x, w, start, y, rows, depth, width):
     gave. Numbers of a row lie side by side.
     """
     (x_at, x_row), (w_at, w_row, w_strip), (start_at, start_row), (y_at, y_row) = x, w, start, y
-    if rows == 1 and w_strip == WIDE:  # a tile of several rows would work out copies of it
-        add_row(x_at, 4, w_at, 4 * w_row, depth, start_at, y_at, width)
-    else:
-        add_strips(
-            x_at, 4 * x_row, 4, w_at, 4 * w_row, 4 * w_strip,
-            depth, start_at, 4 * start_row, rows, y_at, 4 * y_row, width,
-        )  # fmt: skip
+    add_strips(
+        x_at, 4 * x_row, 4, w_at, 4 * w_row, 4 * w_strip,
+        depth, start_at, 4 * start_row, rows, y_at, 4 * y_row, width,
+    )  # fmt: skip
 
 
 @inlined
