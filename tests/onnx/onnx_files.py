@@ -1,7 +1,8 @@
-"""Small ONNX files, made of messages."""
+"""Small ONNX files, made of messages, and a function whose file has all control flow."""
 
 import numpy as np
 
+import trainkit as tk
 from trainkit.saved_graph.onnx.onnx_messages import (
     GraphProto,
     ModelProto,
@@ -49,3 +50,19 @@ def write(path, *args, **kwargs):
     """Such a model as a file; its path."""
     path.write_bytes(onnx_model(*args, **kwargs).SerializeToString())
     return path
+
+
+def branches(x):
+    if tk.reduce_mean(x) > 0.5:
+        x = x * 0.5
+    total = tk.zeros_like(x[0])
+    for row in x:
+        total = total * 0.5 + row
+    steps = tk.constant(0)
+    while tk.reduce_sum(total) < 50.0:
+        total = total * 2.0 + 1.0
+        steps += 1
+    array = tk.TensorArray(tk.float32, size=0, dynamic_size=True)
+    for i in tk.range(tk.shape(x)[0]):
+        array = array.write(i, x[i] + tk.cast(i, tk.float32))
+    return total, steps, array.stack(), tk.scan(lambda a, b: 0.9 * a + b, x)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from tests.onnx.onnx_files import onnx_model, write
+from tests.onnx.onnx_files import branches, onnx_model, write
 from trainkit import keras
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -275,22 +275,6 @@ def test_versions_of_operators_differ(version, nodes, held, expected, tmp_path):
     x = rand(2, 3, 4)
     model = tk.onnx.load(path)
     np.testing.assert_allclose(model(x), expected(x), rtol=1e-5, atol=1e-6)
-
-
-def branches(x):
-    if tk.reduce_mean(x) > 0.5:
-        x = x * 0.5
-    total = tk.zeros_like(x[0])
-    for row in x:
-        total = total * 0.5 + row
-    steps = tk.constant(0)
-    while tk.reduce_sum(total) < 50.0:
-        total = total * 2.0 + 1.0
-        steps += 1
-    array = tk.TensorArray(tk.float32, size=0, dynamic_size=True)
-    for i in tk.range(tk.shape(x)[0]):
-        array = array.write(i, x[i] + tk.cast(i, tk.float32))
-    return total, steps, array.stack(), tk.scan(lambda a, b: 0.9 * a + b, x)
 
 
 def test_control_flow_comes_back(tmp_path):

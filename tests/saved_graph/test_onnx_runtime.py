@@ -6,6 +6,7 @@ import pytest
 import trainkit as tk
 from tests.conformance.layer_table import ROWS
 from tests.conformance.table import all_cases
+from tests.onnx.onnx_files import branches
 from trainkit import keras
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
@@ -86,22 +87,6 @@ def test_states_of_recurrent_layers_are_equal_at_all_steps_and_at_the_last(tmp_p
     keras.Model(x, [y, h, c, z[:, -1, 1:3], z[:, 0]]).export(
         tmp_path / "m.onnx", verbose=False, verify=True
     )
-
-
-def branches(x):
-    if tk.reduce_mean(x) > 0.5:
-        x = x * 0.5
-    total = tk.zeros_like(x[0])
-    for row in x:
-        total = total * 0.5 + row
-    steps = tk.constant(0)
-    while tk.reduce_sum(total) < 50.0:
-        total = total * 2.0 + 1.0
-        steps += 1
-    array = tk.TensorArray(tk.float32, size=0, dynamic_size=True)
-    for i in tk.range(tk.shape(x)[0]):
-        array = array.write(i, x[i] + tk.cast(i, tk.float32))
-    return total, steps, array.stack(), tk.scan(lambda a, b: 0.9 * a + b, x)
 
 
 def numbers(x):

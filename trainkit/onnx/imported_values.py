@@ -55,10 +55,14 @@ class ChannelsLast:
         """The tensor as ONNX has it; transposed once in each graph that is traced."""
         trace = trace_state.current_trace()
         if self._first is None or self._trace is not trace:
-            rank = len(self.tensor.shape)
             self._trace = trace
-            self._first = ops.transpose(self.tensor, (0, rank - 1, *range(1, rank - 1)))
+            self._first = ops.transpose(self.tensor, first_order(len(self.tensor.shape)))
         return self._first
+
+
+def first_order(count: int) -> tuple[int, ...]:
+    """For each of ONNX's `count` axes, where it stands with the channels last."""
+    return (0, count - 1, *range(1, count - 1))
 
 
 def channels_last(value: Any) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import DataLossError, UnimplementedError
+from trainkit.core.files.folder_descent import OPEN_FLAGS
 from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES, OUTSIDE
 
 _NAMES = {number: name for name, number in ELEMENT_TYPES.items()}
@@ -30,7 +31,6 @@ _FIELDS = {
 }  # fmt: skip
 _MOST_AXES = 32
 _MOST_SHARED = 4  # tied weights may lie in one place
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _BITS = 8
 
@@ -195,7 +195,7 @@ def _open_inside(folder: str, location: str, what: str) -> int:
         if os.path.islink(path):
             raise DataLossError(f"{what} is in {location!r}, which is reached by a link; copy it")
     try:
-        fd = os.open(path, os.O_RDONLY | _NO_FOLLOW | _AT_ONCE)
+        fd = os.open(path, os.O_RDONLY | OPEN_FLAGS | _AT_ONCE)
     except OSError as error:
         raise DataLossError(
             f"{what} is in {location!r}, which can't be read: {error.strerror}; it belongs beside "

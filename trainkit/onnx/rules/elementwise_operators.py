@@ -22,7 +22,6 @@ _ONE: dict[str, Callable[..., Tensor]] = {
     "Acosh": ops.arccosh, "Atanh": ops.arctanh, "Softplus": ops.softplus,
     "Softsign": ops.softsign, "HardSwish": ops.hard_swish, "Mish": ops.mish,
     "Not": ops.logical_not, "IsNaN": ops.isnan, "BitwiseNot": ops.bitwise_not,
-    "Identity": ops.convert_to_tensor,
 }  # fmt: skip
 _TWO: dict[str, Callable[..., Tensor]] = {
     "Add": ops.add, "Sub": ops.subtract, "Mul": ops.multiply, "Equal": ops.equal,
@@ -47,13 +46,13 @@ def _variadic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda call, *xs: reduce(function, [tensor(x) for x in xs])
 
 
-RULES.update({name: _unary(f) for name, f in _ONE.items() if name != "Identity"})
+RULES.update({name: _unary(f) for name, f in _ONE.items()})
 RULES.update({name: _binary(f) for name, f in _TWO.items()})
 RULES.update({name: _variadic(f) for name, f in _MANY.items()})
 ELEMENTWISE.update(name for name in (*_ONE, *_TWO, *_MANY))
 ELEMENTWISE.update(
-    """Div Mod Pow Mean Cast CastLike Clip LeakyRelu Elu Selu Celu ThresholdedRelu HardSigmoid Gelu
-    Swish Shrink IsInf Where BitShift""".split()
+    """Identity Div Mod Pow Mean Cast CastLike Clip LeakyRelu Elu Selu Celu ThresholdedRelu
+    HardSigmoid Gelu Swish Shrink IsInf Where BitShift""".split()
 )
 
 
@@ -112,16 +111,10 @@ def _clip(call: NodeCall, x: Any, low: Any = None, high: Any = None) -> Tensor:
     if call.version < 11:
         low, high = call.float("min", None), call.float("max", None)
     y = tensor(x)
-    y = (
-        y
-        if low is None
-        else ops.maximum(y, ops.cast(low if isinstance(low, float) else tensor(low), y.dtype))
-    )
-    return (
-        y
-        if high is None
-        else ops.minimum(y, ops.cast(high if isinstance(high, float) else tensor(high), y.dtype))
-    )
+    for bound, limited in ((low, ops.maximum), (high, ops.minimum)):
+        if bound is not None:
+            y = limited(y, ops.cast(bound if isinstance(bound, float) else tensor(bound), y.dtype))
+    return y
 
 
 @onnx_rule("Where")

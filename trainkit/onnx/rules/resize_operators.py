@@ -13,6 +13,7 @@ from trainkit.onnx.imported_values import (
     ChannelsLast,
     axes_of,
     dims,
+    first_order,
     known,
     live_sizes,
     rank,
@@ -147,7 +148,7 @@ def _resized(call: NodeCall, x: Any, roi: Any, scales: Any, new_sizes: Any) -> A
     else:
         y = tensor(x)
     for axis, plan in plans.items():
-        where = (0, count - 1, *range(1, count - 1))[axis] if is_last else axis
+        where = first_order(count)[axis] if is_last else axis
         y = _along(settings, y, where, plan)
     return ChannelsLast(y) if is_last else y
 

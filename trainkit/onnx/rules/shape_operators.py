@@ -17,6 +17,7 @@ from trainkit.onnx.imported_values import (
     axis_of,
     channels_last,
     dims,
+    first_order,
     known,
     live_sizes,
     numbers,
@@ -81,9 +82,9 @@ def _transpose(call: NodeCall, x: Any) -> Any:
     if isinstance(x, ChannelsLast):
         if perm == (0, *range(2, count), 1):
             return x.tensor
-        order = [0, count - 1, *range(1, count - 1)]
+        order = first_order(count)
         return ops.transpose(x.tensor, tuple(order[a] for a in perm))
-    if count > 2 and perm == (0, count - 1, *range(1, count - 1)):
+    if count > 2 and perm == first_order(count):
         return ChannelsLast(tensor(x))
     return ops.transpose(tensor(x), perm)
 
@@ -110,13 +111,8 @@ def _concat(call: NodeCall, *xs: Any) -> Any:
     count = rank(xs[0])
     axis = axis_of(call.int("axis"), count)
     if count > 2 and all(isinstance(x, ChannelsLast) for x in xs):
-        return ChannelsLast(ops.concatenate([x.tensor for x in xs], axis=_moved(axis, count)))
+        return ChannelsLast(ops.concatenate([x.tensor for x in xs], axis=first_order(count)[axis]))
     return ops.concatenate([tensor(x) for x in xs], axis=axis)
-
-
-def _moved(axis: int, count: int) -> int:
-    """Where an axis of ONNX stands with the channels last."""
-    return (0, count - 1, *range(1, count - 1))[axis]
 
 
 @onnx_rule("Split")
@@ -133,7 +129,7 @@ def _split(call: NodeCall, x: Any, parts: Any = None) -> tuple[Any, ...]:
         given = [min(each, max(size - i * each, 0)) for i in range(pieces)]
     is_last = isinstance(x, ChannelsLast)
     y = x.tensor if is_last else tensor(x)
-    where = _moved(axis, count) if is_last else axis
+    where = first_order(count)[axis] if is_last else axis
     cut = ops.split(y, [int(n) for n in np.cumsum(given)[:-1]], axis=where)
     return tuple(ChannelsLast(part) for part in cut) if is_last else tuple(cut)
 
