@@ -1,6 +1,7 @@
 """Programs written for TensorFlow and Keras import trainkit under those names."""
 
 import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -79,6 +80,20 @@ def test_what_is_not_there_is_counted_once_for_each_time(served):
     assert missing.COUNTS["tensorflow.keras.layers.Dens"] == 1
     assert missing.COUNTS["keras.src.utils.nix"] == missing.COUNTS["tensorflow.contrib"] == 1
     assert missing.sentence().startswith("asked for, and not there: tensorflow.lite (2 times), ")
+
+
+def test_a_module_that_is_left_out_says_what_to_use(served):
+    with pytest.raises(ModuleNotFoundError, match=r"No module named .*numpy': use NumPy's names"):
+        importlib.import_module("tensorflow.experimental.numpy")
+    with pytest.raises(ModuleNotFoundError, match=r"use layers of tk\.keras"):
+        importlib.import_module("tensorflow.feature_column")
+    assert missing.COUNTS == {"tensorflow.experimental.numpy": 1, "tensorflow.feature_column": 1}
+    assert importlib.util.find_spec("tensorflow.lite") is None
+    with pytest.raises(ImportError, match="cannot import name 'lite'"):
+        exec("from tensorflow import lite", {})
+    version_1 = importlib.import_module("tensorflow.compat.v1")
+    with pytest.raises(AttributeError, match=r"built inside `with tk\.compat\.v1\.Graph"):
+        version_1.disable_v2_behavior()
 
 
 def test_an_original_that_is_in_use_is_not_replaced(monkeypatch):

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from trainkit.aliases import missing
-from trainkit.aliases.resolution import VERSIONS, is_public, namespaces
+from trainkit.aliases.resolution import VERSIONS, is_public, left_out, namespaces
 
 
 class Facade(ModuleType):
@@ -81,12 +81,22 @@ class Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a facade; `None` for modules of others, and for those that are not here."""
+        """The spec of a facade; `None` for modules of others, and for those that are not here.
+
+        Raises:
+            ModuleNotFoundError: the module is one that is left out on purpose, and is imported.
+        """
         if fullname.partition(".")[0] not in self._roots:
             return None
         if not namespaces(fullname):
-            if not _of_a_from():  # that asks the module itself next
+            # `from module import name` asks the module itself next
+            if not _is_called_by("_handle_fromlist"):
                 missing.COUNTS[fullname] += 1
+                advice = left_out(fullname)
+                if advice and _is_called_by("_find_and_load_unlocked"):
+                    raise ModuleNotFoundError(
+                        f"No module named {fullname!r}: {advice}", name=fullname
+                    )
             return None
         # a package, so that Python asks for modules in it
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]
@@ -121,11 +131,11 @@ def _asked_by_import() -> bool:
     return sys._getframe(2).f_code.co_filename.startswith("<frozen importlib")
 
 
-def _of_a_from() -> bool:
-    """Whether `from module import name` asks for a module of that name."""
+def _is_called_by(function: str) -> bool:
+    """Whether this function of Python's import system asks for a module."""
     frame: Any = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
-        if frame.f_code.co_name == "_handle_fromlist":
+        if frame.f_code.co_name == function:
             return True
         frame = frame.f_back
     return False

@@ -7,6 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from trainkit.tf.left_out import LEFT_OUT
+
 ROOTS = {
     "tensorflow": "trainkit",
     "keras": "trainkit.keras",
@@ -83,6 +85,17 @@ def namespaces(fullname: str) -> list[Any]:
     if module is None and rest.rpartition(".")[2] in _OLDER_FILES:
         return _inside("keras", rest.removeprefix("keras."))
     return [] if module is None else [module]
+
+
+def left_out(fullname: str) -> str | None:
+    """What to use in place of a module of TensorFlow that is left out on purpose.
+
+    Args:
+        fullname: such as `"tensorflow.experimental.numpy"`.
+    """
+    root, _, path = fullname.partition(".")
+    space, _, name = path.rpartition(".")
+    return LEFT_OUT.get(space, {}).get(name) if root == "tensorflow" else None
 
 
 def _inside(library: str, path: str) -> list[Any]:

@@ -27,6 +27,7 @@ from trainkit.graph.ir.graph import Graph as Graph
 from trainkit.graph.ir.graph import GraphTensor, VariableSlot
 from trainkit.graph.runtime.tiers import compile_graph
 from trainkit.initializers import GlorotUniform
+from trainkit.tf.left_out import LEFT_OUT, not_here
 
 
 class _Reuse:
@@ -348,4 +349,6 @@ data = _DataNames()
 
 
 def __getattr__(name: str) -> Any:
+    if name in LEFT_OUT["compat.v1"]:
+        raise not_here("compat.v1", name, globals())
     return getattr(trainkit, name)

@@ -30,6 +30,12 @@ from trainkit.ops.images.color_adjustments import rgb_to_yiq as rgb_to_yiq
 from trainkit.ops.images.color_adjustments import rgb_to_yuv as rgb_to_yuv
 from trainkit.ops.images.color_adjustments import yiq_to_rgb as yiq_to_rgb
 from trainkit.ops.images.color_adjustments import yuv_to_rgb as yuv_to_rgb
+from trainkit.ops.images.distorted_boxes import (
+    sample_distorted_bounding_box as sample_distorted_bounding_box,
+)
+from trainkit.ops.images.distorted_boxes import (
+    stateless_sample_distorted_bounding_box as stateless_sample_distorted_bounding_box,
+)
 from trainkit.ops.images.image_codecs import adjust_jpeg_quality as adjust_jpeg_quality
 from trainkit.ops.images.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
 from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp

@@ -21,6 +21,11 @@ _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
 _EXTENSION = "use a dataclass or a NamedTuple of tensors, which functions take and give"
 _APPROX = "use tk.math.top_k, which is exact"
 
+_GRAPH_MODE = (
+    "graphs of version 1 are built inside `with tk.compat.v1.Graph().as_default():`; the rest of "
+    "a program runs eagerly"
+)
+
 LEFT_OUT: dict[str, dict[str, str]] = {
     "": {
         "AggregationMethod": "gradients are always added up",
@@ -96,8 +101,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "combined_non_max_suppression": "call non_max_suppression for each class",
         "extract_glimpse": "use crop_and_resize",
         "generate_bounding_box_proposals": "use non_max_suppression_with_scores",
-        "sample_distorted_bounding_box": "use random_crop",
-        "stateless_sample_distorted_bounding_box": "use stateless_random_crop",
         "decode_jxl": _CODEC,
         "random_jpeg_quality": "draw a quality and use adjust_jpeg_quality",
         "stateless_random_jpeg_quality": "draw a quality and use adjust_jpeg_quality",
@@ -137,6 +140,10 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "dlpack": "tk.array_api.from_dlpack and x.__dlpack__() exchange arrays",
         "dtensor": _CLUSTER,
         "numpy": "use NumPy's names in tk.ops",
+    },
+    "compat.v1": {
+        "disable_eager_execution": _GRAPH_MODE,
+        "disable_v2_behavior": _GRAPH_MODE,
     },
     "dtypes": {
         "QUANTIZED_DTYPES": _QUANTIZED,
