@@ -9,16 +9,19 @@ PAGE = HERE.parents[1] / "docs" / "public_scripts.md"
 OUTCOMES = {
     "end": "ran to its end",
     "time": "ran without an error until the limit of 40 seconds",
-    "missing": "a name of TensorFlow 2 is not there",
+    "missing": "a name of TensorFlow 2 is left out; the error says what to use",
     "gone": "a name that TensorFlow 2 and Keras 3 do not have either",
-    "other": "data, weights or a package is not there, or the script itself fails",
+    "data": "data, pictures or weights of its own are not there",
+    "package": "a package is not installed",
+    "other": "the script itself fails",
 }
 HEAD = """# Public scripts, run as they are
 
 Written by `python benchmarks/public_scripts/write_page.py`; do not edit it. Scripts out of public
-repositories were run by `python -m trainkit run`, unmodified, each in its own folder, without a
-network, on two busy cores: with small made-up data where `keras.datasets` and `get_file` would
-download, and with `fit` cut to one epoch of at most four steps. An error is that of the last line.
+repositories were run by `python benchmarks/public_scripts/run_scripts.py`, which runs each by
+`python -m trainkit run`, unmodified, in its own folder, without a network, on two busy cores: with
+made-up data where `keras.datasets` would download, and with `fit` cut to one epoch of at most four
+steps. An error is that of the last line.
 
 """
 

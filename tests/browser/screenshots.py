@@ -36,19 +36,23 @@ def _pages(look):
         if words:
             look.finds(words)
         yield name
-    look.graph("fast/train")
-    look.nodes("Conv2D")
-    yield "graph_of_operations"
-    look.graph("fast/train", "keras")
-    look.page.get_by_text("Conceptual graph").first.click()
-    look.nodes("digits")
-    look.page.locator("text.nodelabel", has_text="digits").first.dblclick(force=True)
-    look.nodes("hidden")
-    yield "graph_of_layers"
+    yield from graph_pages(look)
     look("projector")
     deep = look.page.frame_locator("iframe").frame_locator("iframe")
     deep.get_by_text("Points: 200").first.wait_for(state="attached")
     yield "projector"
+
+
+def graph_pages(look):
+    """The names of the pictures of graphs, each once its nodes are drawn."""
+    look.graph("fast/train")
+    look.opens("edges", "Conv2D")
+    yield "graph_of_operations"
+    look.graph("fast/train", "keras")
+    look.page.get_by_text("Conceptual graph").first.click()
+    look.opens("digits", "edges")
+    look.nodes("flat", "hidden", "scores")
+    yield "graph_of_layers"
 
 
 def _small(png):

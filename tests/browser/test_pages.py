@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser import board, logs
+from tests.browser import board, logs, screenshots
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,11 +42,8 @@ def test_the_graph_of_operations_has_its_nodes(look):
     look.nodes("flat", "hidden", "scores")  # a scope for each layer
 
 
-def test_the_conceptual_graph_has_the_layers(look):
-    page = look.graph("fast/train", "keras")
-    page.get_by_text("Conceptual graph").first.click()
-    look.opens("digits", "edges")
-    look.nodes("flat", "hidden", "scores")
+def test_the_pictures_of_graphs_have_what_layers_hold(look):
+    assert list(screenshots.graph_pages(look)) == ["graph_of_operations", "graph_of_layers"]
 
 
 def test_the_graph_of_a_function_is_under_its_trace(look):
