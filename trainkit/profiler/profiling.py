@@ -157,10 +157,11 @@ class profile:
         write_trace(self.session, path)
 
     def write_summary(self, logdir: str | os.PathLike[str]) -> str:
-        """Write what TensorBoard shows without plug-ins, and a trace beside it.
+        """Write what TensorBoard shows, and a trace for Perfetto beside it.
 
         The page Text has the tables, the page Graphs the functions that ran with the time of each
-        node. The trace is put where TensorBoard's profile plug-in looks for it.
+        node. Where the plug-in `xprof` is installed, the page Profile has steps, operations and a
+        timeline.
 
         Args:
             logdir: folder of event files.

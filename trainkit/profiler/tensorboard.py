@@ -1,4 +1,4 @@
-"""A profile as TensorBoard shows it: tables on its Text page, node times on its Graphs page."""
+"""A profile as TensorBoard shows it: on its pages Text and Graphs, and on that of its plug-in."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import time
 from typing import Any
 
 from trainkit import summary
+from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.profiler import rows as tables
 from trainkit.profiler.chrome import write_trace
 from trainkit.profiler.session import Session
+from trainkit.profiler.xplane import xspace
 from trainkit.summary.protos import message_field, varint
 
 MOST_ROWS = 100
 
 
 def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 0) -> str:
-    """Write a profile's event file and trace.
+    """Write a profile's event file, and its spans for the Profile page and for Perfetto.
 
     Args:
         session: has ended.
@@ -38,7 +40,12 @@ def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 
     writer.close()
     folder = os.path.join(logdir, "plugins", "profile", run)
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{socket.gethostname()}.trace.json.gz")
+    host = socket.gethostname()
+    with AtomicFile(os.path.join(folder, f"{host}.xplane.pb")) as file:
+        with open(file.fd, "wb", closefd=False) as out:
+            out.write(xspace(session, host))
+        file.commit()
+    path = os.path.join(folder, f"{host}.trace.json.gz")
     write_trace(session, path)
     return path
 
