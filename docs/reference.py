@@ -139,7 +139,8 @@ def public_names(door: str) -> list[str]:
     place = holder(door)
     file = getattr(place, "__file__", None)
     names = {name for name in dir(place) if not name.startswith("_")}
-    if file is not None and "__dir__" not in vars(place):
+    listing = vars(place).get("__dir__")
+    if file is not None and getattr(listing, "__module__", None) != place.__name__:
         names -= borrowed(file)
     return sorted((n for n in names if is_public(getattr(place, n))), key=lambda n: (n.lower(), n))
 

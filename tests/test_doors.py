@@ -151,12 +151,26 @@ def test_what_does_not_exist_can_not_be_imported():
         (tk, "reduce_maen", "did you mean 'reduce_mean'"),
         (tk, "Modle", "'Model'"),
         (keras, "layer", "did you mean 'layers'"),
+        (tk.random, "normall", "module 'trainkit.random' .* did you mean 'normal'"),
+        (tk.signal, "fft2", "module 'trainkit.signal' .* 'fft2d'"),
+        (tk.nn, "softmx", "module 'trainkit.nn' .* 'softmax'"),
+        (tk.nest, "flaten", "'flatten'"),
+        (tk.utils, "to_categoricl", "'to_categorical'"),
+        (tk.saving, "load_modle", "'load_model'"),
     ],
 )
 def test_an_unknown_name_shows_the_nearest(holder, name, hint):
     with pytest.raises(AttributeError, match=hint):
         getattr(holder, name)
     assert not hasattr(holder, name)
+
+
+def test_namespaces_list_what_users_look_for_alone():
+    for name in dir(tk):
+        space = getattr(tk, name)
+        if isinstance(space, types.ModuleType) and name != "errors":
+            of_the_source = {"Any", "Callable", "TYPE_CHECKING", "annotations", "np"}
+            assert not of_the_source & set(dir(space)), name
 
 
 def test_files_behind_the_top_door_are_no_names():

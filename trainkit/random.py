@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.ops.sampling.random import Generator as Generator
 from trainkit.ops.sampling.random import SeedGenerator as SeedGenerator
 from trainkit.ops.sampling.random import dropout as dropout
@@ -47,3 +48,5 @@ experimental = SimpleNamespace(
     stateless_fold_in=fold_in,
     stateless_shuffle=stateless_shuffle,
 )
+
+_explain_unknown_names(globals())

@@ -104,26 +104,44 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
 
 
-def explain_unknown_names(namespace: dict[str, Any]) -> None:
-    """Let a module say which of its names are near one that it does not have.
+# What a module imports to be written, and nobody looks for in it.
+_OF_THE_SOURCE = frozenset({"Any", "Callable", "TYPE_CHECKING", "annotations", "np"})
+
+
+def public_names(namespace: Mapping[str, Any]) -> list[str]:
+    """What users look for in a module.
+
+    Args:
+        namespace: `globals()` of the module.
+    """
+    return sorted(n for n in namespace if not n.startswith("_") and n not in _OF_THE_SOURCE)
+
+
+def explain_unknown_names(
+    namespace: dict[str, Any], module: str | None = None, left_out: Mapping[str, str] | None = None
+) -> None:
+    """Let a module list its public names, and say which are near one that it does not have.
 
     Editors see no `__getattr__`, which would make every name one of the module.
 
     Args:
         namespace: `globals()` of the module, all of whose names are there.
+        module: what errors call it, its `__name__` by default.
+        left_out: by names that it leaves out on purpose, what to use instead.
     """
-    module = namespace["__name__"]
+    name_of_file = namespace["__name__"]
 
     def missing(name: str) -> Any:
         # the import system asks for files of a package in this way before it looks for them
         caller = sys._getframe(1).f_code.co_filename
         if name.startswith("__") or caller.startswith("<frozen importlib"):
-            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        public = {n: x for n, x in namespace.items() if not n.startswith("_")}
-        objects = [n for n, x in public.items() if not isinstance(x, ModuleType)]
-        raise unknown_name(module, name, objects)
+            raise AttributeError(f"module {name_of_file!r} has no attribute {name!r}", name=name)
+        known = public_names(namespace)
+        objects = [n for n in known if not isinstance(namespace[n], ModuleType)]
+        raise unknown_name(module or name_of_file, name, objects, left_out)
 
     namespace["__getattr__"] = missing
+    namespace["__dir__"] = lambda: public_names(namespace)
 
 
 def explain_attribute(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.distribution import cluster_resolver as cluster_resolver
 from trainkit.distribution import experimental as experimental
 from trainkit.distribution.communication_options import (
@@ -45,8 +43,4 @@ _LEFT_OUT = {
 }
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        public = (n for n in globals() if not n.startswith("_"))
-        raise _unknown_name("trainkit.distribute", name, public, _LEFT_OUT)
+_explain_unknown_names(globals(), "trainkit.distribute", _LEFT_OUT)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import serialize_object as _serialize_object
 from trainkit.layers.base.dtype_policy import POLICIES as _POLICIES
 from trainkit.layers.base.dtype_policy import DTypePolicy as DTypePolicy
@@ -51,3 +52,6 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> DT
     """
     policy: DTypePolicy = _POLICIES.deserialize(config, custom_objects)
     return policy
+
+
+_explain_unknown_names(globals())

@@ -7,6 +7,7 @@ from trainkit.checkpoints.interop.file_editor import KerasFileEditor as KerasFil
 from trainkit.core.config_values import SafeModeScope as SafeModeScope
 from trainkit.core.errors import InvalidArgumentError as _InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import CustomObjectScope as CustomObjectScope
 from trainkit.core.registry import CustomObjectScope as custom_object_scope
 from trainkit.core.registry import ObjectSharingScope as ObjectSharingScope
@@ -110,3 +111,6 @@ def load_weights(
             f"got {path!r}"
         )
     model.load_weights(path, skip_mismatch, objects_to_skip, by_name)
+
+
+_explain_unknown_names(globals())

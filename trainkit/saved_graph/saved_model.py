@@ -7,9 +7,7 @@ there for programs that refer to them: nothing of these names is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.saved_graph.model_loading import contains_saved_model as contains_saved_model
 from trainkit.saved_graph.model_loading import load_model as load
 from trainkit.saved_graph.model_saving import save_model as save
@@ -48,8 +46,4 @@ _LEFT_OUT = {
 }
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        public = (n for n in globals() if not n.startswith("_"))
-        raise _unknown_name("trainkit.saved_model", name, public, _LEFT_OUT)
+_explain_unknown_names(globals(), "trainkit.saved_model", _LEFT_OUT)

@@ -6,6 +6,7 @@ from typing import Any
 from trainkit.graph.autograph.convert import Feature, converted
 from trainkit.graph.autograph.convert import do_not_convert as _do_not_convert
 from trainkit.graph.control_flow.loop_options import set_loop_options as _set_loop_options
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 experimental = SimpleNamespace(
     do_not_convert=_do_not_convert, set_loop_options=_set_loop_options, Feature=Feature
@@ -49,3 +50,6 @@ def to_code(entity: Any, recursive: bool = True, experimental_optional_features:
     import inspect
 
     return inspect.getsource(to_graph(entity, recursive, experimental_optional_features))
+
+
+_explain_unknown_names("autograph", globals())

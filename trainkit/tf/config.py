@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import devices
 from trainkit.core.device_lists import LogicalDevice as LogicalDevice
@@ -24,7 +24,7 @@ from trainkit.models.training.first_batch import (
     first_batch_checks_enabled as first_batch_checks_enabled,
 )
 from trainkit.tf import parallelism as threading
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
 def _set_memory_growth(device: Any, enable: bool) -> None:
@@ -87,7 +87,4 @@ experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("config", name, globals())
+_explain_unknown_names("config", globals())

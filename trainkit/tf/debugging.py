@@ -6,8 +6,6 @@ shapes and dtypes are checked at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from trainkit.core.process.traceback_filter import (
     disable_traceback_filtering as disable_traceback_filtering,
 )
@@ -45,9 +43,6 @@ from trainkit.profiler.device_log import get_log_device_placement as get_log_dev
 from trainkit.profiler.device_log import set_log_device_placement as set_log_device_placement
 from trainkit.profiler.numerics import disable_check_numerics as disable_check_numerics
 from trainkit.profiler.numerics import enable_check_numerics as enable_check_numerics
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("debugging", name, globals())
+_explain_unknown_names("debugging", globals())

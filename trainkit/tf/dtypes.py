@@ -1,7 +1,5 @@
 """`tk.dtypes`: the element types."""
 
-from typing import TYPE_CHECKING, Any
-
 from trainkit.core.dtypes import DType as DType
 from trainkit.core.dtypes import as_dtype as as_dtype
 from trainkit.core.dtypes import bfloat16 as bfloat16
@@ -26,9 +24,6 @@ from trainkit.core.dtypes import uint64 as uint64
 from trainkit.tf.arrays import cast as cast
 from trainkit.tf.arrays import complex as complex
 from trainkit.tf.arrays import saturate_cast as saturate_cast
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("dtypes", name, globals())
+_explain_unknown_names("dtypes", globals())

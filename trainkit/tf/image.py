@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
@@ -85,7 +85,7 @@ from trainkit.ops.images.random_images import stateless_random_hue as stateless_
 from trainkit.ops.images.random_images import (
     stateless_random_saturation as stateless_random_saturation,
 )
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
 def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
@@ -201,7 +201,4 @@ def sobel_edges(image: Any) -> Tensor:
     return ops.image.sobel_edges(image, data_format="channels_last")
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("image", name, globals())
+_explain_unknown_names("image", globals())

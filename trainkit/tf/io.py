@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -36,7 +36,7 @@ from trainkit.records.features import SparseFeature as SparseFeature
 from trainkit.records.features import VarLenFeature as VarLenFeature
 from trainkit.records.writer import TFRecordOptions as TFRecordOptions
 from trainkit.records.writer import TFRecordWriter as TFRecordWriter
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
 def matching_files(pattern: Any, name: Any = None) -> Tensor:
@@ -68,7 +68,4 @@ def match_filenames_once(pattern: Any, name: Any = None) -> Tensor:
     return matching_files(pattern)
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("io", name, globals())
+_explain_unknown_names("io", globals())

@@ -6,7 +6,9 @@ Asking for one raises `AttributeError` with these words; docs/tensorflow_names.m
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from trainkit.core import names
 from trainkit.core.names import unknown_name
 
 _SPARSE = "sparse tensors are not part of trainkit; use dense tensors with masks"
@@ -171,3 +173,13 @@ def not_here(space: str, name: str, known: Iterable[str]) -> AttributeError:
     where = f"trainkit.{space}" if space else "trainkit"
     public = (n for n in known if not n.startswith("_"))
     return unknown_name(where, name, public, LEFT_OUT.get(space))
+
+
+def explain_unknown_names(space: str, namespace: dict[str, Any]) -> None:
+    """Let a namespace say what to use for names that it leaves out, or which are near.
+
+    Args:
+        space: `"math"`, `"nn"` and so on.
+        namespace: `globals()` of the module.
+    """
+    names.explain_unknown_names(namespace, f"trainkit.{space}", LEFT_OUT.get(space))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.dtypes import result_type
@@ -48,7 +48,7 @@ from trainkit.ops.linear_algebra.tridiagonal import eigh_tridiagonal as eigh_tri
 from trainkit.ops.linear_algebra.tridiagonal import tridiagonal_matmul as tridiagonal_matmul
 from trainkit.ops.linear_algebra.tridiagonal import tridiagonal_solve as tridiagonal_solve
 from trainkit.ops.math.norm_clipping import global_norm as global_norm
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
 def qr(input: Any, full_matrices: bool = False, name: Any = None) -> tuple[Tensor, Tensor]:
@@ -286,7 +286,4 @@ def slogdet(input: Any, name: Any = None) -> Any:
     return ops.slogdet(input)
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("linalg", name, globals())
+_explain_unknown_names("linalg", globals())

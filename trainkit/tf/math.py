@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -119,7 +119,7 @@ from trainkit.ops.neural.softmax import powers_share as _powers_share
 from trainkit.ops.special import bessel as _bessel
 from trainkit.ops.special import integrals as _integrals
 from trainkit.ops.special import modified_bessel as _modified_bessel
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 from trainkit.tf.positions import argmax as argmax
 from trainkit.tf.positions import argmin as argmin
 from trainkit.tf.positions import in_top_k as in_top_k
@@ -600,7 +600,4 @@ Source of the formulas: NIST Digital Library of Mathematical Functions, chapters
 """
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("math", name, globals())
+_explain_unknown_names("math", globals())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trainkit.core import nest as _nest
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
 def _container(x: Any) -> _nest.Container | None:
@@ -127,3 +128,6 @@ def _same_but_kinds(a: Any, b: Any) -> bool:
         return False
     pairs = zip(mine.children(a), yours.children(b), strict=True)
     return all(_same_but_kinds(x, y) for x, y in pairs)
+
+
+_explain_unknown_names("nest", globals())

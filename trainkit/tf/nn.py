@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -72,7 +72,7 @@ from trainkit.tf.convolution import max_pool2d as max_pool2d
 from trainkit.tf.convolution import max_pool3d as max_pool3d
 from trainkit.tf.convolution import pool as pool
 from trainkit.tf.convolution import separable_conv2d as separable_conv2d
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 from trainkit.tf.math import softplus as softplus
 from trainkit.tf.math import softsign as softsign
 from trainkit.tf.positions import in_top_k as in_top_k
@@ -368,7 +368,4 @@ def selu(features: Any, name: Any = None) -> Tensor:
     return ops.selu(features)
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("nn", name, globals())
+_explain_unknown_names("nn", globals())

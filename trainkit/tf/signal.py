@@ -33,3 +33,6 @@ from trainkit.ops.signal.frames import kaiser_window as kaiser_window
 from trainkit.ops.signal.frames import overlap_and_add as overlap_and_add
 from trainkit.ops.signal.frames import stft as stft
 from trainkit.ops.signal.frames import vorbis_window as vorbis_window
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+
+_explain_unknown_names("signal", globals())

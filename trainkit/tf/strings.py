@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from trainkit.ops.core.string_hashes import to_hash_bucket as to_hash_bucket
 from trainkit.ops.core.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
 from trainkit.ops.core.string_hashes import to_hash_bucket_strong as to_hash_bucket_strong
@@ -26,9 +24,6 @@ from trainkit.ops.core.unicode_texts import unicode_encode as unicode_encode
 from trainkit.ops.core.unicode_texts import unicode_script as unicode_script
 from trainkit.ops.core.unicode_texts import unicode_split as unicode_split
 from trainkit.ops.core.unicode_texts import unicode_transcode as unicode_transcode
-from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        raise _not_here("strings", name, globals())
+_explain_unknown_names("strings", globals())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices
+from trainkit.core.names import public_names as _public_names
+from trainkit.core.names import unknown_name as _unknown_name
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
@@ -42,7 +44,15 @@ def main(argv: Any = None) -> None:
     importlib.import_module("unittest").main(module="__main__", argv=argv)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "TestCase":  # by name and when it is asked for: unittest takes its time
-        return importlib.import_module("trainkit.autodiff.test_case").TestCase
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from trainkit.autodiff.test_case import TestCase as TestCase
+else:  # names that are not there are errors in editors
+
+    def __getattr__(name: str) -> Any:
+        if name == "TestCase":  # by name and when it is asked for: unittest takes its time
+            return importlib.import_module("trainkit.autodiff.test_case").TestCase
+        raise _unknown_name("trainkit.test", name, __dir__())
+
+
+def __dir__() -> list[str]:
+    return sorted({*_public_names(globals()), "TestCase"})

@@ -12,6 +12,7 @@ from trainkit.checkpoints.readers import get_checkpoint_state as get_checkpoint_
 from trainkit.checkpoints.readers import list_variables as list_variables
 from trainkit.checkpoints.readers import load_checkpoint as load_checkpoint
 from trainkit.checkpoints.readers import load_variable as load_variable
+from trainkit.core.names import public_names as _public_names
 from trainkit.ops.neural.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
@@ -40,4 +41,7 @@ else:  # names that are not there are errors in editors
     def __getattr__(name: str) -> Any:
         if name in _MESSAGES:
             return getattr(importlib.import_module("trainkit.records.messages"), name)
-        raise _not_here("train", name, globals())
+        raise _not_here("train", name, __dir__())
+
+    def __dir__() -> list[str]:
+        return sorted({*_public_names(globals()), *_MESSAGES})

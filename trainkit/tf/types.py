@@ -11,6 +11,7 @@ from trainkit.core.variable import Variable
 from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.graph.tracing.function import Function
 from trainkit.graph.tracing.signature import SupportsTracingProtocol, TraceType
+from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 TensorLike = (
     Tensor | Variable | bool | int | float | complex | str | bytes | tuple | list | np.ndarray
@@ -24,3 +25,5 @@ experimental = SimpleNamespace(
     PolymorphicFunction=Function,
     GenericFunction=Function,
 )
+
+_explain_unknown_names("types", globals())

@@ -5,6 +5,7 @@ import random as _random
 import numpy as _np
 
 from trainkit.callbacks.progbar import Progbar as Progbar
+from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.process.console import disable_interactive_logging as disable_interactive_logging
 from trainkit.core.process.console import enable_interactive_logging as enable_interactive_logging
 from trainkit.core.process.console import (
@@ -67,3 +68,6 @@ def set_random_seed(seed: int) -> None:
     _random.seed(seed)
     _np.random.seed(seed)
     _set_seed(seed)
+
+
+_explain_unknown_names(globals())
