@@ -12,6 +12,7 @@ import numpy as np
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 
 
 class CSVLogger(Callback):
@@ -55,7 +56,7 @@ class CSVLogger(Callback):
         self.done, self.resumed = 0, False
         folder = os.path.dirname(self.filename)
         if folder:
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder, "CSVLogger")
 
     def _rows(self) -> list[list[str]]:
         if not os.path.exists(self.filename):

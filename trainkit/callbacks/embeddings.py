@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.files.local_paths import path_text
+from trainkit.core.files.output_folders import make_folder
 from trainkit.layers.embedding import Embedding
 from trainkit.summary.projector import entry_text, write_entries
 
@@ -45,7 +46,7 @@ def labels_by_layer(layers: list[Any], metadata: Any) -> dict[str, str]:
 
 def write_embeddings(folder: str, layers: list[Any], labels: dict[str, str], epoch: int) -> None:
     """Write the vectors of each layer after an epoch, and what the projector needs to find them."""
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder, "TensorBoard")
     entries = {}
     for layer in layers:
         file = f"{layer.name}-{epoch}.tsv"

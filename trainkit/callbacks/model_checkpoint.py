@@ -19,6 +19,7 @@ from trainkit.callbacks.monitoring import (
 )
 from trainkit.callbacks.ranks import rank_of, wait_for_rank_0
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.process.console import say
 
 
@@ -163,7 +164,7 @@ class ModelCheckpoint(Callback):
     def _write(self, path: str) -> None:
         folder = os.path.dirname(path)
         if folder and not rank_of(self.model):
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder, "ModelCheckpoint")
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
         else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.trackable import Trackable
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp
@@ -288,7 +289,7 @@ class Chain(Trackable):
         if reader_func is not None or shard_func is not None:
             raise UnimplementedError("snapshot: reader_func and shard_func are not supported")
         folder = local_path(path)
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder, "snapshot")
         gzip = stored.is_compressed(compression, "snapshot")
         return self._then(stored.FileCacheNode(self.node, os.path.join(folder, "snapshot"), gzip))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from trainkit.core.dispatch import native
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 from trainkit.journal import lines
 from trainkit.journal.lines import Step
 from trainkit.journal.step_reader import StepReader
@@ -42,8 +42,7 @@ class JournalWriter:
         head: bytes | None = None,
         reader: StepReader | None = None,
     ) -> None:
-        self.folder = Path(local_path(folder))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = make_folder(local_path(folder), "RunJournal")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         if head is None:
             flags |= os.O_EXCL

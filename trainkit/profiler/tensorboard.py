@@ -9,6 +9,7 @@ from typing import Any
 
 from trainkit import summary
 from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.core.files.output_folders import make_folder
 from trainkit.profiler import rows as tables
 from trainkit.profiler.chrome import write_trace
 from trainkit.profiler.session import Session
@@ -39,7 +40,7 @@ def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 
             writer.add_run_metadata(f"profile {run}", metadata, step)
     writer.close()
     folder = os.path.join(logdir, "plugins", "profile", run)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder, "the profiler")
     host = socket.gethostname()
     with AtomicFile(os.path.join(folder, f"{host}.xplane.pb")) as file:
         with open(file.fd, "wb", closefd=False) as out:

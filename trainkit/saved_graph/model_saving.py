@@ -10,6 +10,7 @@ from typing import Any
 
 from trainkit.core.errors import UnimplementedError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
@@ -93,7 +94,7 @@ def save_model(
     document = writer.document(obj, signatures_of(obj, signatures))
     folder = pathlib.Path(local_path(export_dir))
     made = [p for p in (folder, *folder.parents) if not p.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "saved_model.save")
     try:
         name = type(obj).__name__
         write_document(folder / MODEL_FILE, MODEL_FORMAT, name, document, writer.arrays)

@@ -10,6 +10,7 @@ import time
 import weakref
 from typing import Any
 
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.process import forks
 from trainkit.records.framing import framed
 
@@ -33,9 +34,9 @@ class EventFile:
     """
 
     def __init__(self, logdir: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
-        from tensorboardX.record_writer import directory_check, open_file
+        from tensorboardX.record_writer import open_file
 
-        directory_check(logdir)
+        make_folder(logdir, "the summary writer")
         self.path = os.path.join(logdir, _file_name(logdir, suffix))
         self._file = open_file(self.path)
         self._max_queue = max_queue

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.callbacks.loggers.logger import Logger, Plain, copied
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.files.output_folders import make_folder
 from trainkit.ops.images.png import png_bytes
 
 _METRICS = ("step", "name", "value")
@@ -46,15 +47,14 @@ class CSVFolderLogger(Logger):
         self._append("hyperparams.csv", ("name", "value"), list(values.items()))
 
     def _append(self, name: str, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder, "CSVFolderLogger")
         with open(self.folder / name, "a", newline="", encoding="utf-8") as file:
             if not file.tell():
                 csv.writer(file, lineterminator="\n").writerow(head)
             csv.writer(file, lineterminator="\n").writerows(rows)
 
     def write_image(self, name: str, pixels: np.ndarray, step: int) -> None:
-        folder = self.folder / "images"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(self.folder / "images", "CSVFolderLogger")
         (folder / image_file(name, step)).write_bytes(png_bytes(pixels))
 
     def write_artifact(self, path: Path, name: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError, NotFoundError
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.files.readable_files import open_regular
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
@@ -180,7 +181,7 @@ def _discard(writer: TFRecordWriter, part: str) -> None:
 
 def write(node: DatasetOp, folder: str, compressed: bool) -> None:
     """Store all elements of a pipeline in a folder."""
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder, "Dataset.save")
     writing, stage = Writing(os.path.join(folder, "elements"), compressed), node.stage()
     try:
         while True:

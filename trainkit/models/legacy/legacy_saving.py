@@ -25,6 +25,7 @@ from trainkit.checkpoints.legacy.legacy_weights import (
 from trainkit.checkpoints.restore.object_graph import weight_paths
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
+from trainkit.core.files.output_folders import make_folder
 from trainkit.core.registry import (
     FAMILIES,
     CustomObjectScope,
@@ -88,7 +89,7 @@ def save_h5_model(model: Any, path: str, include_optimizer: bool = True) -> None
             )
     folder = os.path.dirname(path)
     if folder:
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder, "Model.save")
     write_file(path, entries, texts)
 
 
