@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.core.dispatch import crossed_samples, native
 
 layers = tk.layers
 RNG = np.random.default_rng(0)
@@ -292,23 +293,45 @@ class OwnStep(Line):
         return {"loss": loss}
 
 
+class EagerLoss(Line):
+    def compile(self, *args, **options):
+        super().compile(*args, run_eagerly=True, **options)
+
+    def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
+        return tk.reduce_mean((y - y_pred) ** 2)
+
+
 class OwnLoss(Line):
     def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
         return tk.reduce_mean((y - y_pred) ** 2)
 
 
-def own_loop(y):
+def own_loop(y, make=lambda step: step):
     model = Line()
     model.build((None, 8))
     model.optimizer.build(model.trainable_variables)
 
-    @tk.function
     def step(x, y):
         with tk.GradientTape() as tape:
             loss = tk.reduce_mean(tk.abs(model(x) - y))
         weights = model.trainable_variables
         model.optimizer.apply(tape.gradient(loss, weights), weights)
         return loss
+
+    step = make(step)
+    step(X, y)
+    step(X, y)
+
+
+def gradients(y):
+    """A function that assigns nothing, as loops of others' optimizers have it."""
+    weight, bias = tk.Variable(tk.ones((8, 1))), tk.Variable([0.0])
+
+    @tk.function
+    def step(x, y):
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_mean((y - tk.nn.sigmoid(tk.matmul(x, weight) + bias)) ** 2)
+        return tape.gradient(loss, weight)
 
     step(X, y)
 
@@ -317,14 +340,29 @@ CROSSED = {
     "train_step": lambda y: OwnStep().fit(X, y, batch_size=4, verbose=0),
     "compute_loss": lambda y: OwnLoss().fit(X, y, batch_size=4, verbose=0),
     "step": own_loop,
+    "step of a function": lambda y: own_loop(y, tk.function),
+    "step that gives gradients": gradients,
+    "compute_loss run eagerly": lambda y: EagerLoss().fit(X, y, batch_size=4, verbose=0),
 }
 
 
+@pytest.fixture(params=["compiled", "python"])
+def eager_path(request):
+    before = native.switch(request.param == "compiled")
+    yield
+    native.switch(before)
+
+
+@pytest.mark.usefixtures("eager_path")
 @pytest.mark.parametrize("where", CROSSED)
-def test_targets_that_meet_each_output_of_the_batch(where):
-    with pytest.warns(UserWarning, match=rf"number for each pair .*, in {where}: reshape") as heard:
-        CROSSED[where](BINARY[:, 0])
+def test_targets_that_meet_each_output_of_the_batch(where, monkeypatch):
+    monkeypatch.setattr(crossed_samples, "SHOWN", set())
+    name = where.partition(" ")[0]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        CROSSED[where](BINARY[:, 0].astype("float32"))
     assert len(heard) == 1
+    assert re.search(rf"number for each pair .*, in {name}: reshape", str(heard[0].message))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         CROSSED[where](BINARY)
@@ -342,3 +380,15 @@ def test_pairs_that_are_meant_are_left_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step(np.ones(4, "float32"), np.ones(4, "float32"))
+
+
+def test_columns_that_were_made_on_purpose_are_left_alone():
+    embedding, places = tk.Variable(tk.ones((4, 3))), tk.constant(np.ones(4, "float32"))
+    with warnings.catch_warnings(), tk.GradientTape():
+        warnings.simplefilter("error")
+        norms = tk.reduce_sum(embedding**2, axis=1, keepdims=True)
+        norms - places
+        2.0 * tk.expand_dims(tk.matmul(embedding, tk.ones((3,))), 1) - places
+        embedding[:, :1] * places
+        tk.matmul(embedding, tk.ones((3, 1))) - tk.ones(1)
+        tk.matmul(embedding, tk.ones((3, 1))) - embedding[:, 0]

@@ -78,6 +78,7 @@ cdef PyTypeObject *VARIABLE = NULL
 cdef Py_ssize_t ARRAY = 0
 cdef PyTypeObject *TAPE = NULL
 cdef list TAPES = None
+cdef object HEAR_CROSSED = None
 cdef object THREAD = None
 cdef object WRAPPED = None
 cdef list WIDE = None
@@ -113,10 +114,12 @@ def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, cal
         wrapped: makes tensors of what a kernel gives.
     """
     global TENSOR, VARIABLE, ARRAY, TAPES, THREAD, WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED
+    global HEAR_CROSSED
     TENSOR, VARIABLE = <PyTypeObject *>tensor, <PyTypeObject *>variable
     slot = tensor.__dict__["_array"]
     ARRAY = (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
     TAPES, THREAD = trace_state.TAPES, trace_state.THREAD
+    HEAR_CROSSED = trace_state.look_for_crossed_samples
     WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Protocol
 
+from trainkit.core.dispatch.crossed_samples import warn_of_crossed_samples
 from trainkit.core.errors import FailedPreconditionError
 
 
@@ -91,6 +92,8 @@ def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) 
         tracked[output] = (primitive, settings, *inputs)
         if type(output) is tuple:
             tracked.update(dict.fromkeys(output))
+        elif len(inputs) == 2:
+            look_for_crossed_samples(primitive, *inputs, tracked, output)
 
 
 def record_one(primitive: Any, x: Any, output: Any, settings: Any) -> None:
@@ -113,6 +116,21 @@ def record_two(primitive: Any, x1: Any, x2: Any, output: Any) -> None:
                 tape.note_exit(primitive.name, (x1, x2))
             else:
                 tracked[output] = (primitive, None, x1, x2)
+                dims = output._array.shape  # far cheaper than that of the tensor
+                if len(dims) == 2 and dims[0] == dims[1]:
+                    look_for_crossed_samples(primitive, x1, x2, tracked, output)
+
+
+def look_for_crossed_samples(
+    primitive: Any, x1: Any, x2: Any, tracked: dict[Any, Any], output: Any
+) -> None:
+    """Warn where targets (n,) and outputs (n, 1) gave a number for each pair of samples."""
+    dims = output.shape
+    if len(dims) != 2 or dims[0] != dims[1]:
+        return
+    # a number in place of a tensor has no shape
+    if {len(getattr(x, "shape", ())) for x in (x1, x2)} == {1, 2}:
+        warn_of_crossed_samples(primitive, x1, x2, tracked, current_trace())
 
 
 def note_variable(variable: Any, snapshot: Any) -> None:

@@ -1,13 +1,11 @@
-"""Targets (n,) that meet outputs (n, 1) element by element: a likely mistake, seen in a graph.
-
-The result has a number for each pair of samples, (n, n), and trains without an error.
-"""
+"""Targets (n,) that meet outputs (n, 1) element by element in a graph; see `crossed_samples`."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any, NamedTuple
 
+from trainkit.core.dispatch.crossed_samples import ADVICE, are_crossed
 from trainkit.core.dispatch.facets import ELEMENTWISE, VIEW
 from trainkit.graph.ir.nodes import GraphTensor, Node
 from trainkit.graph.ir.user_lines import place_text
@@ -31,8 +29,11 @@ _NOTHING = Origin(frozenset(), None, False)
 
 
 def warn_of_crossed_batches(graph: Any) -> None:
-    """Warn of the first such node in a graph that assigns variables, as steps of training do."""
-    if not any(slot.assigned for slot in graph.slots.values()):
+    """Warn of the first such node in a graph that assigns variables, as steps of training do.
+
+    A tape that was there while the graph was traced has warned of what it recorded.
+    """
+    if graph.crossing_was_shown or not any(slot.assigned for slot in graph.slots.values()):
         return
     captured = set(graph.captures.values())
     sources: dict[GraphTensor, Origin] = {}
@@ -43,8 +44,7 @@ def warn_of_crossed_batches(graph: Any) -> None:
             warnings.warn(
                 f"{graph.name}: tensors of shapes {a} and {b}, one an argument and one computed "
                 "from variables, are combined to a number for each pair of samples"
-                f"{place_text(node.where, ', at ')}: reshape one like the other, as with "
-                "tk.squeeze(y_pred, -1)",
+                f"{place_text(node.where, ', at ')}: {ADVICE}",
                 stacklevel=2,
             )
             return
@@ -77,8 +77,7 @@ def _crosses(node: Node, inputs: list[GraphTensor], sources: Any) -> bool:
     if node.kind != "op" or len(inputs) != 2 or node.primitive.facets.semantics is not ELEMENTWISE:
         return False
     short, long = sorted(inputs, key=lambda x: len(x.shape))
-    n, column = tuple(short.shape), tuple(long.shape)
-    if len(n) != 1 or len(column) != 2 or column != (n[0], 1) or n[0] == 1:
+    if not are_crossed(tuple(short.shape), tuple(long.shape)):
         return False
     for a, b in ((short, long), (long, short)):
         plain, other = sources.get(a, _NOTHING).plain, sources.get(b, _NOTHING)

@@ -77,6 +77,7 @@ class Graph(NodeList):
         outputs: the symbolic tensors that a call gives.
         outer: the graph in which this one is a branch or a loop body, else `None`.
         slots: the variables that are read or assigned, by `id`.
+        crossing_was_shown: whether a tape has warned of targets (n,) that meet outputs (n, 1).
 
     Example:
         >>> f = tk.function(lambda x: x + 1.0)
@@ -93,6 +94,7 @@ class Graph(NodeList):
         # the graph in which a nested function was called, whose tensors it may refer to
         self.caller: Graph | None = None
         self.slots: dict[int, VariableSlot] = {}
+        self.crossing_was_shown = False
         # calls of Python so far; a loop in which Python runs between rounds begins with one
         self.python_calls = 0
         self.captures: dict[GraphTensor, GraphTensor] = {}

@@ -59,3 +59,15 @@ cdef inline bint same_shape(PyArrayObject *a, PyArrayObject *b) noexcept:
         if PyArray_DIM(a, i) != PyArray_DIM(b, i):
             return False
     return True
+
+
+cdef inline bint are_crossed(PyArrayObject *a, PyArrayObject *b) noexcept:
+    """Whether the shapes are (n,) and (n, 1), in any order; see crossed_samples.py."""
+    cdef PyArrayObject *column = b if PyArray_NDIM(a) == 1 else a
+    cdef PyArrayObject *vector = a if PyArray_NDIM(a) == 1 else b
+    return (
+        PyArray_NDIM(vector) == 1
+        and PyArray_NDIM(column) == 2
+        and PyArray_DIMS(column)[1] == 1
+        and PyArray_DIMS(column)[0] == PyArray_DIMS(vector)[0]
+    )

@@ -101,7 +101,8 @@ cdef class Op:
                     tape.note_exit(self.primitive.name, (x,))
         return 0
 
-    cdef int record2(self, object x1, object x2, object y) except -1:
+    cdef int record2(self, object x1, object x2, object y, bint crossed) except -1:
+        """Enter a call of two inputs; `crossed` says that they are as `are_crossed` tells."""
         cdef dict tracked
         for tape in TAPES:
             tracked = tape.tracked
@@ -110,6 +111,8 @@ cdef class Op:
             ) and is_mine(tape):
                 if self.differentiable():
                     PyDict_SetItem(tracked, y, (self.primitive, None, x1, x2))
+                    if crossed:
+                        HEAR_CROSSED(self.primitive, x1, x2, tracked, y)
                 else:
                     tape.note_exit(self.primitive.name, (x1, x2))
         return 0
@@ -133,6 +136,7 @@ cdef class Op:
 
     cdef object binary(self, object x1, object x2):
         """The result, or `None` if the call is not usual."""
+        cdef bint crossed = False
         if Py_TYPE(x1) is VARIABLE:
             x1 = read(x1)
         if Py_TYPE(x2) is VARIABLE:
@@ -146,6 +150,7 @@ cdef class Op:
                 if two is None:
                     return None
                 result = apply2(self.loops, one, two)
+                crossed = are_crossed(<PyArrayObject *>one, <PyArrayObject *>two)
             elif is_number(x2):
                 result = apply2_number(self.loops, one, x2, False)
             else:
@@ -161,7 +166,7 @@ cdef class Op:
             return None
         y = wrap(result)
         if PyList_GET_SIZE(TAPES):
-            self.record2(x1, x2, y)
+            self.record2(x1, x2, y, crossed)
         return y
 
 

@@ -93,7 +93,7 @@ cdef object multiplied(Op self, object x1, object x2, Py_ssize_t most):
         return None
     y = wrap(result)
     if PyList_GET_SIZE(TAPES):
-        self.record2(x1, x2, y)
+        self.record2(x1, x2, y, False)
     return y
 
 
