@@ -14,6 +14,7 @@ with NumPy alone, so they agree with trainkit's to rounding.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import json
@@ -633,8 +634,9 @@ def _operation(node, earlier):
     name = node["op"]
     body = OPERATIONS.get(name)
     if body is None:
+        reason = f", because {_REASONS[name]}" if name in _REASONS else ""
         raise GraphError(
-            f"the operation {name[:60]!r} ({node['name']}) is not known to this reader"
+            f"the operation {name[:60]!r} ({node['name']}) is not known to this reader{reason}"
         )
     special = {"tensor": lambda place: _Ref(place)}
     inputs = [_decoded(x, special) for x in node["inputs"]]
@@ -885,19 +887,175 @@ def _array_write(buffer, index, value, grows):
 
 
 # ---------------------------------------------------------------------- products and windows
+#
+# What follows adds in the order in which trainkit's own NumPy bodies do, and rounds where they do:
+# a model that is trained on by this file has the bits that trainkit would have given it.
+
+_COLUMN_BYTES = 1 << 18  # of columns that are made at a time; it decides on roundings
+_SHORT_RUN = 16  # numbers side by side in a window, below which columns are copied one by one
+_LARGE = 1 << 14  # elements from which relu is clipping
+
+
+def _wide(x):
+    """Numbers of less than 32 bits as float32, in which they are summed."""
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _float32_of_short(x):
+    """The same for floats alone."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def _rows(x):
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _matmul(a, b):
+    if a.dtype == np.float16:
+        return _matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    if a.dtype == np.int8 == b.dtype:
+        return _int8_product(a, b)
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.shape[-1] == b.shape[0]:
+        rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
+        return np.matmul(rows, b).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(a, b)
+
+
+def _int8_product(a, b):
+    """The product of int8 in int32, by float32: sums of 1024 such products are exact there."""
+    if a.dtype != np.int8 or b.dtype != np.int8:
+        raise ValueError(f"both inputs must be int8, they are {a.dtype} and {b.dtype}")
+    if min(a.ndim, b.ndim) < 2:
+        return np.matmul(a.astype(np.int32), b.astype(np.int32))
+    total = 0
+    for i in range(0, max(a.shape[-1], 1), 1024):
+        one, two = a[..., i : i + 1024], b[..., i : i + 1024, :]
+        total = total + _matmul(one.astype(np.float32), two.astype(np.float32)).astype(np.int32)
+    return total
+
+
+def _einsum(a, b, subscripts):
+    """Sum of products of two arrays over the letters that the result lacks, as a matrix product."""
+    if a.dtype == np.float16:
+        return _einsum(a.astype(np.float32), b.astype(np.float32), subscripts).astype(a.dtype)
+    if a.dtype == np.int8:
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    inputs, out = subscripts.split("->")
+    one, two = inputs.split(",")
+    batch = [s for s in out if s in one and s in two]
+    joined = [s for s in one if s in two and s not in out]
+    first = [s for s in out if s in one and s not in two]
+    second = [s for s in out if s in two and s not in one]
+    a = a.transpose([one.index(s) for s in batch + first + joined])
+    b = b.transpose([two.index(s) for s in batch + joined + second])
+    order = [(batch + first + second).index(s) for s in out]
+    nb, nf, nj = len(batch), len(first), len(joined)
+    lead, rows, inner, columns = a.shape[:nb], a.shape[nb : nb + nf], a.shape[nb + nf :], ()
+    columns = b.shape[nb + nj :]
+    if lead != b.shape[:nb] or inner != b.shape[nb : nb + nj]:
+        raise ValueError(f"einsum {subscripts!r}: sizes of equal letters differ")
+    if not joined:
+        left = a.reshape((*lead, *rows, *(1,) * len(columns)))
+        return (left * b.reshape((*lead, *(1,) * nf, *columns))).transpose(order)
+    if batch and not first and not second and a.dtype.kind != "b":
+        names = "".join(map(chr, range(97, 97 + nb + nj)))
+        return np.einsum(f"{names},{names}->{names[:nb]}", a, b).transpose(order)
+    a = a.reshape((*lead, math.prod(rows), math.prod(inner)))
+    b = b.reshape((*lead, math.prod(inner), math.prod(columns)))
+    return np.matmul(a, b).reshape((*lead, *rows, *columns)).transpose(order)
 
 
 def _dense(x, kernel, bias, activation):
-    y = x @ kernel
-    if bias is not None:
-        y = y + bias
-    return _activated(y, activation)
+    y = np.matmul(_rows(_wide(x)), _wide(kernel))
+    y = _finished(y, _wide(bias), activation)
+    return y.reshape(*x.shape[:-1], kernel.shape[1]).astype(x.dtype, copy=False)
 
 
-def _activated(y, activation):
+def _finished(y, bias, activation):
+    """A product with its bias and activation, in place."""
     if activation not in (None, "relu"):
         raise GraphError(f"{str(activation)[:40]!r} is no activation of a product")
-    return np.maximum(y, 0) if activation == "relu" else y
+    if bias is not None:
+        y += bias
+    if activation == "relu" and y.size >= _LARGE and y.dtype in (np.float32, np.float64):
+        np.clip(y, 0, np.inf, out=y)
+        y += 0  # -0.0 becomes 0.0
+    elif activation == "relu":
+        np.maximum(y, 0, out=y)
+    return y
+
+
+def _dense_gradient(g, y, x, kernel, activation, wanted):
+    """What `_dense` sends back: by x, kernel and bias, as far as they are wanted."""
+    dtype = g.dtype
+    g, x, kernel = _wide(g), _wide(x), _wide(kernel)
+    if activation == "relu":
+        g = g * (y > 0)
+    flat, parts = _rows(g), []
+    if wanted[0]:
+        parts.append(np.matmul(flat, kernel.T).reshape(x.shape))
+    if wanted[1]:
+        parts.append(np.matmul(_rows(x).T, flat))
+    if wanted[2]:
+        parts.append(flat.sum(axis=0))
+    return tuple([part.astype(dtype, copy=False) for part in parts])
+
+
+def _rectified_gradient(g, y):
+    result = g * (y > 0)
+    rows = _rows(_wide(result))
+    return result, (np.ones(len(rows), rows.dtype) @ rows).astype(g.dtype, copy=False)
+
+
+class _Windows:
+    """Where the windows over an array (batch, spatial..., channels) lie.
+
+    Attributes:
+        out: the number of windows along each axis.
+        pads: what is added before and after each axis.
+        padded: spatial sizes with that.
+    """
+
+    def __init__(self, sizes, window, strides, padding, dilation):
+        per_axis = (padding,) * len(window) if isinstance(padding, str) else padding
+        axes = list(zip(sizes, window, strides, per_axis, dilation, strict=True))
+        self.sizes, self.window = tuple(sizes), tuple(window)
+        self.strides, self.dilation = tuple(strides), tuple(dilation)
+        self.pads = [_pads(*axis) for axis in axes]
+        self.padded = tuple(n + a + b for n, (a, b) in zip(self.sizes, self.pads, strict=True))
+        self.out = tuple(
+            (n - (k - 1) * d - 1) // s + 1
+            for n, (_, k, s, _, d) in zip(self.padded, axes, strict=True)
+        )
+        spatial = [slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True)]
+        self.interior = (slice(None), *spatial)
+        self.pointwise = math.prod(self.window) == math.prod(self.strides) == 1
+        self.pointwise = self.pointwise and self.padded == self.sizes
+
+    def pad(self, x, value=0):
+        """`x` with `value` around it."""
+        if self.padded == self.sizes:
+            return x
+        result = np.full((x.shape[0], *self.padded, x.shape[-1]), value, x.dtype)
+        result[self.interior] = x
+        return result
+
+    def view(self, padded):
+        """All windows of a padded array, (batch, out..., window..., channels)."""
+        batch, *space, channel = padded.strides
+        moved = [s * n for s, n in zip(space, self.strides, strict=True)]
+        inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
+        shape = (padded.shape[0], *self.out, *self.window, padded.shape[-1])
+        return np.lib.stride_tricks.as_strided(padded, shape, (batch, *moved, *inside, channel))
+
+    def offsets(self):
+        """For each element of a window its position, and what it sees of all windows."""
+        for position in itertools.product(*map(range, self.window)):
+            spatial = [
+                slice(p * d, p * d + (n - 1) * s + 1, s)
+                for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)
+            ]
+            yield position, (slice(None), *spatial)
 
 
 def _pads(size, window, stride, pad, dilation):
@@ -909,117 +1067,557 @@ def _pads(size, window, stride, pad, dilation):
     return total // 2, total - total // 2
 
 
-def _windows(x, window, strides, padding, dilation, value):
-    """`(padded, out, offsets)`: the padded array, the number of windows, an index per offset."""
-    rank = len(window)
-    per_axis = (padding,) * rank if isinstance(padding, str) else padding
-    axes = list(zip(x.shape[1:-1], window, strides, per_axis, dilation, strict=False))
-    pads = [_pads(*axis) for axis in axes]
-    padded = np.pad(x, [(0, 0), *pads, (0, 0)], constant_values=value)
-    out = [
-        (n + sum(p) - (w - 1) * d - 1) // s + 1
-        for (n, w, s, _, d), p in zip(axes, pads, strict=False)
-    ]
-    offsets = [
-        (
-            slice(None),
-            *[
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, n, s in zip(offset, dilation, out, strides, strict=False)
-            ],
-        )
-        for offset in itertools.product(*map(range, window))
-    ]
-    return padded, out, offsets
+def _images_at_once(batch, bytes_each):
+    """Stretches of images whose columns take so much memory together."""
+    step = max(1, _COLUMN_BYTES // max(bytes_each, 1))
+    return [slice(i, min(i + step, batch)) for i in range(0, batch, step)]
+
+
+def _columns(w, windows, group):
+    """Windows of some images as a matrix (images * out, window * channels of the group)."""
+    view = windows[..., group]
+    inside, elements = view.shape[-1], math.prod(w.window)
+    rows = view.shape[0] * math.prod(w.out)
+    together = inside == windows.shape[-1] and w.dilation[-1] == 1
+    run = inside * w.window[-1] if together else inside
+    if w.pointwise or run >= _SHORT_RUN:
+        return view.reshape(rows, elements * inside)
+    outer, axes = 1 + len(w.window), range(view.ndim)
+    by_column = view.transpose(*axes[outer:], *axes[:outer])
+    return by_column.reshape(elements * inside, rows).T
+
+
+def _by_group(kernel, groups):
+    """The input channels and filters of each group."""
+    inside, filters = kernel.shape[-2], kernel.shape[-1] // groups
+    for i in range(groups):
+        yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
 
 
 def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
-    window, filters = kernel.shape[:-2], kernel.shape[-1]
-    padded, out, offsets = _windows(x, window, strides, padding, dilation_rate, 0)
+    w = _Windows(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
-    weights = kernel.reshape(-1, *kernel.shape[-2:])
-    y = np.zeros((x.shape[0], *out, filters), x.dtype)
-    here, there = kernel.shape[-2], filters // groups
-    for offset, w in zip(offsets, weights, strict=False):
-        seen = padded[offset]
-        for g in range(groups):
-            mine = slice(g * there, (g + 1) * there)
-            y[..., mine] += seen[..., g * here : (g + 1) * here] @ w[:, mine]
-    y = y if bias is None else y + bias
-    return _activated(y, activation)
+    return _convolved(w, x, kernel, groups, lambda y: _finished(y, bias, activation))
+
+
+def _convolved(w, x, kernel, groups, finish=lambda y: y):
+    """Cross-correlation by columns of windows; each element goes through `finish`, in place."""
+    dtype, filters = x.dtype, kernel.shape[-1]
+    x, kernel = _float32_of_short(x), _float32_of_short(kernel)
+    y = np.empty((x.shape[0], *w.out, filters), x.dtype)
+    if groups > 1 and kernel.shape[-2] == 1:
+        _depthwise(w, x, kernel, y)
+        return finish(y.astype(dtype, copy=False))
+    each = math.prod(w.out) * math.prod(w.window) * kernel.shape[-2] * x.itemsize
+    for part in _images_at_once(len(x), each):
+        windows = w.view(w.pad(x[part]))
+        for inputs, outputs in _by_group(kernel, groups):
+            columns = _columns(w, windows, inputs)
+            matrix = kernel[..., outputs].reshape(columns.shape[1], -1)
+            if groups == 1:
+                np.matmul(columns, matrix, out=y[part].reshape(-1, filters))
+            else:
+                y[part][..., outputs] = np.matmul(columns, matrix).reshape(*y[part].shape[:-1], -1)
+        if x.dtype == dtype:
+            finish(y[part])
+    return y if x.dtype == dtype else finish(y.astype(dtype))
+
+
+def _conv_input_gradient(g, kernel, x, strides, padding, dilation_rate):
+    w = _Windows(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
+    return _spread_over_windows(w, g, kernel, x.shape[-1] // kernel.shape[-2])
+
+
+def _conv_transpose(x, kernel, strides, padding, output_padding, dilation_rate):
+    sizes = []
+    extra = output_padding or (None,) * len(strides)
+    for n, k, s, more, d in zip(
+        x.shape[1:-1], kernel.shape[:-2], strides, extra, dilation_rate, strict=True
+    ):
+        span = (k - 1) * d + 1
+        inner = span if padding == "valid" else span - 2 * (span // 2)
+        least = max(span - s, 0) if padding == "valid" else 0
+        sizes.append(n * s + least if more is None else (n - 1) * s + inner + more)
+    w = _Windows(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
+    if w.out != x.shape[1:-1]:
+        raise ValueError(f"output_padding={output_padding} does not fit strides={strides}")
+    return _spread_over_windows(w, x, kernel, 1)
+
+
+def _spread_over_windows(w, g, kernel, groups):
+    """What a convolution sends back to its input: each output spread over its window."""
+    dtype, inside = g.dtype, kernel.shape[-2]
+    g, kernel = _float32_of_short(g), _float32_of_short(kernel)
+    channels, by_channel = inside * groups, groups > 1 and inside == 1
+    around = _windows_back(w)
+    if not by_channel and around is not None and kernel.shape[-1] <= 2 * channels:
+        return _convolved(around, g, _turned(kernel, groups), groups).astype(dtype, copy=False)
+    result = np.empty((g.shape[0], *w.sizes, channels), g.dtype)
+    if by_channel:
+        _depthwise_back(w, g, kernel, result)
+        return result.astype(dtype, copy=False)
+    elements = math.prod(w.window)
+    for part in _images_at_once(len(g), math.prod(w.out) * elements * inside * g.itemsize):
+        for inputs, outputs in _by_group(kernel, groups):
+            matrix = kernel[..., outputs].reshape(elements * inside, -1)
+            columns = np.matmul(g[part][..., outputs].reshape(-1, matrix.shape[1]), matrix.T)
+            if w.pointwise:
+                result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
+                continue
+            columns = columns.reshape(-1, *w.out, *w.window, inside)
+            padded = np.zeros((len(columns), *w.padded, inside), g.dtype)
+            for position, seen in w.offsets():
+                padded[seen] += columns[(*(slice(None),) * (len(w.window) + 1), *position)]
+            result[part][..., inputs] = padded[w.interior]
+    return result.astype(dtype, copy=False)
+
+
+def _windows_back(w):
+    """Where the gradient of an element gathers from; `None` where windows are not neighbours."""
+    reaches = [(k - 1) * d for k, d in zip(w.window, w.dilation, strict=True)]
+    around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
+    if max(w.strides) > 1 or min(map(min, around)) < 0:
+        return None
+    return _Windows(w.out, w.window, w.strides, around, w.dilation)
+
+
+def _turned(kernel, groups):
+    """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
+    rank = kernel.ndim - 2
+    parted = kernel[(slice(None, None, -1),) * rank].reshape(*kernel.shape[:-1], groups, -1)
+    back = parted.transpose(*range(rank), rank + 2, rank + 1, rank)
+    return back.reshape(*kernel.shape[:rank], kernel.shape[-1] // groups, -1)
+
+
+def _conv_kernel_gradient(x, g, kernel_size, groups, strides, padding, dilation_rate):
+    w = _Windows(x.shape[1:-1], kernel_size, strides, padding, dilation_rate)
+    dtype, inside = x.dtype, x.shape[-1] // groups
+    x, g = _float32_of_short(x), _float32_of_short(g)
+    result = np.zeros((*w.window, inside, g.shape[-1]), x.dtype)
+    if groups > 1 and inside == 1:
+        _depthwise_kernel(w, x, g, result)
+        return result.astype(dtype, copy=False)
+    each = math.prod(w.out) * math.prod(w.window) * inside * x.itemsize
+    for part in _images_at_once(len(x), each):
+        windows = w.view(w.pad(x[part]))
+        for inputs, outputs in _by_group(result, groups):
+            columns = _columns(w, windows, inputs)
+            matrix = g[part][..., outputs].reshape(columns.shape[0], -1)
+            product = np.matmul(columns.T, matrix)
+            result[..., outputs] += product.reshape(*w.window, inside, -1)
+    return result.astype(dtype, copy=False)
+
+
+def _multiplied(kernel, channels):
+    """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
+    return kernel.reshape(*kernel.shape[:-2], channels, -1)
+
+
+def _depthwise(w, x, kernel, y):
+    padded, weights = w.pad(x), _multiplied(kernel, x.shape[-1])
+    total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
+    total[...] = 0
+    for position, seen in w.offsets():
+        total += padded[seen][..., None] * weights[position]
+
+
+def _depthwise_back(w, g, kernel, result):
+    weights = _multiplied(kernel, result.shape[-1])
+    wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
+    padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
+    for position, seen in w.offsets():
+        padded[seen] += (wide * weights[position]).sum(axis=-1)
+    result[...] = padded[w.interior]
+
+
+def _depthwise_kernel(w, x, g, result):
+    padded = w.pad(x)
+    wide = g.reshape(*g.shape[:-1], x.shape[-1], -1)
+    outer = tuple(range(wide.ndim - 2))
+    for position, seen in w.offsets():
+        product = padded[seen][..., None] * wide
+        result[(*position, 0)] = product.sum(axis=outer).reshape(-1)
+
+
+def _pooled(x, pool_size, strides, padding):
+    return _Windows(x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
+
+
+def _lowest(dtype):
+    return {"f": -np.inf, "b": False}[dtype.kind] if dtype.kind in "fb" else np.iinfo(dtype).min
 
 
 def _max_pool(x, pool_size, strides, padding):
-    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    padded, _, offsets = _windows(x, pool_size, strides, padding, (1,) * len(pool_size), low)
-    return np.maximum.reduce([padded[offset] for offset in offsets])
+    w = _pooled(x, pool_size, strides, padding)
+    padded = w.pad(x, _lowest(x.dtype))
+    return np.maximum.reduce([padded[seen] for _, seen in w.offsets()])
+
+
+def _first_maxima(w, x, y):
+    """For each element of a window what it sees, and where it is the first to equal the maximum."""
+    padded = w.pad(x, _lowest(x.dtype))
+    still_open = np.ones(y.shape, bool)
+    for _, seen in w.offsets():
+        here = padded[seen] == y
+        here &= still_open
+        still_open ^= here
+        yield seen, here
+
+
+def _max_pool_gradient(g, x, y, pool_size, strides, padding):
+    w = _pooled(x, pool_size, strides, padding)
+    total = np.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
+    for seen, here in _first_maxima(w, x, y):
+        total[seen] += np.where(here, g, g.dtype.type(0))
+    return np.ascontiguousarray(total[w.interior])
+
+
+def _max_pool_pick(values, x, y, pool_size, strides, padding):
+    w = _pooled(x, pool_size, strides, padding)
+    padded, result = w.pad(values), np.zeros(y.shape, values.dtype)
+    for seen, here in _first_maxima(w, x, y):
+        np.copyto(result, padded[seen], where=here)
+    return result
+
+
+def _window_counts(w, dtype):
+    """How many positions of each window lie inside the array, (out..., 1)."""
+    inside = np.ones((1, *w.sizes, 1))
+    padded = w.pad(inside)[0]
+    return sum(padded[seen[1:]] for _, seen in w.offsets()).astype(dtype)
 
 
 def _average_pool(x, pool_size, strides, padding):
-    ones = (1,) * len(pool_size)
-    padded, _, offsets = _windows(x, pool_size, strides, padding, ones, 0)
-    counts, _, _ = _windows(np.ones_like(x[:1, ..., :1]), pool_size, strides, padding, ones, 0)
-    total = sum(padded[offset] for offset in offsets)
-    return total / sum(counts[offset] for offset in offsets)
+    w = _pooled(x, pool_size, strides, padding)
+    padded = w.pad(x)
+    parts = [padded[seen] for _, seen in w.offsets()]
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    if w.padded != w.sizes:
+        return total / _window_counts(w, x.dtype)
+    return total * x.dtype.type(1 / math.prod(w.window))
+
+
+def _average_pool_gradient(g, x, pool_size, strides, padding):
+    w = _pooled(x, pool_size, strides, padding)
+    padded = w.padded != w.sizes
+    factor = g.dtype.type(1 / math.prod(w.window))
+    share = g / _window_counts(w, g.dtype) if padded else g * factor
+    total = np.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
+    for _, seen in w.offsets():
+        total[seen] += share
+    return np.ascontiguousarray(total[w.interior])
+
+
+def _patch_places(dims, size, strides, dilation):
+    """For each element of a patch its number and what it sees, and the counts of patches."""
+    axes = list(zip(dims, size, strides, dilation, strict=True))
+    counts = [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, s, d in axes]
+    places = []
+    for offset in itertools.product(*map(range, size)):
+        spatial = [
+            slice(o * d, o * d + (c - 1) * s + 1, s) if c else slice(0, 0)
+            for o, c, (_, _, s, d) in zip(offset, counts, axes, strict=True)
+        ]
+        places.append((slice(None), *spatial))
+    return counts, places
+
+
+def _extract_patches(x, size, strides, dilation):
+    counts, places = _patch_places(x.shape[1:-1], size, strides, dilation)
+    parts = np.stack([x[place] for place in places], axis=-2)
+    return parts.reshape(x.shape[0], *counts, math.prod(size) * x.shape[-1])
+
+
+def _patches_sum(g, x, size, strides, dilation):
+    out = np.zeros(x.shape, g.dtype)
+    parts = g.reshape(*g.shape[:-1], math.prod(size), x.shape[-1])
+    for number, place in enumerate(_patch_places(x.shape[1:-1], size, strides, dilation)[1]):
+        out[place] += parts[..., number, :]
+    return out
+
+
+# ---------------------------------------------------------------------- layers' own operations
+
+
+def _statistics(x, axes, centred):
+    """x - mean, mean and variance; of what is not centred the mean counts as 0."""
+    mean = x.mean(axis=axes, keepdims=True)
+    mean = mean if centred else np.zeros_like(mean)
+    rest = x - mean
+    return rest, mean, np.square(rest).mean(axis=axes, keepdims=True)
+
+
+def _normalized_axes(x, axis, over_batch):
+    return tuple(i for i in range(x.ndim) if i not in axis) if over_batch else tuple(axis)
+
+
+def _along(vector, x, axis):
+    """A vector of the normalized axes, to be broadcast against `x`."""
+    shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
+    return None if vector is None else _wide(vector).reshape(shape)
 
 
 def _normalization(x, scale, offset, axis, epsilon, over_batch, centred=True):
-    shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-    axes = tuple(i for i in range(x.ndim) if i not in axis) if over_batch else tuple(axis)
-    mean = x.mean(axis=axes, keepdims=True) if centred else x.dtype.type(0)
-    variance = np.square(x - mean).mean(axis=axes, keepdims=True)
-    y = (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
-    y = y if scale is None else y * scale.reshape(shape)
-    y = y if offset is None else y + offset.reshape(shape)
+    axes = _normalized_axes(x, axis, over_batch)
+    y, mean, variance = _statistics(_wide(x), axes, centred)
+    y *= 1 / np.sqrt(variance + y.dtype.type(epsilon))
+    if scale is not None:
+        y *= _along(scale, x, axis)
+    if offset is not None:
+        y += _along(offset, x, axis)
+    y = y.astype(x.dtype, copy=False)
     if not over_batch:
         return y
-    vector = tuple(x.shape[i] for i in axis)
-    return y, mean.reshape(vector), variance.reshape(vector)
+    vector, dtype = tuple(x.shape[i] for i in axis), (x if scale is None else scale).dtype
+    return y, mean.reshape(vector).astype(dtype), variance.reshape(vector).astype(dtype)
+
+
+def _normalization_gradient(
+    g, x, scale, by_mean, by_variance, axis, epsilon, over_batch, centred=True
+):
+    """By x, by the scale and by the offset.
+
+    With h = g * scale and n = (x - mean) / d the first is (h - mean(h) - n * mean(h * n)) / d, and
+    for the moments (by_mean + 2 n d * by_variance) / count more.
+    """
+    dtype, kind = x.dtype, (x if scale is None else scale).dtype
+    axes, wide = _normalized_axes(x, axis, over_batch), _wide(g)
+    scale, by_mean, by_variance = (_along(v, x, axis) for v in (scale, by_mean, by_variance))
+    n, _, variance = _statistics(_wide(x), axes, centred)
+    factor = 1 / np.sqrt(variance + n.dtype.type(epsilon))
+    n *= factor
+    product = wide * n
+    h, weighted = (wide, product) if scale is None else (wide * scale, product * scale)
+    grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
+    level = level if centred else np.zeros_like(level)
+    count = math.prod(x.shape[a] for a in axes)
+    if by_mean is not None:
+        level = level - by_mean / (factor * count)
+    if by_variance is not None:
+        grad = grad - 2 * by_variance / (factor * factor * count)
+    n *= grad
+    n += level
+    result = h - n
+    result *= factor
+    outer = tuple(i for i in range(x.ndim) if i not in axis)
+    vectors = [part.sum(axis=outer).astype(kind, copy=False) for part in (product, wide)]
+    return (result.astype(dtype, copy=False), *vectors)
+
+
+def _over_root(rest, axis, epsilon):
+    """`rest` over the root of its mean square, and the factor for that."""
+    mean = np.square(rest).mean(axis=axis, keepdims=True)
+    factor = 1 / np.sqrt(mean + rest.dtype.type(epsilon))
+    return rest * factor, factor
 
 
 def _standardized(x, axis, epsilon, centred=True):
-    x = x - x.mean(axis=axis, keepdims=True) if centred else x
-    return x / np.sqrt(np.square(x).mean(axis=axis, keepdims=True) + x.dtype.type(epsilon))
+    wide = _wide(x)
+    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    return _over_root(rest, axis, epsilon)[0].astype(x.dtype, copy=False)
+
+
+def _standardized_gradient(g, x, axis, epsilon, centred=True):
+    wide, g = _wide(x), _wide(g)
+    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y, factor = _over_root(rest, axis, epsilon)
+    along = g - g.mean(axis=axis, keepdims=True) if centred else g
+    grad = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
+    return grad.astype(x.dtype, copy=False)
+
+
+def _by_head(x, heads):
+    """(batch, length, heads, size) as (batch, heads, length, size); shared heads are repeated."""
+    group, x = heads // x.shape[2], x.transpose(0, 2, 1, 3)
+    return x if group == 1 else x.repeat(group, axis=1)
+
+
+def _shares(q, k, mask, scale, causal):
+    """What part of each value a query takes, by head; 0 where it sees none."""
+    s = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
+    if causal:
+        seen = np.tril(np.ones(s.shape[2:], bool))
+        mask = seen if mask is None else mask & seen
+    if mask is not None:
+        s = np.where(mask, s, s.dtype.type(-np.inf))
+    top = s.max(axis=-1, keepdims=True)
+    s -= np.where(top == -np.inf, top.dtype.type(0), top)
+    s = np.exp(s, out=s)
+    total = s.sum(axis=-1, keepdims=True)
+    s /= np.where(total == 0, total.dtype.type(1), total)
+    return s
 
 
 def _attention(q, k, v, mask, scale, causal):
-    group = q.shape[2] // k.shape[2]
-    q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
-    k, v = k.repeat(group, axis=1), v.repeat(group, axis=1)
-    scores = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
-    seen = np.tril(np.ones(scores.shape[2:], bool)) if causal else np.ones((1, 1), bool)
-    seen = seen if mask is None else seen & mask
-    scores = np.where(seen, scores, scores.dtype.type(-np.inf))
-    top = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(scores - np.where(top == -np.inf, top.dtype.type(0), top))
-    total = powers.sum(axis=-1, keepdims=True)
-    shares = powers / np.where(total == 0, total.dtype.type(1), total)
-    return np.matmul(shares, v).transpose(0, 2, 1, 3)
+    dtype, heads = q.dtype, q.shape[2]
+    q, k, v = (_by_head(_wide(x), heads) for x in (q, k, v))
+    y = np.matmul(_shares(q, k, mask, scale, causal), v).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(y).astype(dtype, copy=False)
 
 
+def _attention_gradient(g, q, k, v, mask, scale, causal):
+    dtype, heads, groups = q.dtype, q.shape[2], k.shape[2]
+    g, q, k, v = (_by_head(_wide(x), heads) for x in (g, q, k, v))
+    p = _shares(q, k, mask, scale, causal)
+    by_v = np.matmul(p.swapaxes(2, 3), g)
+    grads = np.matmul(g, v.swapaxes(2, 3))
+    grads *= p
+    grads -= p * grads.sum(axis=-1, keepdims=True)
+    grads *= grads.dtype.type(scale)
+    parts = []
+    for part, count in (
+        (np.matmul(grads, k), heads),
+        (np.matmul(grads.swapaxes(2, 3), q), groups),
+        (by_v, groups),
+    ):
+        batch, every, length, size = part.shape
+        if every != count:
+            part = part.reshape(batch, count, every // count, length, size).sum(axis=2)
+        part = np.ascontiguousarray(part.transpose(0, 2, 1, 3))
+        parts.append(part.astype(dtype, copy=False))
+    return parts
+
+
+def _short_as_wide(run):
+    """An operation on short floats computed in float32, its results short again."""
+
+    @functools.wraps(run)
+    def run_wide(*arrays, **settings):
+        parts = run(*map(_wide, arrays), **settings)
+        return tuple([part.astype(arrays[0].dtype, copy=False) for part in parts])
+
+    return run_wide
+
+
+def _states_before(first, states):
+    """The state before each step, (batch, steps, units)."""
+    return np.concatenate([first[:, None], states[:, :-1]], axis=1)
+
+
+def _by_gate(x):
+    """A view (steps, 4, batch, units) of four gates, (batch, steps, 4 units)."""
+    batch, steps, width = x.shape
+    return x.reshape(batch, steps, 4, width // 4).transpose(1, 2, 0, 3)
+
+
+@_short_as_wide
 def _lstm(projected, h, c, kernel):
-    hidden, memory, gates = [], [], []
-    for t in range(projected.shape[1]):
-        i, f, g, o = np.split(projected[:, t] + h @ kernel, 4, axis=-1)
-        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
-        c = f * c + i * g
-        h = o * np.tanh(c)
-        hidden.append(h), memory.append(c), gates.append(np.concatenate([i, f, g, o], -1))
-    return [np.stack(part, 1) for part in (hidden, memory, gates)]
+    batch, steps, width = projected.shape
+    gates, units = np.empty(projected.shape, projected.dtype), width // 4
+    hidden = np.empty((batch, steps, units), projected.dtype)
+    memory = np.empty_like(hidden)
+    # sigma(x) = tanh(x / 2) / 2 + 1 / 2, so that all four gates take one tanh
+    half = np.full((4, batch, 1), 0.5, projected.dtype)
+    half[2] = 1
+    inputs, results = _by_gate(projected), _by_gate(gates)
+    for t in range(steps):
+        sums = np.matmul(h, kernel).reshape(batch, 4, units).swapaxes(0, 1)
+        results[t] = np.tanh((sums + inputs[t]) * half) * half + (1 - half)
+        i, f, g, o = results[t]
+        c = c * f + i * g
+        h = np.tanh(c) * o
+        memory[:, t], hidden[:, t] = c, h
+    return hidden, memory, gates
 
 
+def _lstm_gradient(by_hidden, by_memory, projected, h, c, kernel, hidden, memory, gates):
+    return _lstm_sent_back(by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
+
+
+@_short_as_wide
+def _lstm_sent_back(by_hidden, by_memory, h, c, kernel, hidden, memory, gates):
+    """By the projected inputs, the first h and c, and the recurrent kernel."""
+    steps = hidden.shape[1]
+    grads, turned = np.empty(gates.shape, gates.dtype), np.ascontiguousarray(kernel.T)
+    by_h, by_c = np.zeros_like(h), np.zeros_like(c)
+    values, results = _by_gate(gates), _by_gate(grads)
+    for t in range(steps - 1, -1, -1):
+        i, f, g, o = values[t]
+        by_h = by_h + by_hidden[:, t]
+        squashed = np.tanh(memory[:, t])
+        by_c = by_c + by_h * o * (1 - squashed * squashed)
+        if by_memory is not None:
+            by_c = by_c + by_memory[:, t]
+        before = memory[:, t - 1] if t else c
+        results[t, 0] = by_c * g * i * (1 - i)
+        results[t, 1] = by_c * before * f * (1 - f)
+        results[t, 2] = by_c * i * (1 - g * g)
+        results[t, 3] = by_h * squashed * o * (1 - o)
+        by_c = by_c * f
+        by_h = np.matmul(grads[:, t], turned)
+    by_kernel = np.matmul(_rows(_states_before(h, hidden)).T, _rows(grads))
+    return grads, by_h, by_c, by_kernel
+
+
+@_short_as_wide
 def _gru(projected, h, kernel, bias, reset_after=True):
-    hidden, gates, units = [], [], h.shape[1]
-    for t in range(projected.shape[1]):
-        inner = h @ (kernel if reset_after else kernel[:, : 2 * units])
-        inner = inner if bias is None else inner + bias
-        z, r = np.split(_sigmoid(projected[:, t, : 2 * units] + inner[:, : 2 * units]), 2, -1)
+    batch, steps, width = projected.shape
+    units = width // 3
+    hidden = np.empty((batch, steps, units), projected.dtype)
+    gates = np.empty((batch, steps, 4 * units), projected.dtype)
+    for t in range(steps):
+        inner = np.matmul(h, kernel if reset_after else kernel[:, : 2 * units])
+        if bias is not None:
+            inner += bias
+        both = projected[:, t, : 2 * units] + inner[:, : 2 * units]
+        both = np.tanh(both * 0.5) * 0.5 + 0.5
+        z, r = both[:, :units], both[:, units:]
         share = inner[:, 2 * units :] if reset_after else r * h
-        kept = r * share if reset_after else share @ kernel[:, 2 * units :]
+        kept = r * share if reset_after else np.matmul(share, kernel[:, 2 * units :])
         new = np.tanh(projected[:, t, 2 * units :] + kept)
         h = new + z * (h - new)
-        hidden.append(h), gates.append(np.concatenate([z, r, new, share], -1))
-    return [np.stack(part, 1) for part in (hidden, gates)]
+        hidden[:, t] = h
+        gates[:, t] = np.concatenate([both, new, share], axis=1)
+    return hidden, gates
+
+
+def _gru_gradient(by_hidden, projected, h, kernel, bias, hidden, gates, reset_after=True):
+    sent_back = _gru_after_sent_back if reset_after else _gru_before_sent_back
+    return sent_back(by_hidden, h, kernel, hidden, gates)
+
+
+@_short_as_wide
+def _gru_after_sent_back(by_hidden, h, kernel, hidden, gates):
+    """By the projected inputs, the first h, the recurrent kernel and its bias."""
+    batch, steps, units = hidden.shape
+    grads = np.empty((batch, steps, 3 * units), gates.dtype)
+    inner, turned = np.empty_like(grads), np.ascontiguousarray(kernel.T)
+    earlier, by_h = _states_before(h, hidden), np.zeros_like(h)
+    for t in range(steps - 1, -1, -1):
+        z, r, new, share = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
+        by_h = by_h + by_hidden[:, t]
+        by_new = by_h * (1 - z) * (1 - new * new)
+        grads[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        grads[:, t, units : 2 * units] = by_new * share * r * (1 - r)
+        grads[:, t, 2 * units :] = by_new
+        inner[:, t, : 2 * units] = grads[:, t, : 2 * units]
+        inner[:, t, 2 * units :] = by_new * r
+        by_h = by_h * z + np.matmul(inner[:, t], turned)
+    return grads, by_h, np.matmul(_rows(earlier).T, _rows(inner)), _rows(inner).sum(axis=0)
+
+
+@_short_as_wide
+def _gru_before_sent_back(by_hidden, h, kernel, hidden, gates):
+    """The same where the reset comes before the product; no bias takes part, its share is 0."""
+    batch, steps, units = hidden.shape
+    grads = np.empty((batch, steps, 3 * units), gates.dtype)
+    by_gates = np.ascontiguousarray(kernel[:, : 2 * units].T)
+    by_new = np.ascontiguousarray(kernel[:, 2 * units :].T)
+    earlier, by_h = _states_before(h, hidden), np.zeros_like(h)
+    for t in range(steps - 1, -1, -1):
+        z, r, new = (gates[:, t, n * units : (n + 1) * units] for n in range(3))
+        by_h = by_h + by_hidden[:, t]
+        grads[:, t, 2 * units :] = by_h * (1 - z) * (1 - new * new)
+        by_share = np.matmul(grads[:, t, 2 * units :], by_new)
+        grads[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        grads[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
+        by_h = by_h * z + by_share * r + np.matmul(grads[:, t, : 2 * units], by_gates)
+    flat = _rows(grads)
+    parts = [np.matmul(_rows(earlier).T, flat[:, : 2 * units])]
+    parts.append(np.matmul(_rows(gates)[:, 3 * units :].T, flat[:, 2 * units :]))
+    return grads, by_h, np.concatenate(parts, axis=1), np.zeros(3 * units, gates.dtype)
 
 
 # ---------------------------------------------------------------------- activations, reductions
@@ -1034,8 +1632,16 @@ def _softplus(x):
 
 
 def _softmax(x, axis):
+    if not x.size:
+        return x
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
+    powers /= powers.sum(axis=axis, keepdims=True)
+    return powers
+
+
+def _softmax_gradient(g, y, axis):
+    share = g * y
+    return share - y * share.sum(axis=axis, keepdims=True)
 
 
 def _log_softmax(x, axis):
@@ -1043,23 +1649,182 @@ def _log_softmax(x, axis):
     return centred - np.log(np.exp(centred).sum(axis=axis, keepdims=True))
 
 
+def _sparsemax_weights(x, axis):
+    return _sparsemax_parts(x, axis)[0]
+
+
+def _sparsemax_parts(x, axis):
+    """The share of each score in the threshold, and how many scores are above it."""
+    z = np.moveaxis(x, axis, -1)
+    order = np.argsort(-z, axis=-1, kind="stable")
+    descending = np.take_along_axis(z, order, axis=-1)
+    ranks = np.arange(1, z.shape[-1] + 1, dtype=z.dtype)
+    inside = 1 + ranks * descending > np.cumsum(descending, axis=-1)
+    size = np.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
+    by_rank = np.where(inside, (size - ranks + 1) / size, 0)
+    weights = np.take_along_axis(by_rank, np.argsort(order, axis=-1), axis=-1)
+    return np.moveaxis(weights, -1, axis), np.moveaxis(size, -1, axis)
+
+
+def _sparsemax(x, axis):
+    weights, size = _sparsemax_parts(x, axis)
+    return np.maximum(x - (np.sum(weights * x, axis=axis, keepdims=True) - 1 / size), 0)
+
+
+def _sparse_plus(x):
+    bend = 0.25 * (x + 1) * (x + 1)
+    return np.where(x >= 1, x, np.where(x <= -1, 0, bend))
+
+
+# Coefficients of rational approximations, the highest power first. Cody 1969, "Rational Chebyshev
+# approximations for the error function"; those for float32 are fitted for trainkit.
+_ERF = (
+    (1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2,
+     3.20937758913846947e3),
+    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
+     2.84423683343917062e3),
+)  # fmt: skip
+_ERFC = (
+    (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594, 6.61191906371416295e1,
+     2.98635138197400131e2, 8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3,
+     1.23033935479799725e3),
+    (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
+     1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3,
+     1.23033935480374942e3),
+)  # fmt: skip
+_ERFC_TAIL = (
+    (0.016315387137302097, 0.30532663496123236, 0.36034489994980445, 0.12578172611122926,
+     0.016083785148742275, 0.0006587491615298378),
+    (1.0, 2.568520192289822, 1.8729528499234604, 0.5279051029514285, 0.06051834131244132,
+     0.0023352049762686918),
+)  # fmt: skip
+_ERF32 = (
+    (1.986648191844802e-06, 0.00028455542942285256, 0.003883339700814107, 0.05310175418127554,
+     0.1935464549078571, 1.1283791394067937),
+    (3.741820720134403e-05, 0.001185549400101956, 0.015207271334095171, 0.11535041196506143,
+     0.5048586373291866, 1.0),
+)  # fmt: skip
+_MILLS32 = (
+    (2.1165280294169975e-07, 0.014576691117281501, 0.10857582039537265, 0.34170183700256435,
+     0.4999999286043085),
+    (0.03656405080589212, 0.2716341301620386, 0.8991085342080644, 1.481280571431044, 1.0),
+)  # fmt: skip
+
+
+def _ratio(coefficients, x):
+    """The quotient of two polynomials, by Horner's rule."""
+    values = []
+    for part in coefficients:
+        value = x * part[0]
+        value += part[1]
+        for c in part[2:]:
+            value *= x
+            value += c
+        values.append(value)
+    values[0] /= values[1]
+    return values[0]
+
+
 def _erf(x):
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+    if x.dtype != np.float64:
+        wide = np.clip(_wide(x), -4, 4)
+        value = _ratio(_ERF32, wide * wide)
+        value *= wide
+        return np.clip(value, -1, 1).astype(x.dtype, copy=False)
+    size = np.minimum(np.abs(x), 6)
+    centre = x * _ratio(_ERF, np.minimum(size * size, 0.25))
+    outside = 1 - np.exp(-size * size) * _ratio(_ERFC, size)
+    return np.where(size <= 0.46875, centre, np.copysign(outside, x))
+
+
+def _erfc(x):
+    """1 - erf(x), which does not cancel for large x."""
+    wide = x.astype(np.float64)
+    size = np.abs(wide)
+    centre = 1 - wide * _ratio(_ERF, np.minimum(size * size, 0.25))
+    middle, far = _ratio(_ERFC, np.minimum(size, 4)), np.maximum(size, 4)
+    inverse = 1 / (far * far)
+    tail = (1 / math.sqrt(math.pi) - inverse * _ratio(_ERFC_TAIL, inverse)) / far
+    near = np.minimum(size, 30)
+    coarse = np.floor(near * 16) / 16
+    bell = np.exp(-coarse * coarse) * np.exp(-(near - coarse) * (near + coarse))
+    upper = bell * np.where(size <= 4, middle, tail)
+    outside = np.where(wide < 0, 2 - upper, upper)
+    return np.where(size <= 0.46875, centre, outside).astype(x.dtype)
+
+
+def _normal_tail(x):
+    """P(X > |x|) of the standard normal distribution, |x| where that is not 0, exp(-x * x / 2)."""
+    if x.dtype == np.float64:
+        t = np.clip(np.abs(x), 0, 39.0)
+        return 0.5 * _erfc(t * math.sqrt(0.5)), t, np.exp(t * t * -0.5)
+    t = np.clip(np.abs(x), 0, 15.0)
+    bell = np.exp(t * t * -0.5)
+    return _ratio(_MILLS32, t) * bell, t, bell
 
 
 def _gelu_erf(x):
-    """0.5 * x * (1 + erf(x / sqrt(2))) by erfc, which does not cancel for x far below 0."""
-    wide = x.astype(np.float64)
-    return (
-        0.5 * wide * np.vectorize(math.erfc, otypes=[np.float64])(wide * -math.sqrt(0.5))
-    ).astype(x.dtype)
+    """x * P(X <= x) as x - |x| * P(X > |x|), which does not cancel for x far below 0."""
+    wide = _wide(x)
+    tail, size, _ = _normal_tail(wide)
+    return np.subtract(np.clip(wide, 0, math.inf), tail * size).astype(x.dtype, copy=False)
+
+
+def _gelu_erf_gradient(g, x):
+    wide = _wide(x)
+    slope, size, bell = _normal_tail(wide)
+    size *= bell
+    size *= 0.3989422804014327
+    slope -= size
+    above = (wide > 0).astype(wide.dtype)
+    slope *= 1 - 2 * above
+    slope += above
+    return (g * slope).astype(g.dtype, copy=False)
+
+
+def _biased_gelu_gradient(g, z, bias):
+    result = _gelu_erf_gradient(g, z + bias)
+    by_bias = _wide(result).reshape(-1, z.shape[-1]).sum(axis=0)
+    return result, by_bias.astype(bias.dtype, copy=False)
+
+
+_TANH_SCALE, _CUBIC = 0.7978845608028654, 0.044715
+
+
+def _tanh_sigmoid(wide, squared):
+    """(1 + tanh(u)) / 2 as 1 / (1 + exp(-2 u)), without its reciprocal."""
+    return 1 + np.exp(wide * (squared * (-2 * _TANH_SCALE * _CUBIC) - 2 * _TANH_SCALE))
 
 
 def _gelu_tanh(x):
-    """0.5 * x * (1 + tanh(u)) by 1 / (1 + exp(-2 * u)), which does not cancel for u far below 0."""
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-    twice = 2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
-    return (wide / (1 + np.exp(-twice))).astype(x.dtype)
+    wide = _wide(x)
+    return (wide / _tanh_sigmoid(wide, wide * wide)).astype(x.dtype, copy=False)
+
+
+def _gelu_tanh_gradient(g, x):
+    wide = _wide(x)
+    squared = wide * wide
+    s = 1 / _tanh_sigmoid(wide, squared)
+    slope = squared * (6 * _TANH_SCALE * _CUBIC) + 2 * _TANH_SCALE
+    return (g * (s * (1 + wide * slope * (1 - s)))).astype(g.dtype, copy=False)
+
+
+def _silu_gradient(g, x):
+    s = 1 / (1 + np.exp(-x))
+    return g * (s * (1 + x * (1 - s)))
+
+
+def _fake_quant(x, low, high, num_bits, narrow_range):
+    """x rounded to the nearest of the values that so many bits have between low and high."""
+    least, most = int(narrow_range), 2**num_bits - 1
+    empty = high == low
+    width = np.where(empty, 1, high - low)
+    scale, inverse = width / (most - least), (most - least) / width
+    zero = np.floor(np.minimum(np.maximum(least - low / scale, least), most) + 0.5)
+    start, end = (least - zero) * scale, (most - zero) * scale
+    first = np.floor(0.5 - start * inverse)
+    steps = (np.minimum(np.maximum(x, start), end) - start) * inverse
+    return np.where(empty, 0, np.floor(steps - first + 0.5) * scale)
 
 
 def _logsumexp(x, axis, keepdims):
@@ -1069,10 +1834,30 @@ def _logsumexp(x, axis, keepdims):
     return total + top.reshape(total.shape)
 
 
+def _sum(x, axis, keepdims):
+    summed = {"f": _wide(x).dtype, "b": np.int32}.get(x.dtype.kind, x.dtype)
+    total = np.add.reduce(x, axis, summed, None, keepdims)
+    return total.astype(x.dtype) if x.dtype == np.float16 else total
+
+
 def _mean(x, axis, keepdims):
-    return np.mean(
-        x, axis=axis, keepdims=keepdims, dtype=None if x.dtype.kind in "fc" else np.float64
-    )
+    summed = _wide(x).dtype if x.dtype.kind in "fc" else np.float64
+    total = np.add.reduce(x, axis, summed, None, keepdims)
+    count = x.size // total.size if total.size else 1
+    mean = total / count if count else total * np.nan
+    return mean.astype(x.dtype) if x.dtype == np.float16 else mean
+
+
+def _var(x, axis, keepdims):
+    wide = x if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    sums = np.add.reduce(wide, axis, None, None, True)
+    count = x.size // sums.size if sums.size else 1
+    if not count:
+        return np.add.reduce(wide, axis, None, None, keepdims).real * np.nan
+    away = wide - sums / count
+    squares = (away * away.conj()).real if away.dtype.kind == "c" else away * away
+    found = np.add.reduce(squares, axis, None, None, keepdims) / count
+    return found.astype(x.dtype) if x.dtype == np.float16 else found
 
 
 def _extreme(reduce):
@@ -1083,11 +1868,59 @@ def _extreme(reduce):
     return run
 
 
-def _cumsum(x, axis, exclusive, reverse):
-    x = np.flip(x, axis) if reverse else x
-    total = np.cumsum(x, axis=axis, dtype=x.dtype)
-    total = total - x if exclusive else total
-    return np.flip(total, axis) if reverse else total
+def _running(step, start):
+    """Sums or products of all elements so far, without the element itself if `exclusive`."""
+
+    def run(x, axis, exclusive, reverse):
+        result = step(np.flip(x, axis) if reverse else x, axis).astype(x.dtype, copy=False)
+        if exclusive:
+            shifted = np.full_like(result, start)
+            shifted[_on_axis(x, slice(1, None), axis)] = result[_on_axis(x, slice(-1), axis)]
+            result = shifted
+        return np.flip(result, axis) if reverse else result
+
+    return run
+
+
+def _on_axis(x, part, axis):
+    return tuple(part if i == axis % x.ndim else slice(None) for i in range(x.ndim))
+
+
+def _sums_so_far(x, axis):
+    return np.cumsum(x, axis=axis, dtype=_float32_of_short(x).dtype)
+
+
+def _products_so_far(x, axis):
+    return np.cumprod(x, axis=axis, dtype=x.dtype)
+
+
+def _logsumexps_so_far(x, axis):
+    rows = np.moveaxis(x, axis, 0)
+    out, running = np.empty_like(rows), np.full(rows.shape[1:], -np.inf, rows.dtype)
+    for i, row in enumerate(rows):
+        running = out[i] = np.logaddexp(running, row)
+    return np.moveaxis(out, 0, axis)
+
+
+def _linear_recurrence(a, b, axis, reverse):
+    """y[i] = b[i] + a[i] * y[i - 1] along an axis."""
+    result = np.empty_like(b)
+    out, factors, terms = (np.moveaxis(v, axis, 0) for v in (result, a, b))
+    previous = np.zeros(terms.shape[1:], b.dtype)
+    for i in range(len(terms) - 1, -1, -1) if reverse else range(len(terms)):
+        previous = terms[i] + factors[i] * previous
+        out[i] = previous
+    return result
+
+
+def _shift_along(x, axis, reverse):
+    result = np.zeros_like(x)
+    early, late = _on_axis(x, slice(-1), axis), _on_axis(x, slice(1, None), axis)
+    if reverse:
+        result[early] = x[late]
+    else:
+        result[late] = x[early]
+    return result
 
 
 def _top_k(x, k, sorted):
@@ -1095,9 +1928,929 @@ def _top_k(x, k, sorted):
     return np.take_along_axis(x, where, -1), where
 
 
+def _in_top_k(targets, predictions, k):
+    if targets.shape != predictions.shape[:-1]:
+        raise ValueError(f"targets {targets.shape} do not fit predictions {predictions.shape}")
+    inside = (targets >= 0) & (targets < predictions.shape[-1])
+    safe = np.where(inside, targets, 0)
+    score = np.take_along_axis(predictions, safe[..., None], axis=-1)
+    winners = (predictions > score).sum(axis=-1)
+    return inside & np.isfinite(score[..., 0]) & (winners < k)
+
+
+def _bincount(x, *weights, minlength, maxlength=None):
+    """How often, or with what weight, each number from 0 on occurs in each row."""
+    least, greatest = (int(x.min()), int(x.max())) if x.size else (0, -1)
+    if least < 0:
+        raise ValueError(f"x has the negative value {least}")
+    bins = max(minlength, greatest + 1)
+    bins = bins if maxlength is None else min(bins, maxlength)
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(np.int64, copy=False)
+    most = len(rows) * bins
+    places = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
+    places = np.where((rows >= 0) & (rows < bins), places, most).ravel()
+    given = weights[0].reshape(rows.shape).ravel() if weights else None
+    counts = np.bincount(places, weights=given, minlength=most)[:most]
+    kind = weights[0].dtype if weights else np.int32
+    return counts.reshape(*x.shape[:-1], bins).astype(kind, copy=False)
+
+
+def _isclose(x1, x2, rtol, atol, equal_nan):
+    if x1.dtype.kind in "iub":
+        x1, x2 = x1.astype(np.float64), x2.astype(np.float64)
+    close = np.abs(x1 - x2) <= atol + rtol * np.abs(x2)
+    close = np.where(np.isfinite(x1) & np.isfinite(x2), close, x1 == x2)
+    return close | (np.isnan(x1) & np.isnan(x2)) if equal_nan else close
+
+
 def _cast(x, dtype):
     x = x.real if x.dtype.kind == "c" and np.dtype(dtype).kind != "c" else x
     return x.astype(_dtype(dtype))
+
+
+def _view(x, dtype):
+    """The same bytes as numbers of another type; the last axis grows or shrinks with it."""
+    if dtype == "bfloat16":
+        raise GraphError("bytes can't be viewed as bfloat16, which this reader has no type for")
+    return np.ascontiguousarray(x).reshape(x.shape).view(_dtype(dtype))
+
+
+def _linspace(start, stop, size, endpoint, axis, dtype):
+    parts = size - 1 if endpoint else size
+    step = (stop - start) / parts if parts else (stop - start) * np.nan
+    rank = np.ndim(step)
+    position = np.arange(size, dtype=start.dtype).reshape((size,) + (1,) * rank)
+    values = start + position * (step if parts else 0)
+    if endpoint and size > 1:
+        values[-1] = stop
+    return np.moveaxis(values, 0, axis).astype(_dtype(dtype), copy=False), step
+
+
+def _searchsorted(sorted_sequence, values, side, dtype="int32"):
+    if sorted_sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(dtype)
+    lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
+    rows = zip(lines, values.reshape(len(lines), -1), strict=True)
+    found = [np.searchsorted(a, v, side) for a, v in rows]
+    return np.stack(found).reshape(values.shape).astype(dtype)
+
+
+# ---------------------------------------------------------------------- signals
+
+
+def _fft(x, rank):
+    return np.fft.fftn(x, axes=range(-rank, 0)).astype(x.dtype)
+
+
+def _ifft(x, rank):
+    return np.fft.ifftn(x, axes=range(-rank, 0)).astype(x.dtype)
+
+
+def _fft_transposed(x, rank):
+    return np.fft.ifftn(x, axes=range(-rank, 0), norm="forward").astype(x.dtype)
+
+
+def _ifft_transposed(x, rank):
+    return np.fft.fftn(x, axes=range(-rank, 0), norm="forward").astype(x.dtype)
+
+
+def _half_weights(n, middle, dtype):
+    """The weight of each frequency that half of a spectrum has; the ends stand for themselves."""
+    weights = np.full(n // 2 + 1, middle, dtype)
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    return weights
+
+
+def _rfft_transposed(g, x):
+    n, dtype = x.shape[-1], g.real.dtype
+    weights = _half_weights(n, 0.5, dtype)
+    return np.fft.irfft(g * weights, n, norm="forward").astype(dtype)
+
+
+def _irfft_transposed(g, n):
+    found = np.fft.rfft(g, norm="forward") * _half_weights(g.shape[-1], 2.0, g.dtype)
+    return found.astype(np.result_type(g.dtype, np.complex64))
+
+
+def _extract_sequences(x, length, stride):
+    if x.shape[-1] < length:
+        return np.zeros((*x.shape[:-1], 0, length), x.dtype)
+    views = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)
+    return views[..., ::stride, :]
+
+
+def _overlap_added(g, stride, size=None):
+    """Frames (..., count, length) added up, each `stride` behind the one before."""
+    *lead, count, length = g.shape
+    steps = -(-length // stride)
+    chunks = np.zeros((*lead, count, steps * stride), g.dtype)
+    chunks[..., :length] = g
+    chunks = chunks.reshape(*lead, count, steps, stride)
+    out = np.zeros((*lead, count + steps - 1 if count else 0, stride), g.dtype)
+    for k in range(steps if count else 0):
+        out[..., k : k + count, :] += chunks[..., :, k, :]
+    natural = (count - 1) * stride + length if count else 0
+    flat = out.reshape(*lead, out.shape[-2] * stride)[..., :natural]
+    if size in (None, natural):
+        return flat
+    whole = np.zeros((*lead, size), g.dtype)
+    whole[..., :natural] = flat
+    return whole
+
+
+# ---------------------------------------------------------------------- picking and putting
+
+
+def _diag(x, k):
+    n, i = x.shape[-1] + abs(k), np.arange(x.shape[-1])
+    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    out[..., i + max(-k, 0), i + max(k, 0)] = x
+    return out
+
+
+def _diagonal_put(g, x, offset, axis1, axis2):
+    out, i = np.zeros(x.shape, g.dtype), np.arange(g.shape[-1])
+    moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
+    moved[..., i + max(-offset, 0), i + max(offset, 0)] = g
+    return out
+
+
+def _tril(x, k):
+    return np.where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, np.zeros((), x.dtype))
+
+
+def _triu(x, k):
+    return np.where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), np.zeros((), x.dtype), x)
+
+
+def _with_items(x, value, *parts, key):
+    out = x.copy()
+    out[_index(key, parts)] = value
+    return out
+
+
+def _put_item(g, x, key):
+    out = np.zeros(x.shape, g.dtype)
+    out[_index(key)] = g
+    return out
+
+
+def _put_item_at(g, x, *parts, key):
+    out, index = np.zeros(x.shape, g.dtype), _index(key, parts)
+    arrays = [p for p in parts if p.ndim or p.dtype.kind == "b"]
+    if len(arrays) < 2 and all(p.dtype.kind == "b" for p in arrays):
+        out[index] = g  # a mask picks nothing twice
+    else:
+        np.add.at(out, index, g)
+    return out
+
+
+def _add_rows(out, rows, values):
+    """Add rows to those of `out` that they are numbered for, one after the other."""
+    n, d = out.shape
+    rows = np.where(rows < 0, rows + n, rows)
+    where = rows if d == 1 else (rows[:, None] * np.int64(d) + np.arange(d)).reshape(-1)
+    np.add.at(out.reshape(-1), where, np.ascontiguousarray(values).reshape(-1))
+
+
+def _positions(x, indices):
+    """Index arrays for the first axes of `x`, checked."""
+    depth = indices.shape[-1]
+    whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
+    ends = np.asarray(x.shape[:depth], np.int64)
+    if depth > x.ndim or (whole != indices).any() or ((whole < -ends) | (whole >= ends)).any():
+        raise IndexError(f"indices do not point into shape {list(x.shape)}")
+    return tuple(whole[..., i] for i in range(depth))
+
+
+def _add_at(out, indices, values):
+    """Add `values` at the positions that the last axis of `indices` gives."""
+    depth = indices.shape[-1]
+    if not depth:
+        out += values.reshape(-1, *out.shape).sum(axis=0)
+        return out
+    where = _positions(out, indices)
+    flat = np.zeros(where[0].shape, np.int64)
+    for size, position in zip(out.shape, where, strict=False):
+        flat = flat * size + np.where(position < 0, position + size, position)
+    values = np.broadcast_to(values, (*flat.shape, *out.shape[depth:]))
+    if out.size and values.size:
+        table = out.reshape(math.prod(out.shape[:depth]), -1)
+        _add_rows(table, flat.reshape(-1), values.reshape(flat.size, -1))
+    return out
+
+
+def _scatter_nd_add(x, indices, updates):
+    return _add_at(np.array(x, order="C"), indices, updates)
+
+
+def _scatter_update(x, indices, updates):
+    out = np.array(x, order="C")
+    out[_positions(x, indices) or ...] = updates
+    return out
+
+
+def _take_sum(g, indices, x, axis, wrap=True):
+    axis %= x.ndim
+    indices = np.asarray(indices)
+    out = np.zeros((x.shape[axis], *x.shape[:axis], *x.shape[axis + 1 :]), g.dtype)
+    if out.size and indices.size:
+        picked = tuple(range(axis, axis + indices.ndim))
+        rows = np.moveaxis(g, picked, tuple(range(indices.ndim))).reshape(indices.size, -1)
+        _add_rows(out.reshape(len(out), -1), indices.reshape(-1), rows)
+    return np.moveaxis(out, 0, axis)
+
+
+def _take_along_axis_sum(g, indices, x, axis):
+    out, grid = np.zeros(x.shape, g.dtype), []
+    for i, n in enumerate(x.shape):
+        line = (1,) * i + (-1,) + (1,) * (x.ndim - i - 1)
+        grid.append(indices if i == axis % x.ndim else 0 if n == 1 else np.arange(n).reshape(line))
+    np.add.at(out, tuple(grid), g)
+    return out
+
+
+def _gather_nd_sum(g, indices, x):
+    return _add_at(np.zeros(x.shape, g.dtype), indices, g)
+
+
+def _embedding_gradient(g, ids, table):
+    """Rows sorted by id, then each run of equal ids summed at once."""
+    flat = ids.reshape(-1)
+    rows = g.reshape(flat.size, math.prod(table.shape[1:]))
+    if flat.size and not 0 <= flat.min() <= flat.max() < len(table):
+        raise IndexError(f"an id is outside of a table of {len(table)} rows")
+    result = np.zeros((len(table), rows.shape[1]), g.dtype)
+    if flat.size:
+        order = np.argsort(flat, kind="stable")
+        ordered = flat[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        result[ordered[starts]] = np.add.reduceat(_wide(rows[order]), starts, axis=0)
+    return result.reshape(table.shape)
+
+
+# ---------------------------------------------------------------------- back to the inputs
+
+
+def _spread_back(g, x, axis, keepdims, mean):
+    """What a sum or mean sends back: the same to all elements that it took in."""
+    if mean:
+        g = g / (x.size // g.size if g.size and x.size else 1)
+    if axis is not None and not keepdims and x.ndim:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        g = np.expand_dims(g, tuple(a % x.ndim for a in axes))
+    return np.broadcast_to(g, x.shape)
+
+
+def _sum_to_like(g, x):
+    """A gradient summed over the axes along which `x` was stretched."""
+    added = g.ndim - x.ndim
+    if g.shape == x.shape:
+        return g
+    if not x.ndim and g.dtype == np.float32:
+        return np.add.reduce(g, None)
+    stretched = [i + added for i, n in enumerate(x.shape) if n == 1 != g.shape[i + added]]
+    axes = (*range(added), *stretched)
+    total = np.add.reduce(g, axes, _float32_of_short(g).dtype) if axes else g
+    return total.reshape(x.shape).astype(g.dtype, copy=False)
+
+
+def _split_like(g, *xs, axis):
+    return np.split(g, np.cumsum([x.shape[axis] for x in xs[:-1]]), axis)
+
+
+def _pad_sum(g, pad_width, mode):
+    dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]
+    if mode == "constant":
+        return g[tuple(slice(a, a + n) for n, (a, _) in zip(dims, pad_width, strict=True))]
+    for axis, (n, width) in enumerate(zip(dims, pad_width, strict=True)):
+        if tuple(width) != (0, 0):
+            source = np.pad(np.arange(n), width, mode)
+            out = np.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
+            np.add.at(out, (slice(None),) * axis + (source,), g)
+            g = out
+    return g
+
+
+def _tile_sum(g, repeats, rank):
+    counts = (1,) * (g.ndim - len(repeats)) + tuple(repeats)
+    folded = []
+    for n, r in zip(g.shape, counts, strict=True):
+        folded += [r, n // max(r, 1)]
+    total = g.reshape(folded).sum(axis=tuple(range(0, len(folded), 2)), dtype=g.dtype)
+    return total.reshape(total.shape[total.ndim - rank :])
+
+
+def _tile_sum_sized(g, x, *sizes, repeats):
+    return _tile_sum(g, _filled(repeats, sizes), x.ndim)
+
+
+def _repeat_sum(g, repeats, axis):
+    place = axis % g.ndim
+    before, after = g.shape[:place], g.shape[place + 1 :]
+    if not isinstance(repeats, tuple):
+        folded = g.reshape(*before, g.shape[place] // repeats, repeats, *after)
+        return folded.sum(axis=place + 1, dtype=g.dtype)
+    out, owner = np.zeros((*before, len(repeats), *after), g.dtype), np.arange(len(repeats))
+    np.add.at(out, (slice(None),) * place + (np.repeat(owner, repeats),), g)
+    return out
+
+
+def _slice_like(x, like, *live, start):
+    return x[_block(x, _filled(start, live), like.shape)]
+
+
+def _array_without(g, index, like):
+    if not like.size:
+        return np.zeros(like.shape, g.dtype)
+    out = g[: like.shape[0]].copy()
+    if int(index) < len(out):
+        out[int(index)] = 0
+    return out
+
+
+def _array_padded(g, index, like):
+    out = np.zeros(like.shape, g.dtype)
+    if g.size:
+        out[: len(g)] = g
+        if int(index) < len(out):
+            out[int(index)] = 0
+    return out
+
+
+def _array_placed(g, index, like):
+    out = np.zeros(like.shape, g.dtype)
+    out[int(index)] = g
+    return out
+
+
+def _padded_like(x, like):
+    out = np.zeros(like.shape, x.dtype)
+    out[tuple(map(slice, x.shape))] = x
+    return out
+
+
+# ---------------------------------------------------------------------- losses
+
+
+def _shifted_powers(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted, np.exp(shifted)
+
+
+def _dense_losses(labels, shifted, sums):
+    shifted -= np.log(sums)
+    shifted = np.where(labels == 0, shifted.dtype.type(0), shifted * _wide(labels))
+    return -shifted.sum(axis=-1)
+
+
+def _dense_cross_entropy(labels, logits):
+    shifted, powers = _shifted_powers(_wide(logits))
+    losses = _dense_losses(labels, shifted, powers.sum(axis=-1, keepdims=True))
+    return losses.astype(logits.dtype, copy=False)
+
+
+def _dense_cross_entropy_and_slopes(labels, logits):
+    shifted, powers = _shifted_powers(logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    losses = _dense_losses(labels, shifted, sums)
+    powers *= labels.sum(axis=-1, keepdims=True) / sums
+    powers -= labels
+    return losses.astype(logits.dtype, copy=False), powers
+
+
+def _dense_cross_entropy_gradient(g, labels, logits):
+    powers, wide = _shifted_powers(_wide(logits))[1], _wide(labels)
+    powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
+    powers -= wide
+    powers *= g[..., None]
+    return powers.astype(logits.dtype, copy=False)
+
+
+def _label_places(labels, logits):
+    """Where the score of each label is among the rows of all scores."""
+    classes = logits.shape[-1]
+    if labels.shape != logits.shape[:-1] or labels.dtype.kind not in "iu":
+        raise ValueError(f"labels {labels.dtype}{list(labels.shape)} do not fit {logits.shape}")
+    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        raise ValueError(
+            f"labels go from {labels.min()} to {labels.max()}, there are {classes} classes from 0"
+        )
+    return np.arange(labels.size), labels.reshape(-1)
+
+
+def _sparse_losses(place, shifted, sums):
+    return np.log(sums) - shifted.reshape(-1, shifted.shape[-1])[place].reshape(sums.shape)
+
+
+def _sparse_cross_entropy(labels, logits):
+    place = _label_places(labels, logits)
+    shifted, powers = _shifted_powers(_wide(logits))
+    losses = _sparse_losses(place, shifted, powers.sum(axis=-1))
+    return losses.astype(logits.dtype, copy=False)
+
+
+def _sparse_cross_entropy_and_slopes(labels, logits):
+    place = _label_places(labels, logits)
+    shifted, powers = _shifted_powers(logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    losses = _sparse_losses(place, shifted, sums[..., 0])
+    powers /= sums
+    powers.reshape(-1, logits.shape[-1])[place] -= 1
+    return losses.astype(logits.dtype, copy=False), powers
+
+
+def _sparse_cross_entropy_gradient(g, labels, logits):
+    powers = _shifted_powers(_wide(logits))[1]
+    powers /= powers.sum(axis=-1, keepdims=True)
+    powers.reshape(-1, logits.shape[-1])[_label_places(labels, logits)] -= 1
+    powers *= g[..., None]
+    return powers.astype(logits.dtype, copy=False)
+
+
+def _sigmoid_cross_entropy(labels, logits):
+    loss = np.log1p(np.exp(-np.abs(logits)))
+    loss += np.maximum(logits, 0)
+    return loss - logits * labels
+
+
+def _class_hits(labels, scores):
+    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
+        raise ValueError(f"labels {labels.shape} do not fit scores {scores.shape}")
+    return (labels.astype(np.int32) == scores.argmax(axis=-1)).astype(np.float32)
+
+
+_FAR = -1e30  # the logarithm of a chance of nothing
+
+
+class _CTCStates:
+    """Blank, label, blank, ..., blank: the states that a path goes through.
+
+    Graves et al. 2006, "Connectionist temporal classification".
+    """
+
+    def __init__(self, logits, target, target_length, blank):
+        classes = logits.shape[-1]
+        used = np.arange(target.shape[1])[None, :] < target_length[:, None]
+        if (used & ((target < 0) | (target >= classes))).any():
+            raise ValueError(f"a target is not in [0, {classes})")
+        batch, length = target.shape
+        self.classes = np.full((batch, 2 * length + 1), blank % classes, np.int64)
+        self.classes[:, 1::2] = np.clip(target, 0, classes - 1)
+        self.skips = np.zeros(self.classes.shape, bool)
+        self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
+        self.skips[:, ::2] = False
+        self.last = 2 * target_length.astype(np.int64)
+        self.scores = _log_softmax(_wide(logits), -1)
+        self.emitted = np.take_along_axis(self.scores, self.classes[:, None, :], axis=2)
+
+    def forward(self, lengths):
+        """Log chance of all ways to each state at each time, (steps, batch, states)."""
+        emitted, steps = self.emitted, self.scores.shape[1]
+        alpha = np.full((steps, *self.classes.shape), _FAR, self.scores.dtype)
+        alpha[0, :, :2] = emitted[:, 0, :2]
+        for t in range(1, steps):
+            before = alpha[t - 1]
+            ways = np.logaddexp(before, _states_moved(before, 1))
+            two = np.logaddexp(ways, _states_moved(before, 2))
+            ways = np.where(self.skips, two, ways)
+            alpha[t] = np.where((t < lengths)[:, None], ways + emitted[:, t], before)
+        return alpha
+
+    def backward(self, lengths):
+        """Log chance of all ways on from each state at each time."""
+        emitted, steps = self.emitted, self.scores.shape[1]
+        place = np.arange(self.classes.shape[1])[None, :]
+        final = (place == self.last[:, None]) | (place == self.last[:, None] - 1)
+        kind = self.scores.dtype.type
+        end = np.where(final, kind(0), kind(_FAR))
+        beta = np.full((steps, *self.classes.shape), _FAR, self.scores.dtype)
+        skips = np.zeros_like(self.skips)
+        skips[:, :-2] = self.skips[:, 2:]
+        beta[steps - 1] = end
+        for t in range(steps - 2, -1, -1):
+            after = beta[t + 1] + emitted[:, t + 1]
+            ways = np.logaddexp(after, _states_moved(after, -1))
+            ways = np.where(skips, np.logaddexp(ways, _states_moved(after, -2)), ways)
+            beta[t] = np.where((t + 1 < lengths)[:, None], ways, end)
+        return beta
+
+    def total(self, alpha):
+        """Log chance of the targets."""
+        last = np.take_along_axis(alpha[-1], self.last[:, None], axis=1)[:, 0]
+        place = np.maximum(self.last - 1, 0)[:, None]
+        label = np.take_along_axis(alpha[-1], place, axis=1)[:, 0]
+        return np.where(self.last > 0, np.logaddexp(last, label), last)
+
+
+def _states_moved(values, by):
+    result = np.full(values.shape, _FAR, values.dtype)
+    if by > 0:
+        result[:, by:] = values[:, :-by]
+    else:
+        result[:, :by] = values[:, -by:]
+    return result
+
+
+def _ctc_loss(logits, target, target_length, output_length, blank):
+    states = _CTCStates(logits, target, target_length, blank)
+    chance = states.total(states.forward(output_length))
+    return np.where(chance < _FAR / 2, np.inf, -chance).astype(logits.dtype)
+
+
+def _ctc_gradient(g, logits, target, target_length, output_length, blank):
+    states = _CTCStates(logits, target, target_length, blank)
+    alpha, scores = states.forward(output_length), states.scores
+    beta, chance = states.backward(output_length), states.total(alpha)
+    given = np.exp(np.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
+    share = np.zeros(scores.shape, scores.dtype)
+    rows, times = np.arange(scores.shape[0])[:, None], np.arange(scores.shape[1])[None, :]
+    for s in range(states.classes.shape[1]):
+        share[rows, times, states.classes[:, s : s + 1]] += given[..., s]
+    heard = times < output_length[:, None]
+    slope = np.where(heard[..., None], np.exp(scores) - share, 0)
+    return (slope * g[:, None, None]).astype(logits.dtype)
+
+
+def _ctc_decode(logits, lengths, strategy, beam_width, top_paths, merge_repeated, mask_index):
+    steps, blank = logits.shape[1], mask_index % logits.shape[-1]
+    if lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise ValueError(f"sequence lengths {lengths.tolist()} must lie in [0, {steps}]")
+    if strategy == "greedy":
+        return _ctc_greedy(logits, lengths, merge_repeated, blank)
+    labels = np.full((top_paths, *logits.shape[:2]), -1, np.int32)
+    scores = np.full((len(logits), top_paths), -np.inf, logits.dtype)
+    chances = _log_softmax(logits.astype(np.float64), -1)
+    for row, length in enumerate(lengths):
+        best = _best_labels(chances[row, :length], blank, beam_width)[:top_paths]
+        for path, (sequence, score) in enumerate(best):
+            labels[path, row, : len(sequence)] = sequence
+            scores[row, path] = score
+    return labels, scores
+
+
+def _ctc_greedy(logits, lengths, merge, blank):
+    best, steps = logits.argmax(axis=-1), logits.shape[1]
+    heard = np.arange(steps)[None, :] < lengths[:, None]
+    scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
+    labelled = heard & (best != blank)
+    if merge:
+        labelled[:, 1:] &= best[:, 1:] != best[:, :-1]
+    labels = np.full((1, *logits.shape[:2]), -1, np.int32)
+    for row in range(len(logits)):
+        sequence = best[row, labelled[row]]
+        labels[0, row, : sequence.size] = sequence
+    return labels, scores.astype(logits.dtype)
+
+
+def _best_labels(chances, blank, width):
+    """The likeliest label sequences and their log chances, by a beam search over prefixes."""
+    beams = {(): (0.0, -math.inf)}  # log chances of prefixes that end in a blank, in a label
+    for step in chances.tolist():
+        grown = {}
+        for prefix, (in_blank, in_label) in beams.items():
+            either = _log_sum(in_blank, in_label)
+            _put_beam(grown, prefix, either + step[blank], -math.inf)
+            for label, score in enumerate(step):
+                if label == blank:
+                    continue
+                if prefix and label == prefix[-1]:
+                    _put_beam(grown, prefix, -math.inf, in_label + score)
+                    _put_beam(grown, (*prefix, label), -math.inf, in_blank + score)
+                else:
+                    _put_beam(grown, (*prefix, label), -math.inf, either + score)
+        beams = dict(sorted(grown.items(), key=lambda item: -_log_sum(*item[1]))[:width])
+    return [(prefix, _log_sum(*both)) for prefix, both in beams.items()]
+
+
+def _log_sum(a, b):
+    low, high = (a, b) if a < b else (b, a)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _put_beam(beams, prefix, in_blank, in_label):
+    before = beams.get(prefix, (-math.inf, -math.inf))
+    beams[prefix] = (_log_sum(before[0], in_blank), _log_sum(before[1], in_label))
+
+
+# ---------------------------------------------------------------------- random numbers
+#
+# A state is three uint64 words, (counter low, counter high, key). Philox4x64-10: Salmon, Moraes,
+# Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+
+
+def _words(state, count):
+    """`count` words of 64 random bits from where `state` stands, and the next state."""
+    low, high, key = state.tolist()
+    counter = low + (high << 64)
+    # NumPy steps its counter before the first block
+    start = (counter - 1) % (1 << 256)
+    quarters = np.array([(start >> 64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(4)], np.uint64)
+    raw = np.random.Philox(key=key, counter=quarters).random_raw(count)
+    after = (counter + max(1, -(-count // 4))) % (1 << 128)
+    pair = [after & 0xFFFFFFFFFFFFFFFF, after >> 64, key]
+    return np.asarray(raw, np.uint64), np.array(pair, np.uint64)
+
+
+def _small_words(state, count, kind):
+    """Integers of the whole range of an unsigned type, and the next state."""
+    raw, state = _words(state, -(-count // (8 // np.dtype(kind).itemsize)))
+    return raw.view(kind)[:count], state
+
+
+def _unit_floats(state, count, dtype):
+    """Floats in [0, 1), multiples of 2**-24 or, as float64, of 2**-53, and the next state."""
+    if dtype == "float64":
+        raw, state = _words(state, count)
+        return (raw >> np.uint64(11)) * (1.0 / (1 << 53)), state
+    halves, state = _small_words(state, count, np.uint32)
+    floats = (halves >> np.uint32(8)).astype(np.float32)
+    floats *= np.float32(1.0 / (1 << 24))
+    return floats, state
+
+
+def _normal_floats(state, count, dtype):
+    """Box and Muller 1958, "A note on the generation of random normal deviates"."""
+    half = (count + 1) // 2
+    flat, state = _unit_floats(state, 2 * half, dtype)
+    unit, turn = flat.dtype.type(1), flat.dtype.type(2 * np.pi)
+    radius, angle = np.sqrt(-2 * np.log(unit - flat[:half])), turn * flat[half:]
+    found = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    return found[:count], state
+
+
+def _two_uniforms(state, count):
+    flat, state = _unit_floats(state, 2 * count, "float64")
+    return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1]: its log is finite
+
+
+def _draws(run):
+    """An operation that draws for a shape whose missing sizes come last among its inputs.
+
+    `run` takes the state, its parameters, the whole shape and settings.
+    """
+
+    @functools.wraps(run)
+    def draw(state, *inputs, shape, rows=None, **settings):
+        if rows is not None:
+            raise GraphError(
+                "random numbers are drawn for one replica of several; save a function that was "
+                "traced outside of a strategy"
+            )
+        count = sum(n is None for n in shape)
+        parameters = inputs[: len(inputs) - count]
+        return run(state, *parameters, _filled(shape, inputs[len(parameters) :]), **settings)
+
+    return draw
+
+
+@_draws
+def _philox_uniform(state, dims, dtype):
+    flat, state = _unit_floats(state, math.prod(dims), dtype)
+    if dtype in ("float16", "bfloat16"):
+        bits = 8 if dtype == "bfloat16" else 11
+        flat = np.minimum(flat, np.float32(1 - 2.0 ** -(bits + 1)))
+        step = np.float32(2.0**bits)
+        flat = np.floor(flat * step) / step
+    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
+
+
+@_draws
+def _philox_normal(state, dims, dtype):
+    flat, state = _normal_floats(state, math.prod(dims), dtype)
+    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
+
+
+@_draws
+def _philox_truncated_normal(state, dims, dtype):
+    flat, state = _normal_floats(state, math.prod(dims), dtype)
+    while (outside := np.abs(flat) > 2).any():
+        flat[outside], state = _normal_floats(state, int(outside.sum()), dtype)
+    return flat.reshape(dims).astype(_dtype(dtype), copy=False), state
+
+
+@_draws
+def _philox_integers(state, dims, dtype, low, high):
+    raw, state = _words(state, math.prod(dims))
+    return _within(raw, low, high).astype(_dtype(dtype)).reshape(dims), state
+
+
+@_draws
+def _philox_integers_between(state, low, high, dims, dtype):
+    low, high, limits = int(low), int(high), np.iinfo(_dtype(dtype))
+    if not limits.min <= low < high <= limits.max + 1:
+        raise ValueError(f"[{low}, {high}) is no range of {dtype}; minval must be below maxval")
+    raw, state = _words(state, math.prod(dims))
+    return _within(raw, low, high).astype(_dtype(dtype)).reshape(dims), state
+
+
+def _within(raw, low, high):
+    """Words as integers in [low, high): the high halves of their products with the width."""
+    width, word = high - low, np.uint64
+    if width < 1 << 64:
+        a_low, a_high = raw & word(0xFFFFFFFF), raw >> word(32)
+        b_low, b_high = word(width & 0xFFFFFFFF), word(width >> 32)
+        middle = a_high * b_low + ((a_low * b_low) >> word(32))
+        other = a_low * b_high + (middle & word(0xFFFFFFFF))
+        raw = a_high * b_high + (middle >> word(32)) + (other >> word(32))
+    return raw + word(low % (1 << 64))
+
+
+def _kept(state, dims, rate):
+    raw, state = _small_words(state, math.prod(dims), np.uint16)
+    limit = min(max(round(rate * 65536), 0), 65536)
+    kept = raw >= limit if limit < 65536 else np.zeros(raw.shape, bool)
+    return kept.reshape(dims), state
+
+
+_philox_kept = _draws(_kept)
+
+
+@_draws
+def _philox_mask(state, dims, dtype, rate, scale):
+    kept, state = _kept(state, dims, rate)
+    return np.multiply(kept, _dtype(dtype).type(scale), dtype=_dtype(dtype)), state
+
+
+def _dropped(x, kept, scale):
+    return x * np.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
+
+
+def _philox_state(seed):
+    first, second = (int(n) % (1 << 64) for n in seed)
+    start = [second & 0xFFFFFFFFFFFFFFFF, 0, first]
+    return np.array([0, 0, _words(np.array(start, np.uint64), 1)[0][0]], np.uint64)
+
+
+@_draws
+def _philox_permutation(state, dims):
+    keys, state = _words(state, *dims)
+    return np.argsort(keys, kind="stable"), state
+
+
+def _philox_categorical(state, logits, *count, samples, dtype, rows=None):
+    size, classes = logits.shape
+    dims = (size, int(count[0]) if samples is None else samples)
+    wide = logits.astype(np.float64)
+    cumulated = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True)), axis=1)
+    u, state = _draws(_units64)(state, shape=dims, rows=rows)
+    u = u * cumulated[:, -1:]
+    index = [np.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
+    index = np.stack(index) if index else np.zeros(dims, np.int64)
+    return np.minimum(index, classes - 1).astype(_dtype(dtype)), state
+
+
+def _units64(state, dims):
+    flat, state = _unit_floats(state, math.prod(dims), "float64")
+    return flat.reshape(dims), state
+
+
+def _until_accepted(state, count, propose):
+    """`count` values of a rejection method, and the next state."""
+    out, open_places = np.zeros(count), np.arange(count)
+    while open_places.size:
+        values, accepted, state = propose(state, open_places)
+        out[open_places[accepted]] = values[accepted]
+        open_places = open_places[~accepted]
+    return out, state
+
+
+def _parameters_for(dims, *parameters):
+    """One float64 of each parameter for each draw."""
+    return [np.asarray(np.broadcast_to(p, dims), np.float64).reshape(-1) for p in parameters]
+
+
+@_draws
+def _philox_gamma(state, alpha, dims, dtype, count):
+    """Marsaglia and Tsang 2000, "A simple method for generating gamma variables"."""
+    (alpha,) = _parameters_for(dims, alpha)
+    possible = (alpha > 0) & (alpha < math.inf)
+    a = np.where(possible, alpha, 1.0)
+    d = np.where(a < 1, a + 1, a) - 1 / 3
+    c = 1 / np.sqrt(9 * d)
+
+    def propose(state, at):
+        x, state = _normal_floats(state, at.size, "float64")
+        _, u, state = _two_uniforms(state, at.size)
+        v = (1 + c[at] * x) ** 3
+        safe = np.where(v > 0, v, 1)
+        accepted = np.log(u) < 0.5 * x * x + d[at] * (1 - safe + np.log(safe))
+        return d[at] * safe, (v > 0) & accepted, state
+
+    values, state = _until_accepted(state, a.size, propose)
+    _, u, state = _two_uniforms(state, a.size)
+    small = np.where(a < 1, u ** (1 / np.maximum(a, 1e-300)), 1)
+    values = np.where(possible, values * small, math.nan)
+    return values.reshape(dims).astype(_dtype(dtype)), state
+
+
+_LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(20)])
+
+
+def _log_factorial(k):
+    """log(k!), by a table below 20 and by Stirling's series from there."""
+    large = np.maximum(k, 19.0)
+    series = (large + 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi)
+    series = series + 1 / (12 * large) - 1 / (360 * large**3)
+    return np.where(k < 20, _LOG_FACTORIALS[np.clip(k, 0, 19).astype(np.int64)], series)
+
+
+def _inverted(u, first, following):
+    """The least k whose cumulated probability is above u; terms follow from one another."""
+    k, term, total = np.zeros(u.shape), first, first
+    for i in range(1, 200):
+        beyond = u >= total
+        if not beyond.any():
+            break
+        term = following(i, term)
+        total = total + term
+        k = k + beyond
+    return k
+
+
+@_draws
+def _philox_poisson(state, lam, dims, dtype, count):
+    """Hoermann 1993, "The transformed rejection method for generating Poisson random variables"."""
+    (mean,) = _parameters_for(dims, lam)
+    u, _, state = _two_uniforms(state, mean.size)
+    first = np.minimum(mean, 10.0)
+    out = _inverted(u, np.exp(-first), lambda k, term: term * first / k)
+    large = np.flatnonzero(mean >= 10)
+    if large.size:
+        out[large], state = _poisson_by_rejection(state, mean[large])
+    return out.reshape(dims).astype(_dtype(dtype)), state
+
+
+def _poisson_by_rejection(state, mean):
+    b = 0.931 + 2.53 * np.sqrt(mean)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+
+    def propose(state, at):
+        u, v, state = _two_uniforms(state, at.size)
+        u = u - 0.5
+        us = 0.5 - np.abs(u)
+        safe = np.maximum(us, 1e-12)
+        k = np.floor((2 * a[at] / safe + b[at]) * u + mean[at] + 0.43)
+        quick = (us >= 0.07) & (v <= v_r[at])
+        left = np.log(v * inverse_alpha[at] / (a[at] / (safe * safe) + b[at]))
+        whole = np.maximum(k, 0.0)
+        right = -mean[at] + whole * np.log(mean[at]) - _log_factorial(whole)
+        fits = (k >= 0) & ((us >= 0.013) | (v <= us)) & (left <= right)
+        return k, quick | fits, state
+
+    return _until_accepted(state, mean.size, propose)
+
+
+@_draws
+def _philox_binomial(state, counts, probabilities, dims, dtype, count):
+    """Hoermann 1993, "The generation of binomial random variates", algorithm BTRS."""
+    n, p = _parameters_for(dims, counts, probabilities)
+    flipped = p > 0.5
+    p = np.where(flipped, 1 - p, p)
+    u, _, state = _two_uniforms(state, n.size)
+    big = (n * p >= 10) & (n < math.inf)
+    low_n, low_p = np.where(big, 0.0, n), np.where(big, 0.0, p)
+    ratio = low_p / (1 - low_p)
+    start = np.exp(low_n * np.log1p(-low_p))
+    out = _inverted(u, start, lambda k, term: term * ratio * np.maximum(low_n - k + 1, 0) / k)
+    large = np.flatnonzero(big)
+    if large.size:
+        out[large], state = _binomial_by_rejection(state, n[large], p[large])
+    out = np.minimum(out, n)
+    out = np.where(flipped, n - out, out)
+    return out.reshape(dims).astype(_dtype(dtype)), state
+
+
+def _binomial_by_rejection(state, n, p):
+    spread = np.sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    centre = n * p + 0.5
+    v_r = 0.92 - 4.2 / b
+    alpha = (2.83 + 5.1 / b) * spread
+    log_odds = np.log(p / (1 - p))
+    mode = np.floor((n + 1) * p)
+    at_mode = _log_factorial(mode) + _log_factorial(n - mode)
+
+    def propose(state, at):
+        u, v, state = _two_uniforms(state, at.size)
+        u = u - 0.5
+        us = 0.5 - np.abs(u)
+        safe = np.maximum(us, 1e-12)
+        k = np.floor((2 * a[at] / safe + b[at]) * u + centre[at])
+        inside = (k >= 0) & (k <= n[at])
+        quick = (us >= 0.07) & (v <= v_r[at])
+        left = np.log(v * alpha[at] / (a[at] / (safe * safe) + b[at]))
+        whole = np.clip(k, 0, n[at])
+        both = _log_factorial(whole) + _log_factorial(n[at] - whole)
+        right = at_mode[at] - both + (whole - mode[at]) * log_odds[at]
+        return k, inside & (quick | (left <= right)), state
+
+    return _until_accepted(state, n.size, propose)
 
 
 _UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p
@@ -1109,7 +2862,8 @@ right_shift trunc ceil floor floor_divide copysign deg2rad rad2deg""".split()
 
 _OF_ARRAYS = frozenset(
     """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
-average_pool fused_normalization standardized attention lstm gru embedding_lookup""".split()
+average_pool fused_normalization standardized attention lstm gru embedding_lookup conv_transpose
+int8_product sparsemax searchsorted""".split()
 )
 """Operations for which a number would be stretched where trainkit wants an array."""
 
@@ -1145,13 +2899,19 @@ OPERATIONS.update(
         "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
         "celu": lambda x, alpha: np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha),
         "selu": lambda x: (
-            1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+            1.0507009873554805 * np.maximum(x, 0)
+            + 1.0507009873554805 * 1.6732632423543772 * np.expm1(np.minimum(x, 0))
         ),
         "sigmoid": _sigmoid,
         "hard_sigmoid": lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
         "hard_silu": lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
         "hard_tanh": lambda x: np.minimum(np.maximum(x, -1), 1),
-        "silu": lambda x: x * _sigmoid(x),
+        "silu": lambda x: x / (1 + np.exp(-x)),
+        "silu_gradient": _silu_gradient,
+        "relu_gradient": lambda g, y: g * (y > 0),
+        "sparse_sigmoid": lambda x: np.minimum(np.maximum((x + 1) * 0.5, 0), 1),
+        "squareplus": lambda x, b: 0.5 * (x + np.sqrt(x * x + b)),
+        "sparse_plus": _sparse_plus,
         "softplus": _softplus,
         "softsign": lambda x: x / (1 + np.abs(x)),
         "mish": lambda x: x * np.tanh(_softplus(x)),
@@ -1160,27 +2920,42 @@ OPERATIONS.update(
         "soft_shrink": lambda x, threshold: np.sign(x) * np.maximum(np.abs(x) - threshold, 0),
         "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
         "erf": _erf,
+        "erfc": _erfc,
         "gelu_erf": _gelu_erf,
+        "gelu_erf_gradient": _gelu_erf_gradient,
         "biased_gelu": lambda z, bias: _gelu_erf(z + bias),
+        "biased_gelu_gradient": _biased_gelu_gradient,
         "gelu_tanh": _gelu_tanh,
+        "gelu_tanh_gradient": _gelu_tanh_gradient,
         "softmax": _softmax,
+        "softmax_gradient": _softmax_gradient,
         "log_softmax": _log_softmax,
+        "sparsemax": _sparsemax,
+        "sparsemax_weights": _sparsemax_weights,
+        "fake_quant": _fake_quant,
         # reductions
-        "sum": lambda x, axis, keepdims: np.sum(
-            x, axis=axis, keepdims=keepdims, dtype=None if x.dtype.kind == "b" else x.dtype
-        ),
+        "sum": _sum,
         "mean": _mean,
         "max": _extreme(np.max),
         "min": _extreme(np.min),
         "prod": lambda x, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims),
-        "var": lambda x, axis, keepdims: np.var(x, axis=axis, keepdims=keepdims),
+        "var": _var,
         "all": lambda x, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
         "any": lambda x, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
         "argmax": lambda x, axis, keepdims, dtype: np.argmax(x, axis=axis, keepdims=keepdims),
         "argmin": lambda x, axis, keepdims, dtype: np.argmin(x, axis=axis, keepdims=keepdims),
         "logsumexp": _logsumexp,
-        "cumsum": _cumsum,
+        "cumsum": _running(_sums_so_far, 0),
+        "cumprod": _running(_products_so_far, 1),
+        "cumulative_logsumexp": _running(_logsumexps_so_far, -np.inf),
+        "linear_recurrence": _linear_recurrence,
+        "shift_along": _shift_along,
+        "sliding_product": lambda x, window: np.correlate(x, np.conj(window), "valid"),
         "top_k": _top_k,
+        "in_top_k": _in_top_k,
+        "bincount": _bincount,
+        "isclose": _isclose,
+        "all_finite": lambda *xs: np.bool_(all(np.isfinite(x).all() for x in xs)),
         # shapes
         "reshape": lambda x, shape: x.reshape(shape),
         "reshape_sized": lambda x, *sizes, shape: x.reshape(_filled(shape, sizes)),
@@ -1203,9 +2978,21 @@ OPERATIONS.update(
         "get_item": _get_item,
         "get_item_at": _get_item,
         "tile": lambda x, repeats: np.tile(x, repeats),
+        "tile_sized": lambda x, *sizes, repeats: np.tile(x, _filled(repeats, sizes)),
+        "linspace": _linspace,
+        "view": _view,
+        "real": lambda x: np.real(x),
+        "imag": lambda x: np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x),
+        "diagonal": lambda x, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+        "diag": _diag,
+        "tril": _tril,
+        "triu": _triu,
         "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
         "flip": lambda x, axis: np.flip(x, axis),
         "sort": lambda x, axis: np.sort(x, axis=axis),
+        "argsort": lambda x, axis: np.argsort(x, axis, kind="stable"),
+        "argpartition": lambda x, kth, axis: np.argpartition(x, kth, axis=axis),
+        "searchsorted": _searchsorted,
         "roll": lambda x, shift, axis: np.roll(x, shift, axis),
         "zeros_like": lambda x, dtype=None: np.zeros_like(x, dtype),
         "ones_like": lambda x, dtype=None: np.ones_like(x, dtype),
@@ -1218,14 +3005,20 @@ OPERATIONS.update(
         "take": _take,
         "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices, axis),
         "gather_nd": _gather_nd,
+        "with_items": _with_items,
+        "scatter_nd_add": _scatter_nd_add,
+        "scatter_update": _scatter_update,
         "embedding_lookup": lambda table, ids: _take(table, ids, 0, wrap=False),
         "tensor_array_write": _array_write,
         "tensor_array_read": lambda buffer, index: buffer[int(index)],
         # products, windows, normalisation, recurrence
-        "matmul": np.matmul,
+        "matmul": _matmul,
+        "int8_product": _int8_product,
         "dense": _dense,
-        "einsum": lambda a, b, subscripts: np.einsum(subscripts, a, b),
+        "einsum": _einsum,
         "conv": _conv,
+        "conv_transpose": _conv_transpose,
+        "extract_patches": _extract_patches,
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "fused_normalization": _normalization,
@@ -1233,8 +3026,106 @@ OPERATIONS.update(
         "attention": _attention,
         "lstm": _lstm,
         "gru": _gru,
+        # signals
+        "fft": _fft,
+        "ifft": _ifft,
+        "rfft": lambda x: np.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64)),
+        "irfft": lambda x, n: np.fft.irfft(x, n).astype(x.real.dtype),
+        "extract_sequences": _extract_sequences,
+        "overlap_add": lambda x, stride: _overlap_added(x, stride),
+        # what gradients are made of
+        "with_gradient": lambda *arrays, backward, results, sources, given: arrays[:results],
+        "optimization_barrier": lambda x, signal: x,
+        "spread": _spread_back,
+        "sum_to_like": _sum_to_like,
+        "split_like": _split_like,
+        "slice_like": _slice_like,
+        "padded_like": _padded_like,
+        "pad_sum": _pad_sum,
+        "tile_sum": _tile_sum,
+        "tile_sum_sized": _tile_sum_sized,
+        "repeat_sum": _repeat_sum,
+        "diagonal_put": _diagonal_put,
+        "put_item": _put_item,
+        "put_item_at": _put_item_at,
+        "take_sum": _take_sum,
+        "take_along_axis_sum": _take_along_axis_sum,
+        "gather_nd_sum": _gather_nd_sum,
+        "embedding_gradient": _embedding_gradient,
+        "tensor_array_without": _array_without,
+        "tensor_array_padded": _array_padded,
+        "tensor_array_placed": _array_placed,
+        "rectified_gradient": _rectified_gradient,
+        "dense_gradient": _dense_gradient,
+        "conv_input_gradient": _conv_input_gradient,
+        "conv_kernel_gradient": _conv_kernel_gradient,
+        "patches_sum": _patches_sum,
+        "max_pool_gradient": _max_pool_gradient,
+        "max_pool_pick": _max_pool_pick,
+        "average_pool_gradient": _average_pool_gradient,
+        "fused_normalization_gradient": _normalization_gradient,
+        "standardized_gradient": _standardized_gradient,
+        "attention_gradient": _attention_gradient,
+        "lstm_gradient": _lstm_gradient,
+        "gru_gradient": _gru_gradient,
+        "scaled_rows": lambda g, grads: grads * np.expand_dims(g, -1),
+        "fft_transposed": _fft_transposed,
+        "ifft_transposed": _ifft_transposed,
+        "rfft_transposed": _rfft_transposed,
+        "irfft_transposed": _irfft_transposed,
+        "sequences_sum": lambda g, x, stride: _overlap_added(g, stride, x.shape[-1]),
+        # losses and metrics
+        "softmax_cross_entropy_with_logits": _dense_cross_entropy,
+        "softmax_cross_entropy_and_slopes": _dense_cross_entropy_and_slopes,
+        "softmax_cross_entropy_gradient": _dense_cross_entropy_gradient,
+        "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,
+        "sparse_softmax_cross_entropy_and_slopes": _sparse_cross_entropy_and_slopes,
+        "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
+        "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy,
+        "sparse_categorical_hits": _class_hits,
+        "ctc_loss": _ctc_loss,
+        "ctc_gradient": _ctc_gradient,
+        "ctc_decode": _ctc_decode,
+        # random numbers
+        "philox_state": _philox_state,
+        "philox_uniform": _philox_uniform,
+        "philox_normal": _philox_normal,
+        "philox_truncated_normal": _philox_truncated_normal,
+        "philox_integers": _philox_integers,
+        "philox_integers_between": _philox_integers_between,
+        "philox_kept": _philox_kept,
+        "philox_mask": _philox_mask,
+        "philox_permutation": _philox_permutation,
+        "philox_categorical": _philox_categorical,
+        "philox_gamma": _philox_gamma,
+        "philox_poisson": _philox_poisson,
+        "philox_binomial": _philox_binomial,
+        "dropped": _dropped,
     }
 )
+
+
+UNREADABLE = {
+    "the reader has one device": """copy_to_device copy_to_device_of""",
+    "no layer computes with it": """
+        angle bessel_j0 bessel_j1 bessel_k0 bessel_k0e bessel_k1 bessel_k1e bessel_y0 bessel_y1
+        betainc cholesky complex conj dawsn det digamma eig eigh erfcinv erfinv expint expm
+        float8_rounded fold fresnel_cos fresnel_sin gcd heaviside histogram i0 i0e i1 i1e igamma
+        igamma_slope igammac inv isin isneginf isposinf lcm lgamma lu_factor ndtri nextafter
+        no_gradient_here nonzero pinv pivots_to_permutation polygamma qr quantile
+        quantile_gather quantile_spread saturate_cast scatter_max scatter_min scatter_multiply
+        segment_max segment_min segment_prod segment_sum signbit sinc singular_values slogdet
+        solve solve_triangular spence svd unfold unfold_gradient unique unravel_index vander
+        view_as_complex view_as_real xdivy xlog1py xlogy zeta""",
+    "a saved graph holds no Python": """
+        all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
+        py_call start_bucket store_variable with_values""",
+    "what it does is not data alone": """
+        check_shape iterator_begin iterator_get_next raise_error write_summary""",
+}
+"""Operations of trainkit that this reader goes without, by the reason."""
+
+_REASONS = {name: reason for reason, names in UNREADABLE.items() for name in names.split()}
 
 
 def graphs_in(path):

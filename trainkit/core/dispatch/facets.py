@@ -72,10 +72,8 @@ INTEGERS = Absent("its results are whole numbers or truth values")
 FLAT = Absent("its derivative is 0 wherever it has one")
 """Reasons why an operation has no gradient rules."""
 
-GRADIENT_STEP = Absent("it is a step of gradients, and a saved graph predicts")
 NO_LAYER = Absent("no layer computes with it")
-NOT_YET = Absent("nobody has written it for the reader")
-"""Reasons why the NumPy-only reader of saved graphs goes without an operation."""
+"""The usual reason why the NumPy-only reader of saved graphs goes without an operation."""
 
 TRACE = "trace the body"
 """A `lowering` facet: the body, run on arrays that take notes, is what gets compiled."""
@@ -297,7 +295,6 @@ RANDOM = Semantics(
     batch=one_by_one("each item draws from a stream of its own"),
     lowering=Absent("Philox has kernels of its own"),
     stackable=Absent("draws follow one another"),
-    export=Absent("a saved graph predicts, it draws nothing"),
     onnx=Absent("a file predicts, it draws no random numbers; call layers with training=False"),
 )
 CONTROL = Semantics(

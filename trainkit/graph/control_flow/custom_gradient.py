@@ -7,7 +7,7 @@ from typing import Any
 
 from trainkit.autodiff.custom_vjp import CustomGradient
 from trainkit.core import nest
-from trainkit.core.dispatch.facets import CONTROL, GRADIENT_STEP
+from trainkit.core.dispatch.facets import CONTROL
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -20,7 +20,7 @@ def _rule(*inputs: Any, backward: Graph, results: int, sources: int, given: Any)
     return tuple(Spec(x.shape, x.dtype) for x in inputs[:results])
 
 
-@primitive(_rule, name="with_gradient", semantics=CONTROL, export=GRADIENT_STEP)
+@primitive(_rule, name="with_gradient", semantics=CONTROL, export=True)
 def with_gradient(
     xp: Any, *arrays: Any, backward: Graph, results: int, sources: int, given: tuple[bool, ...]
 ) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE
+from trainkit.core.dispatch.facets import INDEXING, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, OutOfRangeError
 from trainkit.core.shapes import Spec
@@ -73,7 +73,6 @@ written.gradients(
     name="tensor_array_without",
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
 )
 def without(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
@@ -93,7 +92,6 @@ without.gradients(lambda g, y, gy, index, like: padded(g, index, gy), None, None
     name="tensor_array_padded",
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
 )
 def padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
@@ -130,7 +128,6 @@ element_at.gradients(lambda g, y, buffer, index: placed(g, index, buffer), None)
     name="tensor_array_placed",
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
 )
 def placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """Zeros in the shape of `like` with `g` at the position `index`."""

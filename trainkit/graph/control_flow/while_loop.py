@@ -11,7 +11,6 @@ from typing import Any
 from trainkit.core import devices, nest
 from trainkit.core.dispatch.facets import (
     CONTROL,
-    GRADIENT_STEP,
     INDEXING,
     LEADING_AXES,
     NUMBER,
@@ -242,7 +241,6 @@ def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -
     name="padded_like",
     semantics=INDEXING,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def padded_like(xp: Any, x: Any, like: Any) -> Any:
     """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""

@@ -9,7 +9,6 @@ from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     ELEMENTWISE,
-    GRADIENT_STEP,
     IF_ALIKE,
     LEADING_AXES,
     ON_ONE_DEVICE,
@@ -148,7 +147,7 @@ def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     lowering=Absent("it moves arrays between devices"),
     memory="view",
     simplify=ON_ONE_DEVICE,
-    export=GRADIENT_STEP,
+    export=Absent("the reader has one device"),
 )
 def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
     """The values of `g` on the device of `x`."""

@@ -45,7 +45,6 @@ def _hits_rule(labels: Spec, scores: Spec) -> Spec:
     semantics=COMPOSITE,
     no_gradient=Absent("counts of hits are flat"),
     lowering=Absent("positions of maxima are found in order"),
-    export=Absent("a saved graph predicts, it has no metrics"),
 )
 def class_hits(xp: ArrayModule, labels: Array, scores: Array) -> Array:
     """1 where the first of the best scores is that of the class `labels`, else 0."""

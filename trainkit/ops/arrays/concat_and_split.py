@@ -16,7 +16,6 @@ from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     ARRANGEMENT,
     COMMON,
-    GRADIENT_STEP,
     MOVED,
     TRACE,
 )
@@ -90,7 +89,7 @@ def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
     return tuple(Spec(x.shape, g.dtype) for x in xs)
 
 
-@primitive(_split_like_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+@primitive(_split_like_rule, semantics=ARRANGEMENT)
 def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
     cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()

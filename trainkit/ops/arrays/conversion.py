@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import BY_ELEMENT, ELEMENTWISE, NOT_YET, UNCHANGED, VIEW, Absent
+from trainkit.core.dispatch.facets import BY_ELEMENT, ELEMENTWISE, UNCHANGED, VIEW, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -185,7 +185,6 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
     name="view",
     semantics=VIEW,
     lowering=Absent("kernels read no bits of one type as another"),
-    export=NOT_YET,
     no_gradient=Absent("bits of another type have no derivative"),
 )
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:

@@ -10,10 +10,8 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
-    GRADIENT_STEP,
     LAST_AXES,
     LEADING_AXES,
-    NOT_YET,
     SHAPE,
     VIEW,
     Absent,
@@ -48,7 +46,6 @@ def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     semantics=VIEW,
     recompute="cheap",
     lowering=Absent("a diagonal is no block of axes"),
-    export=NOT_YET,
 )
 def _diagonal(xp: ArrayModule, x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
     """The elements on a diagonal of two axes."""
@@ -59,7 +56,7 @@ def _put_rule(g: Spec, x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_put_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
+@primitive(_put_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
 def diagonal_put(
     xp: ArrayModule, g: Array, x: Array, *, offset: int, axis1: int, axis2: int
 ) -> Array:
@@ -132,7 +129,7 @@ def _diag_rule(x: Spec, *, k: int) -> Spec:
     return Spec((*x.shape[:-1], n, n), x.dtype)
 
 
-@primitive(_diag_rule, name="diag", semantics=ARRANGEMENT, export=NOT_YET)
+@primitive(_diag_rule, name="diag", semantics=ARRANGEMENT)
 def matrix_with_diagonal(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
     n = x.shape[-1] + abs(k)
@@ -192,14 +189,14 @@ def _triangle_rule(x: Spec, *, k: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_triangle_rule, name="tril", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_triangle_rule, name="tril", semantics=LAST_AXES)
 def _tril(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero above the diagonal `k`."""
     keep = xp.tri(x.shape[-2], x.shape[-1], k, bool)
     return xp.where(keep, x, xp.zeros((), x.dtype))
 
 
-@primitive(_triangle_rule, name="triu", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_triangle_rule, name="triu", semantics=LAST_AXES)
 def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero below the diagonal `k`."""
     drop = xp.tri(x.shape[-2], x.shape[-1], k - 1, bool)

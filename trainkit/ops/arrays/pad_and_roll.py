@@ -11,7 +11,6 @@ from trainkit.core.devices import Array, ArrayModule, filled_on
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
     AXIS,
-    GRADIENT_STEP,
     OVER_AXES,
     Absent,
 )
@@ -234,7 +233,7 @@ def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:
     return Spec(left, g.dtype)
 
 
-@primitive(_unpad_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+@primitive(_unpad_rule, semantics=ARRANGEMENT)
 def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
     """What `pad` put at the ends added to where it came from; constants are dropped."""
     dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]

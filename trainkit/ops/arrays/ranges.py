@@ -11,7 +11,6 @@ from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dispatch.facets import (
     CREATION,
     INTEGERS,
-    NOT_YET,
     Absent,
     one_by_one,
 )
@@ -184,7 +183,6 @@ def _linspace_rule(
     name="linspace",
     semantics=CREATION,
     lowering=Absent("it counts up from number to number"),
-    export=NOT_YET,
 )
 def _linspace(
     xp: ArrayModule, start: Array, stop: Array, *, size: int, endpoint: bool, axis: int, dtype: str

@@ -13,7 +13,6 @@ from trainkit.core.dispatch.facets import (
     INDEXING,
     INTEGERS,
     NO_LAYER,
-    NOT_YET,
     one_by_one,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -44,7 +43,6 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str =
     name="searchsorted",
     promotion=COMMON,
     semantics=INDEXING,
-    export=NOT_YET,
     no_gradient=INTEGERS,
 )
 def _searchsorted(

@@ -16,7 +16,6 @@ from trainkit.core.dispatch.facets import (
     AXIS,
     INTEGERS,
     LAST_AXES,
-    NOT_YET,
     Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -72,7 +71,6 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     lambda x, *, axis: Spec(_axis_rule(x, axis=axis).shape, dtypes.int32),
     name="argsort",
     semantics=AXIS,
-    export=NOT_YET,
     no_gradient=INTEGERS,
     tuned=Tuned(on_gpu=(_argsort_on_gpu,)),
 )
@@ -140,9 +138,7 @@ def _partition_rule(x: Spec, *, kth: int, axis: int) -> Spec:
     return Spec(x.shape, dtypes.int32)
 
 
-@primitive(
-    _partition_rule, name="argpartition", semantics=AXIS, export=NOT_YET, no_gradient=INTEGERS
-)
+@primitive(_partition_rule, name="argpartition", semantics=AXIS, no_gradient=INTEGERS)
 def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
     return xp.argpartition(x, kth, axis=axis).astype(_INT32)
@@ -277,7 +273,7 @@ def _in_top_rule(targets: Spec, predictions: Spec, *, k: int) -> Spec:
     return Spec(dims, dtypes.bool_)
 
 
-@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES, export=NOT_YET, no_gradient=INTEGERS)
+@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES, no_gradient=INTEGERS)
 def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) -> Array:
     """Whether fewer than `k` predictions beat that of the target."""
     _in_top_rule(Spec(targets.shape, "int32"), Spec(predictions.shape, "float32"), k=k)

@@ -11,8 +11,6 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     ARRANGEMENT,
-    GRADIENT_STEP,
-    NOT_YET,
     SHAPE,
     Absent,
 )
@@ -65,7 +63,7 @@ def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
     return Spec(left[len(left) - rank :], g.dtype)
 
 
-@primitive(_untile_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+@primitive(_untile_rule, semantics=ARRANGEMENT)
 def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
     """The sum of the copies that `tile` made of a tensor of `rank` axes."""
     dims, counts = _tiled(g.shape, repeats)
@@ -97,7 +95,7 @@ def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     )
 
 
-@primitive(_tile_sized_rule, semantics=ARRANGEMENT, export=NOT_YET)
+@primitive(_tile_sized_rule, semantics=ARRANGEMENT)
 def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
     """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
     return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
@@ -107,7 +105,7 @@ def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
+@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
 def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
     """The sum of the copies that `tile_sized` made of `x`."""
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
@@ -205,7 +203,7 @@ def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
     return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
 
 
-@primitive(_unrepeat_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+@primitive(_unrepeat_rule, semantics=ARRANGEMENT)
 def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
     """The sums over the runs that `repeat` made."""
     place = axis % g.ndim

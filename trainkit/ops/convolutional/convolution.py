@@ -16,7 +16,6 @@ from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     COMMON,
-    GRADIENT_STEP,
     SHAPE,
     WINDOW,
     Tuned,
@@ -156,7 +155,6 @@ def _input_gradient_by_cudnn(
     semantics=WINDOW,
     reads={2: SHAPE},
     memory="fresh",
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_input_gradient, on_gpu=[_input_gradient_by_cudnn]),
 )
 def conv_input_gradient(
@@ -203,7 +201,6 @@ def _kernel_gradient_by_cudnn(
     promotion=COMMON,
     semantics=WINDOW,
     memory="fresh",
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_kernel_gradient, on_gpu=[_kernel_gradient_by_cudnn]),
 )
 def conv_kernel_gradient(

@@ -10,7 +10,6 @@ from typing import Any
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
-    GRADIENT_STEP,
     NO_LAYER,
     SHAPE,
     Absent,
@@ -70,7 +69,7 @@ def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
     name="unfold_gradient",
     semantics=ARRANGEMENT,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
+    export=NO_LAYER,
 )
 def unfold_gradient(
     xp: ArrayModule,

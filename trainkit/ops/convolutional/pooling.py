@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import GRADIENT_STEP, SHAPE, WINDOW, Tuned
+from trainkit.core.dispatch.facets import SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -95,7 +95,6 @@ def _max_pool(
     _like_second,
     name="max_pool_gradient",
     semantics=WINDOW,
-    export=GRADIENT_STEP,
     tuned=_tuned("max_pool", pool_tuned.max_pool_gradient, pool_cuda.max_pool_gradient, of=1),
 )
 def max_pool_gradient(
@@ -106,7 +105,7 @@ def max_pool_gradient(
     return pool_reference.max_pool_gradient(xp, w, g, x, y)
 
 
-@primitive(_like_third, name="max_pool_pick", semantics=WINDOW, export=GRADIENT_STEP)
+@primitive(_like_third, name="max_pool_pick", semantics=WINDOW)
 def max_pool_pick(
     xp: ArrayModule,
     values: Array,
@@ -147,7 +146,6 @@ def _average_pool(
     name="average_pool_gradient",
     semantics=WINDOW,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
     tuned=_tuned(
         "average_pool",
         lambda w, g, x: pool_tuned.average_pool_gradient(w, g),

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, NOT_YET, WINDOW, Tuned
+from trainkit.core.dispatch.facets import COMMON, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -138,7 +138,6 @@ def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
     name="conv_transpose",
     promotion=COMMON,
     semantics=WINDOW,
-    export=NOT_YET,
     tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
 )
 def _conv_transpose(

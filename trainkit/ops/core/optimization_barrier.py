@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.dispatch.facets import GRADIENT_STEP, VIEW, Absent
+from trainkit.core.dispatch.facets import VIEW, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.ops.core.vmap import stacked
@@ -14,7 +14,6 @@ from trainkit.ops.core.vmap import stacked
     lambda x, signal: Spec(x.shape, x.dtype),
     semantics=VIEW,
     lowering=Absent("what stands on its two sides must not become one loop"),
-    export=GRADIENT_STEP,
 )
 def optimization_barrier(xp: Any, x: Any, signal: Any) -> Any:
     """`x` itself, at a time when `signal` is known.

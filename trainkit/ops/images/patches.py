@@ -8,8 +8,6 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
-    NOT_YET,
     SHAPE,
     WINDOW,
 )
@@ -61,7 +59,7 @@ def _windows(dims: Any, size: Sizes, strides: Sizes, dilation: Sizes) -> Any:
         yield number, (slice(None), *where)
 
 
-@primitive(_patches_rule, name="extract_patches", semantics=WINDOW, export=NOT_YET)
+@primitive(_patches_rule, name="extract_patches", semantics=WINDOW)
 def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes) -> Array:
     """The elements under a sliding window, side by side in the channels."""
     counts = _counts(x.shape[1:-1], size, strides, dilation)
@@ -76,7 +74,6 @@ def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation
     lambda g, x, **settings: Spec(x.shape, g.dtype),
     semantics=WINDOW,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def patches_sum(
     xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes

@@ -8,7 +8,6 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
     INDEXING,
     SHAPE,
     VIEW,
@@ -74,7 +73,6 @@ def _slice(xp: ArrayModule, x: Array, *live: Array, start: Any, sizes: Any) -> A
     reads={1: SHAPE},
     recompute="cheap",
     lowering=Absent("where the block starts may be known when it runs"),
-    export=GRADIENT_STEP,
 )
 def slice_like(xp: ArrayModule, x: Array, like: Array, *live: Array, start: Any) -> Array:
     """A block of the tensor as large as `like`, whose values are not looked at."""

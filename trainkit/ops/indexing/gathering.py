@@ -16,7 +16,6 @@ from trainkit.core import nest, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
-    GRADIENT_STEP,
     INDEXING,
     INTEGERS,
     NO_LAYER,
@@ -125,7 +124,7 @@ def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int, wrap: bool = Tru
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untake_rule, semantics=INDEXING, reads={2: SHAPE}, export=GRADIENT_STEP)
+@primitive(_untake_rule, semantics=INDEXING, reads={2: SHAPE})
 def take_sum(
     xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
 ) -> Array:
@@ -256,7 +255,6 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
     lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
 )
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
@@ -403,7 +401,6 @@ def _gathered_on_gpu(xp: ArrayModule, x: Array, indices: Array) -> Array | None:
     lambda g, indices, x: Spec(x.shape, g.dtype),
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
 )
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""

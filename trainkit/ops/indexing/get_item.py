@@ -11,7 +11,6 @@ from typing import Any
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
     INDEXING,
     INTEGERS,
     MOVED,
@@ -58,7 +57,6 @@ def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     lambda g, x, *, key: Spec(x.shape, g.dtype),
     semantics=INDEXING,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
     """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
@@ -97,7 +95,6 @@ def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     lambda g, x, *parts, key: Spec(x.shape, g.dtype),
     semantics=INDEXING,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
     """Zeros in the shape of `x`, to which `g` is added at `[key]`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, NOT_YET
+from trainkit.core.dispatch.facets import INDEXING
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
@@ -15,7 +15,7 @@ from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.indexing.index_keys import Key
 
 
-@primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING, export=NOT_YET)
+@primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING)
 def with_items(xp: ArrayModule, x: Array, value: Array, *parts: Array, key: Key) -> Array:
     """`x` with `value` at `[key]`, which names no element twice."""
     out = x.copy()

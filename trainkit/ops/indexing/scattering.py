@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INDEXING, NO_LAYER, NOT_YET
+from trainkit.core.dispatch.facets import INDEXING, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
@@ -65,7 +65,7 @@ def _check(x: Array, indices: Array, updates: Array) -> None:
     _rule(*specs)
 
 
-@primitive(_rule, semantics=INDEXING, export=NOT_YET)
+@primitive(_rule, semantics=INDEXING)
 def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` added at the rows of `indices`; equal rows add up.
 
@@ -93,7 +93,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
     return sum_to_like(g, updates)
 
 
-@primitive(_rule, name="scatter_update", semantics=INDEXING, export=NOT_YET)
+@primitive(_rule, name="scatter_update", semantics=INDEXING)
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INTEGERS, NOT_YET, PRODUCT, Absent, Tuned
+from trainkit.core.dispatch.facets import INTEGERS, PRODUCT, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -32,7 +32,6 @@ def _rule(a: Spec, b: Spec) -> Spec:
     semantics=PRODUCT,
     no_gradient=INTEGERS,
     lowering=Absent("BLAS or a tuned kernel computes it"),
-    export=NOT_YET,
     tuned=Tuned(int8_tuned.int8_product, exact=True, fewest=int8_tuned.FEWEST, of=1),
 )
 def int8_product(xp: ArrayModule, x1: Array, x2: Array) -> Array:

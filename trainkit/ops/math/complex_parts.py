@@ -13,7 +13,6 @@ from trainkit.core.dispatch.facets import (
     ELEMENTWISE,
     LAST_AXES,
     NO_LAYER,
-    NOT_YET,
     Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -53,7 +52,6 @@ def _part_rule(x: Spec) -> Spec:
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
     memory="view",
-    export=NOT_YET,
 )
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are.
@@ -74,7 +72,6 @@ real.gradients(lambda g, y, x: cast(g, x.dtype))
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
     memory="view",
-    export=NOT_YET,
 )
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values.

@@ -14,8 +14,6 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     AXIS,
-    GRADIENT_STEP,
-    NOT_YET,
     REDUCTION,
     Absent,
     Tuned,
@@ -103,7 +101,7 @@ running_sum.gradients(
 )
 
 
-@primitive(_cumulative_rule, name="cumprod", semantics=AXIS, export=NOT_YET)
+@primitive(_cumulative_rule, name="cumprod", semantics=AXIS)
 def running_product(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
@@ -122,7 +120,7 @@ def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
     return Spec(b.shape, b.dtype)
 
 
-@primitive(_recurrence_rule, semantics=AXIS, export=GRADIENT_STEP)
+@primitive(_recurrence_rule, semantics=AXIS)
 def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
     """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = xp.empty_like(b)
@@ -135,7 +133,7 @@ def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse
     return result
 
 
-@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype), semantics=AXIS, export=GRADIENT_STEP)
+@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype), semantics=AXIS)
 def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array:
     """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = xp.zeros_like(x)
@@ -239,7 +237,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return running_product(x, axis=place, exclusive=False, reverse=False)
 
 
-@primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS, export=NOT_YET)
+@primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS)
 def running_logsumexp(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:

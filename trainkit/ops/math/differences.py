@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, GRADIENT_STEP
+from trainkit.core.dispatch.facets import AXIS
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -222,7 +222,7 @@ def _sliding_rule(x: Spec, window: Spec) -> Spec:
     return Spec((None if None in (n, m) else max(n - m + 1, 0),), x.dtype)  # type: ignore[operator]
 
 
-@primitive(_sliding_rule, semantics=AXIS, export=GRADIENT_STEP)
+@primitive(_sliding_rule, semantics=AXIS)
 def sliding_product(xp: ArrayModule, x: Array, window: Array) -> Array:
     """Sums of products of `window` (m,) with each run of m neighbours in `x` (n,), n at least m."""
     return xp.correlate(x, xp.conj(window), "valid").astype(x.dtype)

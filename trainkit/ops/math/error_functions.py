@@ -160,7 +160,6 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    export=NO_LAYER,
 )
 def erfc(xp: ArrayModule, x: Array) -> Array:
     """Complement 1 - erf(x), exact in its tail.

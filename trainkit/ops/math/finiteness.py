@@ -12,10 +12,8 @@ from trainkit.core.devices import XP_OF, Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     COMMON,
     ELEMENTWISE,
-    GRADIENT_STEP,
     INTEGERS,
     NO_LAYER,
-    NOT_YET,
     REDUCTION,
     Absent,
 )
@@ -65,7 +63,6 @@ def _all_finite_rule(*xs: Spec) -> Spec:
     memory="fresh",
     lowering=Absent("kernels have no such reduction"),
     no_gradient=INTEGERS,
-    export=GRADIENT_STEP,
 )
 def all_finite(xp: ArrayModule, *xs: Array) -> Any:
     """Whether all elements of all tensors are finite, in one pass; those of none are."""
@@ -127,7 +124,6 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
     promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    export=NOT_YET,
     no_gradient=INTEGERS,
 )
 def _isclose(

@@ -17,7 +17,6 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.eager import WIDE, with_tuned
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
-    GRADIENT_STEP,
     IF_ALIKE,
     OVER_AXES,
     REDUCTION,
@@ -128,9 +127,7 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
     return Spec(x.shape, g.dtype)
 
 
-@primitive(
-    _spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE, export=GRADIENT_STEP
-)
+@primitive(_spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE)
 def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
@@ -218,7 +215,6 @@ def _to_like_by_blas(g: Array, x: Array) -> Array | None:
     reads={1: SHAPE},
     simplify=IF_ALIKE,
     lowering=TRACE,
-    export=GRADIENT_STEP,
     tuned=Tuned(_to_like_by_blas, fewest=FEWEST),
 )
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:

@@ -10,11 +10,9 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
     INDEXING,
     INTEGERS,
     NO_LAYER,
-    NOT_YET,
     REDUCTION,
     Absent,
     Tuned,
@@ -139,7 +137,7 @@ def _quantile(
     lambda g, x, **settings: Spec(x.shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
-    export=GRADIENT_STEP,
+    export=NO_LAYER,
 )
 def quantile_spread(
     xp: ArrayModule,
@@ -172,7 +170,7 @@ def quantile_spread(
     lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
-    export=GRADIENT_STEP,
+    export=NO_LAYER,
 )
 def quantile_gather(
     xp: ArrayModule,
@@ -476,7 +474,6 @@ def _as_counts(x: Array, weights: Array | None, counts: Array) -> Array:
     _bincount_rule,
     name="bincount",
     semantics=INDEXING,
-    export=NOT_YET,
     no_gradient=INTEGERS,
     tuned=Tuned(on_gpu=(_bincount_on_gpu,)),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, NOT_YET
+from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise import elementwise_tuned
@@ -40,7 +40,6 @@ from trainkit.ops.math.elementwise import (
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    export=GRADIENT_STEP,
     tuned=elementwise_tuned.relu_gradient.facet(),
 )
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
@@ -202,7 +201,7 @@ def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
 hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above.
 
@@ -328,7 +327,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     return _celu(x, alpha=float(alpha))
 
 
-@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE, export=NOT_YET)
+@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE)
 def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
     """(x + sqrt(x**2 + b)) / 2."""
     return 0.5 * (x + xp.sqrt(x * x + b))
@@ -356,7 +355,7 @@ def squareplus(x: Any, b: float = 4) -> Tensor:
     return _squareplus(x, b=float(b))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sparse_plus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -74,7 +74,6 @@ def _compiled_gradient(g: Array, z: Array, bias: Array) -> Any:
     _gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=bias_activation_tuned.gelu_gradient.facet(_compiled_gradient),
 )
 def biased_gelu_gradient(xp: ArrayModule, g: Array, z: Array, bias: Array) -> Any:

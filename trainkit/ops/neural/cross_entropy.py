@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
@@ -48,7 +48,6 @@ EPSILON = 1e-7
     shapes.floating_broadcast,
     name="sigmoid_cross_entropy_with_logits",
     semantics=ELEMENTWISE,
-    export=Absent("a saved graph predicts, it has no loss"),
 )
 def _binary(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""

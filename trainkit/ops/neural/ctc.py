@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -167,7 +167,6 @@ def _prepared(
     name="ctc_loss",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
-    export=Absent("a saved graph predicts, it has no loss"),
 )
 def _ctc(
     xp: ArrayModule,
@@ -193,7 +192,6 @@ def _ctc(
     name="ctc_gradient",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
-    export=GRADIENT_STEP,
 )
 def ctc_gradient(
     xp: ArrayModule,

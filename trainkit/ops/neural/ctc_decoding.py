@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, INTEGERS, NOT_YET, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, INTEGERS, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
@@ -34,7 +34,6 @@ def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tu
     name="ctc_decode",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
-    export=NOT_YET,
     no_gradient=INTEGERS,
 )
 def _decode(

@@ -14,7 +14,6 @@ from trainkit.core.dispatch.facets import (
     COMMON,
     COMPOSITE,
     CONTRACTION,
-    GRADIENT_STEP,
     Absent,
     Tuned,
 )
@@ -61,7 +60,6 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     _rectified_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=pool_tuned.rectified_gradient.facet(),
 )
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
@@ -215,7 +213,6 @@ def _gradient_on_pool(
     _gradient_rule,
     name="dense_gradient",
     semantics=CONTRACTION,
-    export=GRADIENT_STEP,
     tuned=Tuned(_gradient_on_pool, fewest=product_tuned.FEWEST),
 )
 def dense_gradient(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, Absent, Tuned
+from trainkit.core.dispatch.facets import ELEMENTWISE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -35,7 +35,6 @@ def serves(mask: Any, shape: Any) -> bool:
 @primitive(
     _dropped_rule,
     semantics=ELEMENTWISE,
-    export=Absent("a saved graph predicts, it drops nothing"),
     tuned=Tuned(
         random_tuned.dropped,
         fewest=random_tuned.FEWEST_DROPPED,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE, Tuned
+from trainkit.core.dispatch.facets import INDEXING, SHAPE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -77,7 +77,6 @@ def _compiled_gradient(g: Array, ids: Array, table: Array) -> Array | None:
     name="embedding_gradient",
     semantics=INDEXING,
     reads={2: SHAPE},
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_gradient),
 )
 def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, NO_LAYER, NOT_YET, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.elementwise import (
@@ -29,7 +29,7 @@ FLOAT8 = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}
 """The formats of 8 bits that `float8_rounded` knows."""
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NOT_YET)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def fake_quant(
     xp: ArrayModule, x: Array, low: Array, high: Array, *, num_bits: int, narrow_range: bool
 ) -> Array:

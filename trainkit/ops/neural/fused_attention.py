@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent, Tuned
+from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -198,7 +198,6 @@ def _gradient_in_blocks(
     name="attention_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=Tuned(
         attention_tuned.attention_gradient,
         of=1,

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent, Tuned
+from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
@@ -205,7 +205,6 @@ def _gradient_on_gpu(
     name="fused_normalization_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_gradient, of=1, on_gpu=(_gradient_on_gpu,)),
 )
 def fused_normalization_gradient(

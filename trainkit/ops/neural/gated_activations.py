@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
@@ -47,7 +47,6 @@ def silu(xp: ArrayModule, x: Array) -> Array:
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    export=GRADIENT_STEP,
     tuned=elementwise_tuned.silu_gradient.facet(),
 )
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
@@ -135,7 +134,6 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    export=GRADIENT_STEP,
     tuned=elementwise_tuned.gelu_tanh_gradient.facet(on_gpu=(gelu_cuda.gelu_tanh_gradient,)),
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
@@ -189,7 +187,6 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     shapes.unchanged,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    export=GRADIENT_STEP,
     tuned=elementwise_tuned.gelu_erf_gradient.facet(on_gpu=(gelu_cuda.gelu_erf_gradient,)),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:

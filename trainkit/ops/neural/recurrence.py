@@ -17,7 +17,6 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     COMMON,
     COMPOSITE,
-    GRADIENT_STEP,
     Absent,
     Tuned,
 )
@@ -135,7 +134,6 @@ def _lstm_gradient_on_gpu(
     _lstm_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_lstm_gradient, on_gpu=(_lstm_gradient_on_gpu,)),
 )
 def lstm_gradient(
@@ -300,7 +298,6 @@ def _gru_gradient_on_gpu(
     _gru_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
     tuned=Tuned(_compiled_gru_gradient, on_gpu=(_gru_gradient_on_gpu,)),
 )
 def gru_gradient(

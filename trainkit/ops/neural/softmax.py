@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE, Tuned
+from trainkit.core.dispatch.facets import AXIS, FLAT, TRACE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
@@ -62,7 +62,6 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     shapes.unchanged,
     semantics=AXIS,
     lowering=TRACE,
-    export=GRADIENT_STEP,
     tuned=softmax_tuned.SOFTMAX_GRADIENT.facet(
         softmax_tuned.softmax_gradient, on_gpu=(softmax_gpu.softmax_gradient,)
     ),
@@ -179,13 +178,13 @@ def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Arr
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 
-@primitive(shapes.floating, semantics=AXIS, export=NOT_YET, no_gradient=FLAT)
+@primitive(shapes.floating, semantics=AXIS, no_gradient=FLAT)
 def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
     return _threshold_weights(xp, x, axis)[0]
 
 
-@primitive(shapes.floating, name="sparsemax", semantics=AXIS, export=NOT_YET)
+@primitive(shapes.floating, name="sparsemax", semantics=AXIS)
 def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """`x` less a threshold, and 0 below it."""
     weights, size = _threshold_weights(xp, x, axis)

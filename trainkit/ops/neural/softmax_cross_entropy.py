@@ -19,10 +19,8 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import (
     COMMON,
     COMPOSITE,
-    GRADIENT_STEP,
     LEADING_AXES,
     TRACE,
-    Absent,
     Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -82,7 +80,6 @@ def _keeps_gradients(x: Tensor, most_bytes: float = math.inf) -> bool:
     lambda g, grads: Spec(grads.shape, grads.dtype),
     semantics=COMPOSITE,
     lowering=TRACE,
-    export=GRADIENT_STEP,
     tuned=softmax_tuned.scaled_rows.facet(of=1),
 )
 def scaled_rows(xp: ArrayModule, g: Array, grads: Array) -> Array:
@@ -115,7 +112,6 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
-    export=Absent("a saved graph predicts, it has no loss"),
     tuned=softmax_tuned.dense_loss.facet(of=1, on_gpu=(softmax_gpu.loss,)),
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
@@ -150,7 +146,6 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
-    export=GRADIENT_STEP,
     tuned=softmax_tuned.dense_loss_and_gradients.facet(
         of=1, on_gpu=(softmax_gpu.loss_and_gradients,)
     ),
@@ -176,7 +171,6 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
-    export=GRADIENT_STEP,
     tuned=Tuned(on_gpu=(softmax_gpu.gradient,)),
 )
 def softmax_cross_entropy_gradient(
@@ -310,7 +304,6 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
     _sparse_rule,
     name="sparse_softmax_cross_entropy_with_logits",
     semantics=COMPOSITE,
-    export=Absent("a saved graph predicts, it has no loss"),
     tuned=softmax_tuned.loss.facet(_compiled_loss, of=1, on_gpu=(softmax_gpu.loss,)),
 )
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
@@ -347,7 +340,6 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     _sparse_pair_rule,
     name="sparse_softmax_cross_entropy_and_slopes",
     semantics=COMPOSITE,
-    export=GRADIENT_STEP,
     tuned=softmax_tuned.loss_and_gradients.facet(
         _compiled_pair, of=1, on_gpu=(softmax_gpu.loss_and_gradients,)
     ),
@@ -376,7 +368,6 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     _sparse_gradient_rule,
     name="sparse_softmax_cross_entropy_gradient",
     semantics=COMPOSITE,
-    export=GRADIENT_STEP,
     tuned=softmax_tuned.gradient.facet(of=2, on_gpu=(softmax_gpu.gradient,)),
 )
 def sparse_softmax_cross_entropy_gradient(

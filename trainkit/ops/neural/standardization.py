@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, GRADIENT_STEP, Tuned
+from trainkit.core.dispatch.facets import AXIS, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -51,7 +51,6 @@ def standardized(
     lambda g, x, **settings: Spec(x.shape, x.dtype),
     name="standardized_gradient",
     semantics=AXIS,
-    export=GRADIENT_STEP,
     tuned=Tuned(on_gpu=(norm_gpu.standardized_gradient,)),
 )
 def standardized_gradient(

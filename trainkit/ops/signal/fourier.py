@@ -14,9 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
     LAST_AXES,
-    NOT_YET,
     SHAPE,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -53,25 +51,25 @@ def _same_rule(x: Spec, *, rank: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_same_rule, name="fft", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_same_rule, name="fft", semantics=LAST_AXES)
 def _fft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform over the last `rank` axes of a complex tensor."""
     return xp.fft.fftn(x, axes=_axes(rank)).astype(x.dtype)
 
 
-@primitive(_same_rule, name="ifft", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_same_rule, name="ifft", semantics=LAST_AXES)
 def _ifft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform over the last `rank` axes of a complex tensor."""
     return xp.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype)
 
 
-@primitive(_same_rule, semantics=LAST_AXES, export=GRADIENT_STEP)
+@primitive(_same_rule, semantics=LAST_AXES)
 def fft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform without its division."""
     return xp.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
 
 
-@primitive(_same_rule, semantics=LAST_AXES, export=GRADIENT_STEP)
+@primitive(_same_rule, semantics=LAST_AXES)
 def ifft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform, divided by the number of elements."""
     return xp.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
@@ -108,7 +106,7 @@ def _weights_on(xp: ArrayModule, n: int, middle: float, dtype: Any) -> Array:
     return on_device(xp, key, lambda: _half_weights(n, middle, dtype))
 
 
-@primitive(_rfft_rule, name="rfft", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_rfft_rule, name="rfft", semantics=LAST_AXES)
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
     return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64))
@@ -122,7 +120,7 @@ def _irfft_rule(x: Spec, *, n: int | None) -> Spec:
     return Spec((*x.shape[:-1], _whole(x.shape[-1]) if n is None else n), x.dtype.real_dtype)
 
 
-@primitive(_irfft_rule, name="irfft", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_irfft_rule, name="irfft", semantics=LAST_AXES)
 def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
     """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
     return xp.fft.irfft(x, n).astype(x.real.dtype)
@@ -132,7 +130,6 @@ def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
     lambda g, x: Spec(x.shape, g.dtype.real_dtype),
     semantics=LAST_AXES,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
@@ -144,7 +141,6 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
 @primitive(
     lambda g, *, n: Spec((*g.shape[:-1], _half(n or g.shape[-1])), complex_dtype(g.dtype)),
     semantics=LAST_AXES,
-    export=GRADIENT_STEP,
 )
 def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""

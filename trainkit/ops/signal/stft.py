@@ -13,9 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    GRADIENT_STEP,
     LAST_AXES,
-    NOT_YET,
     SHAPE,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -54,7 +52,7 @@ def _sequences_rule(x: Spec, *, length: int, stride: int) -> Spec:
     return Spec((*x.shape[:-1], _count(x.shape[-1], length, stride), length), x.dtype)
 
 
-@primitive(_sequences_rule, name="extract_sequences", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_sequences_rule, name="extract_sequences", semantics=LAST_AXES)
 def _sequences(xp: ArrayModule, x: Array, *, length: int, stride: int) -> Array:
     """Windows over the last axis, as a view."""
     if x.shape[-1] < length:
@@ -86,7 +84,6 @@ def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
     lambda g, x, *, stride: Spec(x.shape, g.dtype),
     semantics=LAST_AXES,
     reads={1: SHAPE},
-    export=GRADIENT_STEP,
 )
 def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
     """`extract_sequences` transposed; of `x` only the shape counts."""
@@ -100,7 +97,7 @@ def _overlap_rule(x: Spec, *, stride: int) -> Spec:
     return Spec((*x.shape[:-2], natural), x.dtype)
 
 
-@primitive(_overlap_rule, name="overlap_add", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_overlap_rule, name="overlap_add", semantics=LAST_AXES)
 def _overlap_add(xp: ArrayModule, x: Array, *, stride: int) -> Array:
     """Windows added up where they overlap."""
     return _summed(xp, x, stride, None)
