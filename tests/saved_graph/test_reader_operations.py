@@ -105,6 +105,26 @@ ROWS = [
     ),
     ("dropped", [FLOATS, FLOATS > 0], {"scale": 1.3}),
     (
+        "number_tokens",
+        [np.array([4, -5, 9])],
+        dict(tokens=(-5, 9), numbers=(7, 3), first=1, count=3, hashed=False, salt=None),
+    ),
+    (
+        "number_tokens",
+        [np.array([4.0, 2.5])],
+        dict(tokens=(), numbers=(), first=1, count=9, hashed=True, salt=(3, 4)),
+    ),
+    (
+        "tokens_of_numbers",
+        [np.array([0, 2, 9, -1])],
+        dict(tokens=(5, 6, 7), other=-1, dtype="int64"),
+    ),
+    (
+        "hash_buckets",
+        [np.array([0, -1, 99999, 10**12, -(1 << 63), 12345678])],
+        dict(buckets=1000, salt=None, mask=-1, dtype="int64"),
+    ),
+    (
         "ctc_decode",
         [rng.normal(size=(2, 6, 4)), np.array([6, 4])],
         dict(strategy="greedy", beam_width=5, top_paths=1, merge_repeated=True, mask_index=-1),

@@ -189,7 +189,7 @@ class ExportArchive:
         Raises:
             ValueError: there is no endpoint, or one gives something else than tensors; or options
                 are given for a file, which has none.
-            UnimplementedError: an endpoint calls Python or a lookup table, which no file holds.
+            UnimplementedError: an endpoint calls Python or takes text, which no file holds.
         """
         if str(local_path(filepath)).endswith(SUFFIX):
             if options is not None:

@@ -64,7 +64,7 @@ def save_model(
         ValueError: `obj` is not trackable, a model not built, or a signature no traced function of
             tensors.
         UnimplementedError: a graph holds something that is no data, such as a call into Python or
-            a lookup table.
+            texts.
         OSError: the folder can't be written.
 
     Example:
@@ -201,8 +201,8 @@ class _ModelWriter(GraphWriter):
             return self._function(graph)
         except UnimplementedError as error:
             raise UnimplementedError(
-                f"saved_model.save: {path}: {error}. Calls into Python and lookup tables, as "
-                "StringLookup has one, are in no graph: leave them to the code that makes the data"
+                f"saved_model.save: {path}: {error}. Calls into Python, and texts, as "
+                "StringLookup takes, are in no graph: leave them to the code that makes the data"
             ) from error
 
     def _function(self, graph: ConcreteFunction) -> int:

@@ -30,6 +30,7 @@ from trainkit.graph.ir.graph import (
 )
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.tracing.concrete import ConcreteFunction
+from trainkit.ops.core.dynamic_shapes import Call
 from trainkit.saved_graph.encoding import encoded
 
 FORMAT = "trainkit-graph"
@@ -242,16 +243,29 @@ class GraphWriter:
         elif node.kind == "variable":
             entry["variable"] = self.variable(node.value)
         elif node.kind == "op":
-            self._check(node)
-            label = f"the operation {node.name!r} ({node.primitive.name})"
-            entry["op"] = node.primitive.name
-            entry["many"] = node.many
+            primitive, settings, many = self._as_data(node)
+            label = f"the operation {node.name!r} ({primitive.name})"
+            entry["op"] = primitive.name
+            entry["many"] = many
             entry["inputs"] = [encoded(x, lambda x: _tensor(x, places), label) for x in node.inputs]
             entry["settings"] = {
                 name: encoded(value, self._special, f"{label}: {name}")
-                for name, value in node.settings.items()
+                for name, value in settings.items()
             }
         return entry
+
+    def _as_data(self, node: Node) -> tuple[Any, dict[str, Any], bool]:
+        """The operation that is stored for a node, its settings, and whether it has many results.
+
+        In place of a call into Python that says what does the same as data, that is stored.
+        """
+        call = node.settings.get("call")
+        data = call.as_data() if isinstance(call, Call) else None
+        if data is not None and all(x._spec.dtype is not dtypes.string for x in node.inputs):
+            operation, settings = data
+            return operation.primitive, settings, False
+        self._check(node)
+        return node.primitive, node.settings, node.many
 
     def _check(self, node: Node) -> None:
         primitive = node.primitive

@@ -1007,7 +1007,7 @@ def _rectified_gradient(g, y):
     return result, (np.ones(len(rows), rows.dtype) @ rows).astype(g.dtype, copy=False)
 
 
-class _Windows:
+class _WindowGrid:
     """Where the windows over an array (batch, spatial..., channels) lie.
 
     Attributes:
@@ -1095,7 +1095,7 @@ def _by_group(kernel, groups):
 
 
 def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
-    w = _Windows(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
+    w = _WindowGrid(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
     return _convolved(w, x, kernel, groups, lambda y: _finished(y, bias, activation))
 
@@ -1124,7 +1124,7 @@ def _convolved(w, x, kernel, groups, finish=lambda y: y):
 
 
 def _conv_input_gradient(g, kernel, x, strides, padding, dilation_rate):
-    w = _Windows(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
+    w = _WindowGrid(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
     return _spread_over_windows(w, g, kernel, x.shape[-1] // kernel.shape[-2])
 
 
@@ -1138,7 +1138,7 @@ def _conv_transpose(x, kernel, strides, padding, output_padding, dilation_rate):
         inner = span if padding == "valid" else span - 2 * (span // 2)
         least = max(span - s, 0) if padding == "valid" else 0
         sizes.append(n * s + least if more is None else (n - 1) * s + inner + more)
-    w = _Windows(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
+    w = _WindowGrid(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
     if w.out != x.shape[1:-1]:
         raise ValueError(f"output_padding={output_padding} does not fit strides={strides}")
     return _spread_over_windows(w, x, kernel, 1)
@@ -1178,7 +1178,7 @@ def _windows_back(w):
     around = [(r - a, r - b) for r, (a, b) in zip(reaches, w.pads, strict=True)]
     if max(w.strides) > 1 or min(map(min, around)) < 0:
         return None
-    return _Windows(w.out, w.window, w.strides, around, w.dilation)
+    return _WindowGrid(w.out, w.window, w.strides, around, w.dilation)
 
 
 def _turned(kernel, groups):
@@ -1190,7 +1190,7 @@ def _turned(kernel, groups):
 
 
 def _conv_kernel_gradient(x, g, kernel_size, groups, strides, padding, dilation_rate):
-    w = _Windows(x.shape[1:-1], kernel_size, strides, padding, dilation_rate)
+    w = _WindowGrid(x.shape[1:-1], kernel_size, strides, padding, dilation_rate)
     dtype, inside = x.dtype, x.shape[-1] // groups
     x, g = _float32_of_short(x), _float32_of_short(g)
     result = np.zeros((*w.window, inside, g.shape[-1]), x.dtype)
@@ -1240,7 +1240,7 @@ def _depthwise_kernel(w, x, g, result):
 
 
 def _pooled(x, pool_size, strides, padding):
-    return _Windows(x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
+    return _WindowGrid(x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
 def _lowest(dtype):
@@ -2142,6 +2142,20 @@ def _add_at(out, indices, values):
     return out
 
 
+def _segment_sum(data, ids, num_segments):
+    """Sums of the rows with equal ids; rows with an id below 0 are left out."""
+    inner, flat = data.shape[ids.ndim :], ids.reshape(-1)
+    rows = data.reshape(flat.size, math.prod(inner))
+    most = int(flat.max()) + 1 if flat.size else 0
+    count = most if num_segments is None else num_segments
+    if most > count:
+        raise IndexError(f"the id {most - 1} is beyond {count} segments")
+    out = np.zeros((count, rows.shape[1]), rows.dtype)
+    if out.size and rows.size:
+        _add_rows(out, flat[flat >= 0], rows[flat >= 0])
+    return out.reshape(count, *inner)
+
+
 def _scatter_nd_add(x, indices, updates):
     return _add_at(np.array(x, order="C"), indices, updates)
 
@@ -2189,6 +2203,106 @@ def _embedding_gradient(g, ids, table):
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         result[ordered[starts]] = np.add.reduceat(_wide(rows[order]), starts, axis=0)
     return result.reshape(table.shape)
+
+
+# ---------------------------------------------------------------------- tables and hashes
+
+_WORD = 0xFFFFFFFFFFFFFFFF
+
+
+def _number_tokens(x, tokens, numbers, first, count, hashed, salt):
+    """Numbers by a table; what is not in it shares `count` numbers from `first` on."""
+    table = np.asarray(tokens, np.int64)
+    place = np.minimum(np.searchsorted(table, x), max(len(table) - 1, 0))
+    known = table[place] == x if len(table) else np.zeros(x.shape, bool)
+    if not count and not known.all():
+        raise ValueError(f"{x[~known].ravel()[0]} is not in the vocabulary")
+    other = np.int64(first)
+    if count > 1:
+        other = first + (_hashes(x, count, salt) if hashed else x.astype(np.int64) % count)
+    return np.where(known, np.asarray(numbers, np.int64)[place] if len(table) else other, other)
+
+
+def _tokens_of_numbers(x, tokens, other, dtype):
+    table = np.asarray((*tokens, other), _dtype(dtype))
+    inside = (x >= 0) & (x < len(tokens))
+    return table[np.where(inside, x, len(tokens)).astype(np.int64)]
+
+
+def _hash_buckets(x, buckets, salt, mask, dtype):
+    masked = mask is not None and buckets > 1
+    found = _hashes(x, buckets - masked, salt)
+    return np.where(x == mask, 0, found + 1) if masked else found
+
+
+def _hashes(values, buckets, salt):
+    """Hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
+    items = values.astype(np.int64, copy=False).ravel().tolist()
+    known = {}
+    for item in set(items):
+        text = b"%d" % item
+        known[item] = (_farmhash(text) if salt is None else _siphash(text, salt)) % buckets
+    return np.array([known[item] for item in items], np.int64).reshape(values.shape)
+
+
+def _farmhash(text):
+    """FarmHash's Fingerprint64 (Pike and Alakuijala) of at most 32 bytes: digits are at most 20."""
+    k0, k1, k2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+
+    def word(at, size=8):
+        return int.from_bytes(text[at : at + size], "little")
+
+    def turned(x, right):
+        x &= _WORD
+        return x >> right | x << (64 - right) & _WORD
+
+    def mixed(x):
+        x &= _WORD
+        return x ^ x >> 47
+
+    def joined(u, v):
+        a = mixed((u ^ v) * factor)
+        return mixed((v ^ a) * factor) * factor & _WORD
+
+    n = len(text)
+    factor = k2 + 2 * n
+    if n > 16:
+        a, b = word(0) * k1, word(8)
+        c, d = word(n - 8) * factor, word(n - 16) * k2
+        u, v = turned(a + b, 43) + turned(c, 30) + d & _WORD, a + turned(b + k2, 18) + c & _WORD
+        return joined(u, v)
+    if n >= 8:
+        a, b = word(0) + k2, word(n - 8)
+        return joined(turned(b, 37) * factor + a, (turned(a, 25) + b) * factor)
+    if n >= 4:
+        return joined(n + (word(0, 4) << 3), word(n - 4, 4))
+    y, z = text[0] + (text[n >> 1] << 8), n + (text[-1] << 2)
+    return mixed(y * k2 ^ z * k0) * k2 & _WORD
+
+
+def _siphash(text, key):
+    """SipHash-2-4 (Aumasson and Bernstein 2012) with a key of two words."""
+    a, b = (k & _WORD for k in key)
+    v = [a ^ 0x736F6D6570736575, b ^ 0x646F72616E646F6D]
+    v += [a ^ 0x6C7967656E657261, b ^ 0x7465646279746573]
+
+    def rounds(count):
+        for _ in range(count):
+            for i, j, left, turns in ((0, 1, 13, 1), (2, 3, 16, 0), (0, 3, 21, 0), (2, 1, 17, 1)):
+                v[i] = v[i] + v[j] & _WORD
+                v[j] = (v[j] << left & _WORD | v[j] >> (64 - left)) ^ v[i]
+                if turns:
+                    v[i] = v[i] << 32 & _WORD | v[i] >> 32
+
+    padded = text + bytes(7 - len(text) % 8) + bytes([len(text) & 0xFF])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 # ---------------------------------------------------------------------- back to the inputs
@@ -2312,7 +2426,7 @@ def _dense_cross_entropy(labels, logits):
     return losses.astype(logits.dtype, copy=False)
 
 
-def _dense_cross_entropy_and_slopes(labels, logits):
+def _dense_cross_entropy_pair(labels, logits):
     shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _dense_losses(labels, shifted, sums)
@@ -2352,7 +2466,7 @@ def _sparse_cross_entropy(labels, logits):
     return losses.astype(logits.dtype, copy=False)
 
 
-def _sparse_cross_entropy_and_slopes(labels, logits):
+def _sparse_cross_entropy_pair(labels, logits):
     place = _label_places(labels, logits)
     shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
@@ -3005,7 +3119,11 @@ OPERATIONS.update(
         "take": _take,
         "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices, axis),
         "gather_nd": _gather_nd,
+        "number_tokens": _number_tokens,
+        "tokens_of_numbers": _tokens_of_numbers,
+        "hash_buckets": _hash_buckets,
         "with_items": _with_items,
+        "segment_sum": _segment_sum,
         "scatter_nd_add": _scatter_nd_add,
         "scatter_update": _scatter_update,
         "embedding_lookup": lambda table, ids: _take(table, ids, 0, wrap=False),
@@ -3076,10 +3194,10 @@ OPERATIONS.update(
         "sequences_sum": lambda g, x, stride: _overlap_added(g, stride, x.shape[-1]),
         # losses and metrics
         "softmax_cross_entropy_with_logits": _dense_cross_entropy,
-        "softmax_cross_entropy_and_slopes": _dense_cross_entropy_and_slopes,
+        "softmax_cross_entropy_and_slopes": _dense_cross_entropy_pair,
         "softmax_cross_entropy_gradient": _dense_cross_entropy_gradient,
         "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,
-        "sparse_softmax_cross_entropy_and_slopes": _sparse_cross_entropy_and_slopes,
+        "sparse_softmax_cross_entropy_and_slopes": _sparse_cross_entropy_pair,
         "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
         "sigmoid_cross_entropy_with_logits": _sigmoid_cross_entropy,
         "sparse_categorical_hits": _class_hits,
@@ -3114,7 +3232,7 @@ UNREADABLE = {
         igamma_slope igammac inv isin isneginf isposinf lcm lgamma lu_factor ndtri nextafter
         no_gradient_here nonzero pinv pivots_to_permutation polygamma qr quantile
         quantile_gather quantile_spread saturate_cast scatter_max scatter_min scatter_multiply
-        segment_max segment_min segment_prod segment_sum signbit sinc singular_values slogdet
+        segment_max segment_min segment_prod signbit sinc singular_values slogdet
         solve solve_triangular spence svd unfold unfold_gradient unique unravel_index vander
         view_as_complex view_as_real xdivy xlog1py xlogy zeta""",
     "a saved graph holds no Python": """

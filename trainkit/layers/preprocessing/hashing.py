@@ -17,9 +17,20 @@ from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.indexing.integer_tables import hash_buckets
 
 
-@needs_values("inputs", gives=lambda a: like(a["inputs"], a["layer"].index_dtype))
+def _as_data(a: Bound) -> Any:
+    """What hashes integers, for a file of graphs; text is in none."""
+    layer = a["layer"]
+    if isinstance(layer.mask_value, str | bytes):
+        return None
+    salt = None if layer.salt is None else tuple(layer.salt)
+    settings = {"buckets": layer.num_bins, "salt": salt, "mask": layer.mask_value}
+    return hash_buckets, {**settings, "dtype": layer.index_dtype}
+
+
+@needs_values("inputs", gives=lambda a: like(a["inputs"], a["layer"].index_dtype), data=_as_data)
 def _bins(inputs: Any, layer: Any) -> Any:
     return layer._bins_of(devices.to_numpy(convert_to_tensor(inputs)._array))
 

@@ -25,6 +25,7 @@ from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of, encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.indexing.integer_tables import number_tokens, tokens_of_numbers
 
 MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 VOCABULARY_FILE = "vocabulary.txt"
@@ -41,7 +42,12 @@ def _numbered_spec(a: Bound) -> Spec:
     return like(a["inputs"], lookup.token_dtype if lookup.invert else "int64")
 
 
-@needs_values("inputs", gives=_numbered_spec)
+def _as_data(a: Bound) -> Any:
+    """What numbers integers, for a file of graphs; text is in none."""
+    return a["lookup"]._as_data()
+
+
+@needs_values("inputs", gives=_numbered_spec, data=_as_data)
 def numbered(inputs: Any, lookup: Any) -> Any:
     """The numbers of tokens, or with `invert` the tokens of numbers."""
     array = devices.to_numpy(convert_to_tensor(inputs)._array)
@@ -275,6 +281,10 @@ class Lookup(Layer):
             if number is None:
                 found[i] = first + self._hash(items[i]) % self.num_oov_indices
 
+    def _as_data(self) -> Any:
+        """An operation and its settings that number as the layer does now; none for text."""
+        return None
+
     def _tokens_of(self, array: Any) -> Any:
         """The tokens with the numbers in an array."""
         known = [self._key(token) for token in self.get_vocabulary()]
@@ -482,6 +492,21 @@ class IntegerLookup(Lookup):
 
     def _hash(self, token: Any) -> int:
         return self._hash_of_text(b"%d" % token) if self.oov_method == "farmhash" else int(token)
+
+    def _as_data(self) -> Any:
+        if self.invert:
+            tokens = tuple(self._key(token) for token in self.get_vocabulary())
+            other = self._key(self.oov_token)
+            return tokens_of_numbers, {"tokens": tokens, "other": other, "dtype": self.token_dtype}
+        tokens = tuple(sorted(self._table))
+        return number_tokens, {
+            "tokens": tokens,
+            "numbers": tuple(self._table[token] for token in tokens),
+            "first": len(self._special()) - self.num_oov_indices,
+            "count": self.num_oov_indices,
+            "hashed": self.oov_method == "farmhash",
+            "salt": None if self.salt is None else tuple(self.salt),
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -29,6 +29,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 Bound = dict[str, Any]
+AsData = tuple[Any, dict[str, Any]] | None
 
 
 class Call:
@@ -38,15 +39,28 @@ class Call:
         name: what listings and errors call it.
         function: takes the tensors, and gives a nest of tensors.
         specs: of these, flat.
+        data: gives an operation and its settings that do the same, or `None`; a file of graphs
+            holds these in place of the call, as they are when it is saved.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], specs: Sequence[Spec]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        specs: Sequence[Spec],
+        data: Callable[[], AsData] | None = None,
+    ) -> None:
         self.name = name
         self.function = function
         self.specs = tuple(specs)
+        self._data = data
 
     def __repr__(self) -> str:
         return self.name
+
+    def as_data(self) -> AsData:
+        """An operation and its settings that do the same, `None` where there is none."""
+        return None if self._data is None else self._data()
 
     def results(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The results, flat."""
@@ -125,7 +139,13 @@ class _Place:
         self.number = number
 
 
-def later(function: Callable[..., Any], bound: Bound, specs: Any, name: str | None = None) -> Any:
+def later(
+    function: Callable[..., Any],
+    bound: Bound,
+    specs: Any,
+    name: str | None = None,
+    data: Callable[[Bound], AsData] | None = None,
+) -> Any:
     """Call `function` when the graph that is being traced runs.
 
     Args:
@@ -133,6 +153,7 @@ def later(function: Callable[..., Any], bound: Bound, specs: Any, name: str | No
         bound: its arguments by name; tensors anywhere inside become inputs of the node.
         specs: nest of `Spec`s, like the result.
         name: what listings and errors call it; by default the function's own.
+        data: from all arguments to an operation and its settings that do the same.
 
     Returns:
         The results, symbolic, nested like `specs`.
@@ -156,12 +177,13 @@ def later(function: Callable[..., Any], bound: Bound, specs: Any, name: str | No
         return function(**{name: nest.map_structure(value, x) for name, x in held.items()})
 
     flat = nest.flatten(specs)
-    results = with_values(*inputs, call=Call(name or function.__name__, run, flat))
+    as_data = None if data is None else functools.partial(data, bound)
+    results = with_values(*inputs, call=Call(name or function.__name__, run, flat, as_data))
     return nest.pack(specs, list(results))
 
 
 def needs_values(
-    *names: str, gives: Callable[[Bound], Any]
+    *names: str, gives: Callable[[Bound], Any], data: Callable[[Bound], AsData] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function that has to know the values of the arguments `names`.
 
@@ -170,6 +192,8 @@ def needs_values(
     Args:
         *names: of arguments, which may be nests.
         gives: from all arguments by name to the nest of `Spec`s of the result.
+        data: from all arguments to an operation and its settings that do the same for the arrays
+            among them, or `None`: what a saved graph has in place of the call.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -184,7 +208,7 @@ def needs_values(
             wanted = [bound.arguments[name] for name in names]
             if not any(_is_symbolic(x) for x in nest.flatten(wanted)):
                 return function(*args, **kwargs)
-            result: R = later(function, bound.arguments, gives(bound.arguments))
+            result: R = later(function, bound.arguments, gives(bound.arguments), data=data)
             return result
 
         return call

@@ -90,7 +90,7 @@ def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
     return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
-@primitive(_rule, name="segment_sum", semantics=INDEXING, export=NO_LAYER)
+@primitive(_rule, name="segment_sum", semantics=INDEXING)
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepared(xp, data, ids, num_segments)
