@@ -24,7 +24,11 @@ COMMANDS = {
         "trainkit.cli.kernels",
         "build the library of compiled kernels that a package brings along",
     ),
-    "run": ("trainkit.cli.run", "run a script for TensorFlow or Keras on trainkit, as it is"),
+    "run": (
+        "trainkit.cli.run",
+        "run a script for TensorFlow or Keras on trainkit, as it is, or a saved graph on arrays",
+    ),
+    "serve": ("trainkit.cli.serve", "answer requests for a saved model's predictions over HTTP"),
     "runs": (
         "trainkit.cli.runs",
         "ask training runs that fit(run=...) has written down: what ran, what went wrong, where",

@@ -1,6 +1,7 @@
-"""`python -m trainkit run`: a script written for TensorFlow or Keras, as it is.
+"""`python -m trainkit run`: a script written for TensorFlow or Keras, as it is; or a saved graph.
 
 python -m trainkit run script.py --epochs 3
+python -m trainkit run model.h5 --input x.npy --output y.npy
 python -m trainkit run -m package.module
 python -m trainkit run --report missing.json script.py
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import importlib
 import io
 import json
 import os
@@ -19,13 +21,17 @@ from types import ModuleType, TracebackType
 
 from trainkit.aliases import install_as, missing
 from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.cli.model_files import is_model_file
 
 HELP = "run a script for TensorFlow or Keras with trainkit in their place"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.usage = "trainkit run [--report FILE] (script.py | -m module) [arguments ...]"
+    parser.usage = (
+        "trainkit run [--report FILE] (script.py | -m module) [arguments ...]\n"
+        "       trainkit run model.h5 [--input [NAME=]FILE ...] [--output FILE] [--signature NAME]"
+    )
     parser.add_argument(
         "--report", metavar="FILE", help="write what was asked for in vain, with counts, as JSON"
     )
@@ -43,6 +49,12 @@ def run(args: argparse.Namespace) -> int:
     if not words:
         print("trainkit run: name a script, or a module after -m", file=sys.stderr)
         return 2
+    if not args.module and is_model_file(words[0]):
+        if args.report:
+            raise ValueError("--report is for scripts; a saved graph asks for nothing in vain")
+        # imported when it is needed: a script finds trainkit as if it were the first to import it
+        status: int = importlib.import_module("trainkit.cli.run_model").run_model(words)
+        return status
     install_as()
     try:
         return _run_module(words) if args.module else _run_script(words)
