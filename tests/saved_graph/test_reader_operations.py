@@ -19,6 +19,8 @@ CASES = [case for case in all_cases() if case.name not in OF_GRAPHS]
 def same_bits(name, arrays, settings):
     """Compare what the reader gives with what the operation's own NumPy body gives."""
     body = PRIMITIVES[name]
+    places = [None if x is None else standalone._Ref((0, 0)) for x in arrays]
+    standalone._check_call(name, OPERATIONS[name], places, settings)
     with np.errstate(all="ignore"):
         expected = nest.flatten(body.body(np, *arrays, **settings))
         results = OPERATIONS[name](*arrays, **settings)
@@ -169,6 +171,18 @@ def test_every_operation_is_compared_with_trainkits():
         ),
         ("philox_kept", [STATE], dict(shape=(2,), rate=0.5, rows=(0, 2, 4)), "one replica of sev"),
         ("view", [FLOATS], {"dtype": "bfloat16"}, "no type for"),
+        (
+            "conv",
+            [FLOATS[None, ..., None], FLOATS[:2, :2, None, None], None],
+            dict(strides=(1, 1), padding=((-1, 0), (0, 0)), dilation_rate=(1, 1), activation=None),
+            "do not fit",
+        ),
+        (
+            "conv_input_gradient",
+            [FLOATS[None, ..., None], FLOATS[:2, :2, None, None], FLOATS[None, ..., None]],
+            dict(strides=(1, 1), padding=((1, 1), (1, 1)), dilation_rate=(1, 1)),
+            "an array of sizes",
+        ),
         (
             "philox_integers_between",
             [STATE, np.int32(3), np.int32(3)],

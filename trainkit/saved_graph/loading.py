@@ -189,6 +189,10 @@ class GraphReader:
             raise self.refuse(f"the value {number!r} is compressed, which a saved graph never is")
         return self._file.value(node)
 
+    def value(self, number: Any) -> Any:
+        """The array of this number, for what a file says besides its graphs."""
+        return self._array(number)
+
     # ------------------------------------------------------------------ graphs
 
     def _graph(self, entry: dict[str, Any]) -> Graph:

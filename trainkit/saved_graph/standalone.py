@@ -6,22 +6,31 @@
 
 A folder that `tk.saved_model.save` wrote holds several functions: `load(folder, "serve")` is the
 one of that name. From a shell, `python standalone.py model.h5` lists what a file holds. It is data:
-operations are
-looked up by name in the table at the end, and an unknown one is refused by its name. Values are
-computed
-with NumPy alone, so they agree with trainkit's to rounding.
+operations are looked up by name in a table, and an unknown one is refused by its name. Values are
+computed with NumPy alone, with the bits of trainkit's own NumPy bodies.
+
+A file that `tk.saved_graph.save_training` wrote is trained on, and replaced:
+
+    python standalone.py train.h5 --data new.npz --epochs 2
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
+import hashlib
 import inspect
 import itertools
 import json
 import math
 import os
+import shutil
 import stat
+import struct
 import sys
+import tempfile
+import time
+import zipfile
 from collections import namedtuple
 
 import numpy as np
@@ -247,6 +256,7 @@ def _template(content):
 _TABLES = {"graphs": list, "variables": list}
 _FUNCTION = {"name": str, "labels": list, "arguments": object, "results": object, "main": int}
 _ROOT = _TABLES | _FUNCTION
+_TRAINING = {"inputs": list, "paths": list, "resets": list, "epochs": int}
 _MODEL = _TABLES | {"functions": list, "traced": list, "objects": list, "signatures": list}
 _CALLABLE = {"name": str, "parameters": object, "functions": list}
 _OBJECT = {"class": str, "kind": str, "children": list, "collections": dict}
@@ -272,9 +282,40 @@ def check_document(document):
         GraphError: a part is missing, of another type or not known, or a number is no place in the
             list that it points into.
     """
-    _has(document, _ROOT, "the document")
+    _has(document, _ROOT, "the document", optional=("training",))
     _check_tables(document)
     _check_function(document, document)
+    if "training" in document:
+        _check_training(document)
+
+
+def _check_training(document):
+    """What training needs: a name for each input, and what metrics start from."""
+    training = document["training"]
+    _has(training, _TRAINING, "the training")
+    main, variables = document["graphs"][document["main"]], document["variables"]
+    names, paths = training["inputs"], training["paths"]
+    if len(names) != len(main["inputs"]) or len(paths) != len(variables):
+        raise GraphError("the training has other inputs or variables than the step")
+    named = [path for path in paths if path is not None]
+    if not all(isinstance(text, str) for text in [*names, *named]):
+        raise GraphError("a name of the training is no text")
+    if len(set(names)) != len(names) or len(set(named)) != len(named):
+        raise GraphError("two inputs or variables of the training share a name")
+    used = [v["value"] for v in variables] + [training["epochs"]]
+    used += [n["value"] for g in document["graphs"] for n in g["nodes"] if n["kind"] == "constant"]
+    for pair in training["resets"]:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise GraphError(f"{str(pair)[:40]!r} resets no variable")
+        _below(pair[0], len(variables), "a variable")
+        used.append(_number(pair[1]))
+    if len(set(used)) != len(used):
+        raise GraphError("two places share a value")
+    results = document["results"].get("dict") if isinstance(document["results"], dict) else None
+    for place in main["outputs"] if isinstance(results, list) else [None]:
+        spec = None if place is None else main["nodes"][place[0]]["specs"][place[1]]
+        if spec is None or spec[0]:
+            raise GraphError("a training step gives numbers by name")
 
 
 def check_model(document):
@@ -519,6 +560,7 @@ class SavedGraph:
             is any size.
         variables: a dict of the variables by number and name; a call changes those that the
             function assigns.
+        training: of a training step, the names of inputs and the number of epochs; else `None`.
     """
 
     def __init__(self, document, values):
@@ -531,6 +573,26 @@ class SavedGraph:
             self._graphs.append(_Graph(entry, values, self._graphs))
         self._main = self._graphs[document["main"]]
         self.inputs = [self._main.described(i) for i in self._main.inputs]
+        self._numbers = [entry["value"] for entry in document["variables"]]
+        self.has_bfloat16 = any(v["spec"][1] == "bfloat16" for v in document["variables"])
+        self.training, self.epochs_number, self._resets = None, None, []
+        if document.get("training") is not None:
+            training = document["training"]
+            self.epochs_number = training["epochs"]
+            epochs = values.value(self.epochs_number, [[], "int64"])
+            self.training = {"inputs": training["inputs"], "epochs": int(epochs)}
+            specs = [entry["spec"] for entry in document["variables"]]
+            self._resets = [(v, values.value(n, specs[v])) for v, n in training["resets"]]
+
+    def reset(self):
+        """Let metrics start anew, as they do with each epoch."""
+        for number, value in self._resets:
+            self._state[number] = value
+
+    @property
+    def values(self):
+        """The variables now, by the numbers that their values have in the file."""
+        return dict(zip(self._numbers, self._state, strict=True))
 
     @property
     def variables(self):
@@ -1029,6 +1091,12 @@ class _WindowGrid:
         )
         spatial = [slice(a, a + n) for n, (a, _) in zip(self.sizes, self.pads, strict=True)]
         self.interior = (slice(None), *spatial)
+        steps = (*self.window, *self.strides, *self.dilation)
+        if min(steps, default=1) < 1 or min([*sum(self.pads, ()), *self.out], default=0) < 0:
+            raise ValueError(
+                f"windows {self.window} by {self.strides}, {self.dilation} apart, do not fit "
+                f"{self.sizes} with {padding!r}"
+            )
         self.pointwise = math.prod(self.window) == math.prod(self.strides) == 1
         self.pointwise = self.pointwise and self.padded == self.sizes
 
@@ -1042,6 +1110,8 @@ class _WindowGrid:
 
     def view(self, padded):
         """All windows of a padded array, (batch, out..., window..., channels)."""
+        if padded.shape[1:-1] != self.padded:  # a view of other sizes would leave the array
+            raise ValueError(f"an array of sizes {padded.shape[1:-1]} is no {self.padded}")
         batch, *space, channel = padded.strides
         moved = [s * n for s, n in zip(space, self.strides, strict=True)]
         inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
@@ -2706,7 +2776,6 @@ def _draws(run):
     `run` takes the state, its parameters, the whole shape and settings.
     """
 
-    @functools.wraps(run)
     def draw(state, *inputs, shape, rows=None, **settings):
         if rows is not None:
             raise GraphError(
@@ -3264,14 +3333,273 @@ def graphs_in(path):
     return [load(path, name, i) for name, found in known.items() for i in range(len(found[0]))]
 
 
+# ---------------------------------------------------------------------- training
+
+
+class TrainingFile:
+    """A training step in a file that `tk.saved_graph.save_training` wrote, to be trained on.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        step: the `SavedGraph` of a step.
+        names: what the arrays of data are called, in the order in which the step takes them.
+        epochs: how many epochs it was trained on since it was saved.
+
+    Raises:
+        GraphError: the file is damaged, or holds no training step, or one that this reader can't
+            train.
+        OSError: there is no such file.
+    """
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self.step = load(path)
+        training = self.step.training
+        if training is None:
+            raise GraphError(
+                f"{path} holds a function and no training step, which tk.saved_graph.save_training "
+                "writes"
+            )
+        self.names = training["inputs"]
+        self.epochs = int(training["epochs"])
+        if self.step.has_bfloat16:
+            raise GraphError(
+                f"{path} has bfloat16 variables, which this reader computes in float32: training "
+                "would give other weights than trainkit's"
+            )
+
+    def train(self, data, epochs=1, batch_size=32, seed=None, say=None):
+        """Train on data; the file stays as it is until `save`.
+
+        Args:
+            data: an array with a row for each example, for each of `names`.
+            epochs: how many times all rows are taken.
+            batch_size: rows of a step; the last step of an epoch takes what is left.
+            seed: takes the rows in a random order, another one in each epoch; the same seed gives
+                the same orders. By default they come as they are.
+            say: function of the number of an epoch and its results, called after each.
+
+        Returns:
+            For each epoch a dict of the loss and the metrics.
+
+        Raises:
+            ValueError: an array is missing, or does not fit; or a number is below 1.
+            GraphError: a step fails. The variables are as before the step.
+        """
+        for name, number in (("epochs", epochs), ("batch_size", batch_size)):
+            if number < 1:
+                raise ValueError(f"{name} is {number}, it must be at least 1")
+        arrays, rows = self._arrays(data)
+        history = []
+        for _ in range(epochs):
+            self.step.reset()
+            order = np.arange(rows)
+            if seed is not None:
+                order = np.random.default_rng([seed, self.epochs]).permutation(rows)
+            for start in range(0, rows, batch_size):
+                part = order[start : start + batch_size]
+                logs = self.step(*[array[part] for array in arrays])
+            self.epochs += 1
+            history.append({name: float(value) for name, value in logs.items()})
+            if say is not None:
+                say(self.epochs, history[-1])
+        return history
+
+    def _arrays(self, data):
+        """The arrays in order, and the number of their rows."""
+        takes = dict(zip(self.names, self.step.inputs, strict=True))
+        missing = [name for name in takes if name not in data]
+        more = [name for name in data if name not in takes]
+        if missing or more:
+            needs = ", ".join(f"{n} ({d}{_in_words(s)})" for n, (_, s, d) in takes.items())
+            raise ValueError(f"training takes {needs}; given is {', '.join(data) or 'nothing'}")
+        arrays = [_fitting(data[n], n, s, d) for n, (_, s, d) in takes.items()]
+        rows = {name: len(array) for name, array in zip(takes, arrays, strict=True)}
+        if len(set(rows.values())) > 1 or not min(rows.values()):
+            counts = ", ".join(f"{name} has {count}" for name, count in rows.items())
+            raise ValueError(
+                f"training needs the same number of rows of each, at least 1: {counts}"
+            )
+        return arrays, next(iter(rows.values()))
+
+    def save(self, path=None):
+        """Write the file with the variables as they are now; it is replaced whole or not at all.
+
+        Args:
+            path: where to; by default the file that was read.
+
+        Raises:
+            GraphError: the file that was read has changed its layout since, or was none of
+                trainkit's.
+            OSError: the file can't be written.
+        """
+        values = dict(self.step.values)
+        values[self.step.epochs_number] = np.asarray(self.epochs, np.int64)
+        target = self.path if path is None else os.fspath(path)
+        folder, name = os.path.split(os.path.abspath(target))
+        handle, temporary = tempfile.mkstemp(".tmp", f".{name[:100]}.", folder)
+        os.close(handle)
+        try:
+            shutil.copyfile(self.path, temporary)
+            shutil.copymode(self.path, temporary)
+            with open(temporary, "r+b") as file:
+                _write_values(file, temporary, values)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _in_words(shape):
+    return "[" + ", ".join("any" if n is None else str(n) for n in shape) + "]"
+
+
+def _write_values(file, path, values):
+    """Put arrays where those of these numbers stand in a file, and its checksums right."""
+    import h5py
+
+    places = {}
+    with h5py.File(path, "r") as content:
+        for number, array in values.items():
+            dataset = content["values"][str(number)]
+            stored = dataset[()]
+            if stored.shape != array.shape or stored.dtype != array.dtype:
+                raise GraphError(f"the value {number} has changed its form since it was read")
+            if array.size:
+                places[number] = dataset.id.get_offset(), stored.tobytes()
+    for number, (offset, before) in places.items():
+        file.seek(offset)
+        if file.read(len(before)) != before:
+            raise GraphError(f"the value {number} does not stand where HDF5 says")
+        file.seek(offset)
+        file.write(np.ascontiguousarray(values[number]).tobytes())
+    _write_header(file, path)
+
+
+# The header of trainkit's files, in front of HDF5: magic, version, flags, length, order, place and
+# number of the extents, length of the contents, checksum of all outside of the extents; then a
+# checksum of the header, and a text. An extent is a big array: offset, size, checksum.
+_HEADER, _EXTENT = struct.Struct("<8sIIQQQQQ32s"), struct.Struct("<QQ16s")
+_BLOCK, _MAGIC, _HEADER_VERSION = 512, b"\x89TKC\r\n\x1a\n", 3
+_SUMMED_ROWS, _SUMMED_WORDS = 512, 1031
+
+
+def _write_header(file, path):
+    """Write the checksums of a file anew."""
+    file.seek(0)
+    block = file.read(_BLOCK)
+    if not block.startswith(_MAGIC):
+        raise GraphError(f"{path} has no header of trainkit's; save it there again")
+    fields = list(_HEADER.unpack(block[: _HEADER.size]))
+    _, version, _, length, order, table, count, _, _ = fields
+    if version != _HEADER_VERSION or table + count * _EXTENT.size != length:
+        raise GraphError(f"{path} has a header of version {version}, {_HEADER_VERSION} is known")
+    file.seek(table)
+    extents = list(_EXTENT.iter_unpack(file.read(count * _EXTENT.size)))
+    outer, here, entries = hashlib.blake2b(digest_size=32), _BLOCK, []
+    for offset, size, _ in extents:
+        file.seek(offset)
+        entries.append(_EXTENT.pack(offset, size, _checksum(file.read(size))))
+    file.seek(table)
+    file.write(b"".join(entries))
+    for offset, size in [*[extent[:2] for extent in extents], (length, 0)]:
+        file.seek(here)
+        outer.update(file.read(offset - here))
+        here = offset + size
+    fields[4], fields[8] = max(order + 1, time.time_ns()), outer.digest()
+    head, text = _HEADER.pack(*fields), block[_HEADER.size + 16 :]
+    file.seek(0)
+    file.write(head + hashlib.blake2b(head + text, digest_size=16).digest() + text)
+
+
+def _checksum(content):
+    """Of a big array's bytes: BLAKE2b of their length and of the sums of columns of words."""
+    digest = hashlib.blake2b(len(content).to_bytes(8, "little"), digest_size=16)
+    row, chunk = 8 * _SUMMED_WORDS, 8 * _SUMMED_WORDS * _SUMMED_ROWS
+    for start in range(0, len(content), chunk):
+        part = content[start : start + chunk]
+        part += bytes(-len(part) % row)
+        words = np.frombuffer(part, "<u8").reshape(-1, _SUMMED_WORDS)
+        digest.update(np.add.reduce(words, axis=0).astype("<u8").tobytes())
+    return digest.digest()
+
+
+def train(path, data, epochs=1, batch_size=32, seed=None, output=None, say=None):
+    """Train on a file of `tk.saved_graph.save_training`, and write it back.
+
+    Args:
+        path: the file.
+        data: arrays by name, see `TrainingFile.names`.
+        epochs: how many times all rows are taken.
+        batch_size: rows of a step.
+        seed: for a random order of rows; by default they come as they are.
+        output: where the trained file goes; by default it replaces `path`.
+        say: function of the number of an epoch and its results, called after each.
+
+    Returns:
+        For each epoch a dict of the loss and the metrics.
+    """
+    file = TrainingFile(path)
+    history = file.train(data, epochs, batch_size, seed, say)
+    file.save(output)
+    return history
+
+
+def _said(epoch, results):
+    shown = ", ".join(f"{name} {value:.6g}" for name, value in results.items())
+    print(f"epoch {epoch}: {shown}", flush=True)
+
+
 def main(arguments):
-    """List what each file holds."""
-    for path in arguments:
-        for graph in graphs_in(path):
-            print(graph)
-            for name, value in graph.variables.items():
-                print(f"  {name}  {value.dtype}{list(value.shape)}")
+    """List what each file holds; with --data, train on one.
+
+    Returns:
+        The exit status.
+    """
+    parser = argparse.ArgumentParser(
+        description="List what saved graphs hold, or train on a file of save_training."
+    )
+    parser.add_argument("path", nargs="+", help="files and folders")
+    parser.add_argument("--data", metavar="FILE", help="an npz of x, y and so on: train on it")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--seed", type=int, help="take rows in a random order, that of this seed")
+    parser.add_argument("--output", metavar="FILE", help="by default the file itself is replaced")
+    args = parser.parse_args(arguments)
+    if args.data is None:
+        training = [name for name in ("seed", "output") if getattr(args, name) is not None]
+        if training or (args.epochs, args.batch_size) != (1, 32):
+            parser.error("--epochs, --batch-size, --seed and --output go with --data")
+        for path in args.path:
+            for graph in graphs_in(path):
+                print(graph)
+                if graph.training is not None:
+                    names, epochs = graph.training["inputs"], graph.training["epochs"]
+                    print(f"  trains on {', '.join(names)}; {epochs} epochs since it was saved")
+                for name, value in graph.variables.items():
+                    print(f"  {name}  {value.dtype}{list(value.shape)}")
+        return 0
+    if len(args.path) != 1:
+        parser.error("one file is trained at a time")
+    if args.seed is not None and args.seed < 0:
+        parser.error(f"--seed is {args.seed}, it must be 0 or above")
+    try:
+        archive = np.load(args.data, allow_pickle=False)
+        if not hasattr(archive, "files"):
+            raise ValueError(f"{args.data} is no npz")
+        with archive:
+            data = {name: archive[name] for name in archive.files}
+        numbers = args.epochs, args.batch_size, args.seed
+        train(args.path[0], data, *numbers, args.output, _said)
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        print(f"{os.path.basename(sys.argv[0])}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

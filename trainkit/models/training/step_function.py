@@ -105,6 +105,11 @@ class CompiledStep:
         self._compiles = True
         return self._function(data)
 
+    def traced_batch(self) -> Any:
+        """What a batch was like when the step was traced last, `None` if it never was."""
+        graphs = [] if self._function is None else self._function.concrete_functions()
+        return graphs[-1].structured_input_signature[0][0] if graphs else None
+
     def compile_first(self) -> None:
         """Let the next step be a graph already; all that a first call makes has to be there."""
         self._calls = self._first_eager = 0
@@ -164,6 +169,10 @@ class StepsInARow:
 
     def __init__(self, model: Any, step: Callable[[Any], Any], joined: bool) -> None:
         self.model, self.step, self.joined = model, step, joined
+
+    def traced_batch(self) -> Any:
+        """What a batch was like when the step was traced last, `None` if it never was."""
+        return self.step.traced_batch() if isinstance(self.step, CompiledStep) else None
 
     def __call__(self, batches: Iterable[Any]) -> Any:
         """The result; `StopIteration` if there is no batch."""
