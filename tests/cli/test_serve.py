@@ -353,6 +353,25 @@ def test_a_client_that_takes_too_long_is_told_and_let_go(double):
             assert line.recv(65536) == b""  # nothing was asked for
 
 
+def test_a_client_that_sends_byte_by_byte_is_let_go(double):
+    with Running(double, timeout=0.2) as running:
+        with socket.create_connection(("127.0.0.1", running.server.server_port)) as line:
+            line.settimeout(0.02)
+            line.sendall(b"GET / HTTP/1.1\r\nA: ")
+            for _ in range(1000):
+                try:
+                    line.sendall(b"a")
+                    answer = line.recv(100)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+                assert answer == b""
+                break
+            else:
+                pytest.fail("the connection is still there")
+
+
 class Stuck:
     """A signature that waits until it is let go."""
 

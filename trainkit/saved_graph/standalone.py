@@ -256,7 +256,7 @@ def _template(content):
 _TABLES = {"graphs": list, "variables": list}
 _FUNCTION = {"name": str, "labels": list, "arguments": object, "results": object, "main": int}
 _ROOT = _TABLES | _FUNCTION
-_TRAINING = {"inputs": list, "paths": list, "resets": list, "epochs": int}
+_TRAINING = {"inputs": list, "paths": list, "resets": list, "finish": object, "epochs": int}
 _MODEL = _TABLES | {"functions": list, "traced": list, "objects": list, "signatures": list}
 _CALLABLE = {"name": str, "parameters": object, "functions": list}
 _OBJECT = {"class": str, "kind": str, "children": list, "collections": dict}
@@ -312,10 +312,15 @@ def _check_training(document):
     if len(set(used)) != len(used):
         raise GraphError("two places share a value")
     results = document["results"].get("dict") if isinstance(document["results"], dict) else None
-    for place in main["outputs"] if isinstance(results, list) else [None]:
-        spec = None if place is None else main["nodes"][place[0]]["specs"][place[1]]
-        if spec is None or spec[0]:
-            raise GraphError("a training step gives numbers by name")
+    if not isinstance(results, list) or not all(
+        isinstance(name, str) and isinstance(value, dict) and "tensor" in value
+        for name, value in results
+    ):
+        raise GraphError("a training step gives tensors by name")
+    if training["finish"] is not None:
+        number = _below(training["finish"], len(document["graphs"]), "a graph")
+        if document["graphs"][number]["inputs"]:
+            raise GraphError("what training ends with takes no inputs")
 
 
 def check_model(document):
@@ -575,7 +580,7 @@ class SavedGraph:
         self.inputs = [self._main.described(i) for i in self._main.inputs]
         self._numbers = [entry["value"] for entry in document["variables"]]
         self.has_bfloat16 = any(v["spec"][1] == "bfloat16" for v in document["variables"])
-        self.training, self.epochs_number, self._resets = None, None, []
+        self.training, self.epochs_number, self._resets, self._finish = None, None, [], None
         if document.get("training") is not None:
             training = document["training"]
             self.epochs_number = training["epochs"]
@@ -583,11 +588,18 @@ class SavedGraph:
             self.training = {"inputs": training["inputs"], "epochs": int(epochs)}
             specs = [entry["spec"] for entry in document["variables"]]
             self._resets = [(v, values.value(n, specs[v])) for v, n in training["resets"]]
+            if training["finish"] is not None:
+                self._finish = self._graphs[training["finish"]]
 
     def reset(self):
         """Let metrics start anew, as they do with each epoch."""
         for number, value in self._resets:
             self._state[number] = value
+
+    def finish(self):
+        """Do what training ends with, such as taking averages of weights for weights."""
+        if self._finish is not None:
+            self._run(self._finish, [])
 
     @property
     def values(self):
@@ -612,16 +624,21 @@ class SavedGraph:
                 f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given"
             )
         ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs, strict=False)]
+        outputs = self._run(self._main, ready)
+        return _decoded(self._results, {"tensor": lambda i: outputs[i]})
+
+    def _run(self, graph, arrays):
+        """The outputs of a graph; variables change only if all of it could be computed."""
         try:
             with np.errstate(all="ignore"):
-                outputs, assigned = self._main.run(ready, self._state)
+                outputs, assigned = graph.run(arrays, self._state)
         except GraphError:
             raise
         except FAILURES as error:
             raise GraphError(f"{self.name}: {type(error).__name__}: {error}") from error
         for number, value in assigned:
             self._state[number] = value
-        return _decoded(self._results, {"tensor": lambda i: outputs[i]})
+        return outputs
 
     def __repr__(self):
         return (
@@ -3402,9 +3419,10 @@ class TrainingFile:
                 part = order[start : start + batch_size]
                 logs = self.step(*[array[part] for array in arrays])
             self.epochs += 1
-            history.append({name: float(value) for name, value in logs.items()})
+            history.append({name: np.asarray(value).tolist() for name, value in logs.items()})
             if say is not None:
                 say(self.epochs, history[-1])
+        self.step.finish()
         return history
 
     def _arrays(self, data):
@@ -3550,8 +3568,13 @@ def train(path, data, epochs=1, batch_size=32, seed=None, output=None, say=None)
 
 
 def _said(epoch, results):
-    shown = ", ".join(f"{name} {value:.6g}" for name, value in results.items())
-    print(f"epoch {epoch}: {shown}", flush=True)
+    shown = [
+        f"{name} {value:.6g}"
+        if isinstance(value, float)
+        else f"{name} {np.array2string(np.asarray(value), precision=6)}"
+        for name, value in results.items()
+    ]
+    print(f"epoch {epoch}: {', '.join(shown)}", flush=True)
 
 
 def main(arguments):

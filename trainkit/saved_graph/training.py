@@ -70,11 +70,11 @@ def save_training(model: Any, path: str | os.PathLike[str], data: Any = None) ->
     concrete = traced_function(train_step).get_concrete_function(specs)
     results = concrete.structured_outputs
     if not isinstance(results, Mapping) or not all(
-        isinstance(y, GraphTensor) and not len(y.shape) for y in results.values()
+        isinstance(y, GraphTensor) for y in results.values()
     ):
         raise InvalidArgumentError(
             f"save_training: train_step of {model.name!r} gives {results!r}; it has to be a dict "
-            "of numbers by name"
+            "of tensors by name"
         )
     writer = _TrainingWriter()
     document = {**writer.function(concrete), "training": writer.training(model, concrete)}
@@ -207,6 +207,7 @@ class _TrainingWriter(GraphWriter):
                     names[places[leaf]] = path
         return {
             "inputs": names,
+            "finish": self._finish(model),
             # metrics start anew with each epoch, so a model has no use for theirs
             "paths": [
                 paths[id(v)][1] if id(v) in paths and id(v) not in resets else None for v in known
@@ -218,6 +219,18 @@ class _TrainingWriter(GraphWriter):
             ],
             "epochs": self._array(np.zeros((), np.int64)),
         }
+
+    def _finish(self, model: Any) -> int | None:
+        """The graph of what `fit` does to the weights at its end, `None` if that is nothing."""
+
+        def finish() -> None:
+            model.optimizer.finalize_variable_values(model.trainable_variables)
+
+        concrete = traced_function(finish).get_concrete_function()
+        if not concrete.graph.assigned:
+            return None
+        number: int = self.function(concrete)["main"]
+        return number
 
     def _known_variable(self, number: int) -> Any:
         return next(

@@ -7,6 +7,7 @@ time, nobody logs in, and nothing is encrypted.
 from __future__ import annotations
 
 import concurrent.futures
+import io
 import secrets
 import socket
 import sys
@@ -62,8 +63,8 @@ class ModelServer(ThreadingHTTPServer):
         host: address to listen on.
         port: port; 0 is any free one, `server_port` says which.
         max_bytes: the most bytes that the body of a request may have.
-        timeout: seconds: that a client may take for each part of a request and for all of its
-            body, and that an answer may take.
+        timeout: seconds that a client may take for the head of a request, and for its body, and
+            that a prediction may take.
         max_connections: so many at a time; more are turned away with 503.
         log: whether each request is written to stderr.
 
@@ -173,6 +174,31 @@ class ModelServer(ThreadingHTTPServer):
         self._worker.shutdown(wait=False, cancel_futures=True)
 
 
+class _TimedReader(io.RawIOBase):
+    """What a client sends, as long as it comes before a moment.
+
+    A limit on each wait alone would let a client go on for ever, a byte at a time.
+
+    Attributes:
+        end: the moment, by `time.monotonic`.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self._connection = connection
+        self.end = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the client takes too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
@@ -181,8 +207,15 @@ class _Handler(BaseHTTPRequestHandler):
     server: ModelServer
 
     def setup(self) -> None:
-        self.request.settimeout(self.server.seconds)
         super().setup()
+        self.rfile.close()
+        self._reader = _TimedReader(self.connection)
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Read and answer a request, whose line and headers have to come in time."""
+        self._reader.end = time.monotonic() + self.server.seconds
+        super().handle_one_request()
 
     # ------------------------------------------------------------------ methods
 
@@ -292,21 +325,18 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         """The whole body, which is read only once its length is known to be allowed."""
         length = self._length()
-        end, body = time.monotonic() + self.server.seconds, bytearray()
+        self._reader.end = time.monotonic() + self.server.seconds
+        body = bytearray()
         while len(body) < length:
-            part = b""
             try:
                 part = self.rfile.read1(min(_CHUNK, length - len(body)))
             except TimeoutError:
-                pass
-            else:
-                if not part:
-                    raise ConnectionAbortedError("the client hung up")
-            if not part or (time.monotonic() > end and len(body) + len(part) < length):
                 raise Refusal(
                     HTTPStatus.REQUEST_TIMEOUT,
                     f"{len(body)} of {length} bytes came within {self.server.seconds:g} seconds",
-                )
+                ) from None
+            if not part:
+                raise ConnectionAbortedError("the client hung up")
             body += part
         self._unread = False
         return bytes(body)
@@ -355,6 +385,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes, headers: dict[str, str]) -> None:
+        self.connection.settimeout(self.server.seconds)
         if self._unread:  # what follows on this connection would be taken for a request
             self.close_connection = True
         self.send_response(status)
