@@ -122,6 +122,11 @@ ROWS = [
         dict(tokens=(5, 6, 7), other=-1, dtype="int64"),
     ),
     (
+        "crossed_buckets",
+        [np.array([[5, -1], [99, 1 << 60]]), np.array([[0, 7], [-9, 3]])],
+        dict(buckets=1000, dtype="int32"),
+    ),
+    (
         "hash_buckets",
         [np.array([0, -1, 99999, 10**12, -(1 << 63), 12345678])],
         dict(buckets=1000, salt=None, mask=-1, dtype="int64"),

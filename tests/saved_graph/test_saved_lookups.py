@@ -45,6 +45,18 @@ def test_layers_that_number_integers_are_saved_and_read(number, dtype, tmp_path)
         np.testing.assert_array_equal(y, expected)
 
 
+def test_crossed_features_are_saved_and_read(tmp_path):
+    layer = layers.HashedCrossing(7, output_mode="one_hot")
+    specs = [tk.TensorSpec([None], tk.int64), tk.TensorSpec([None], tk.int64)]
+    f = tk.function(lambda a, b: layer((a, b)), input_signature=specs)
+    tk.saved_graph.save(f, tmp_path / "f.h5")
+    a, b = IDS[:, 0], IDS[:, 1]
+    expected = layer((a, b)).numpy()
+    np.testing.assert_array_equal(standalone.load(tmp_path / "f.h5")(a, b), expected)
+    again = tk.saved_graph.load(tmp_path / "f.h5")(tk.constant(a), tk.constant(b))
+    np.testing.assert_array_equal(again.numpy(), expected)
+
+
 def test_a_file_has_the_vocabulary_that_the_layer_has_when_it_is_saved(tmp_path):
     layer = layers.IntegerLookup(vocabulary=[1, 2])
     f = saved(layer, tk.TensorSpec([None], tk.int64), tmp_path / "before.h5")

@@ -246,6 +246,17 @@ def test_a_file_trains_itself_with_the_bits_of_trainkit(name, tmp_path):
     assert tk.saved_graph.load_training(tmp_path / "train.h5", made(name)) == 2
 
 
+def test_saving_leaves_the_model_as_it_was(tmp_path):
+    model, other = made("dropout"), made("dropout")
+    for path in ("a.h5", "b.h5"):
+        tk.saved_graph.save_training(model, tmp_path / path, (X, CLASSES))
+        for m in (model, other):
+            m.fit(X, CLASSES, 8, shuffle=False, verbose=0)
+        assert_same_bits(state(model), state(other))
+    values = [m.get_metrics_result() for m in (model, other)]
+    assert values[0] == values[1]
+
+
 def test_results_may_be_arrays(tmp_path, capsys):
     one_hot = np.eye(3, dtype="float32")[CLASSES]
     model = tk.Sequential([tk.keras.Input((6,)), layers.Dense(3, activation="softmax")])

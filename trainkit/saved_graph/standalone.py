@@ -2322,6 +2322,24 @@ def _hash_buckets(x, buckets, salt, mask, dtype):
     return np.where(x == mask, 0, found + 1) if masked else found
 
 
+def _crossed_buckets(*xs, buckets, dtype):
+    """A joint hash of several features, modulo `buckets`, as TensorFlow's feature columns have."""
+    murmur, columns = 0xC6A4A7935BD1E995, [x.ravel().tolist() for x in xs]
+
+    def mixed(x):
+        x &= _WORD
+        return x ^ x >> 47
+
+    found = []
+    for row in zip(*columns, strict=True):
+        h = 0xDECAFCAFFE
+        for word in row:
+            h = (h ^ murmur) ^ mixed((word & _WORD) * murmur) * murmur & _WORD
+            h = mixed(mixed(h * murmur) * murmur)
+        found.append(h % buckets)
+    return np.array(found, _dtype(dtype)).reshape(xs[0].shape)
+
+
 def _hashes(values, buckets, salt):
     """Hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
     items = values.astype(np.int64, copy=False).ravel().tolist()
@@ -3208,6 +3226,7 @@ OPERATIONS.update(
         "number_tokens": _number_tokens,
         "tokens_of_numbers": _tokens_of_numbers,
         "hash_buckets": _hash_buckets,
+        "crossed_buckets": _crossed_buckets,
         "with_items": _with_items,
         "segment_sum": _segment_sum,
         "scatter_nd_add": _scatter_nd_add,

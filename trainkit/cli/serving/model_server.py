@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
+import ipaddress
 import secrets
 import socket
 import sys
@@ -35,6 +36,7 @@ TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 64
 _CHUNK = 1 << 16
 _MOST_DRAINED = 1 << 20
+_LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b'Content-Length: 47\r\n\r\n{"error": "there are too many connections now"}'
@@ -109,6 +111,11 @@ class ModelServer(ThreadingHTTPServer):
         """Where the page is."""
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return ipaddress.ip_address(str(self.server_address[0])).is_loopback
 
     @property
     def model_path(self) -> str:
@@ -276,8 +283,22 @@ class _Handler(BaseHTTPRequestHandler):
         )
         return (*answer, {})
 
+    def _check_host(self) -> None:
+        """Refuse what a page from elsewhere sends to this machine under a name of its own."""
+        try:
+            name = urlsplit(f"//{self.headers.get('Host', 'localhost')}").hostname
+        except ValueError:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "the Host of the request is no address") from None
+        if self.server.is_local and name not in (*_LOCAL, self.server.server_name):
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"the request is for the host {printable_line(name)!r}; this server answers for "
+                f"{', '.join(_LOCAL)} alone, unless it is started with another --host",
+            )
+
     def _path(self) -> str:
         """The path, with version 1 of the model as the model."""
+        self._check_host()
         base = self.server.model_path
         path = urlsplit(self.path).path
         # a client may escape other characters of the name than this server does

@@ -17,7 +17,7 @@ from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
-from trainkit.ops.indexing.integer_tables import hash_buckets
+from trainkit.ops.indexing.integer_tables import crossed_buckets, hash_buckets
 
 
 def _as_data(a: Bound) -> Any:
@@ -35,7 +35,12 @@ def _bins(inputs: Any, layer: Any) -> Any:
     return layer._bins_of(devices.to_numpy(convert_to_tensor(inputs)._array))
 
 
-@needs_values("inputs", gives=lambda a: _crossed_spec(a))
+def _crossed_data(a: Bound) -> Any:
+    """The same for several features."""
+    return crossed_buckets, {"buckets": a["layer"].num_bins, "dtype": a["layer"].index_dtype}
+
+
+@needs_values("inputs", gives=lambda a: _crossed_spec(a), data=_crossed_data)
 def _crossed(inputs: Any, layer: Any) -> Any:
     return layer._bins_of([devices.to_numpy(convert_to_tensor(x)._array) for x in inputs])
 

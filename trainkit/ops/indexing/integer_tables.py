@@ -13,7 +13,7 @@ from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dispatch.facets import INDEXING, INTEGERS, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.fingerprints import fingerprint64, siphash
+from trainkit.core.fingerprints import crossed, fingerprint64, siphash
 from trainkit.core.shapes import Spec
 
 _BY_ELEMENT = one_by_one("it runs on the host, element by element")
@@ -111,3 +111,18 @@ def hash_buckets(
 
 
 hash_buckets.declare(batch=_BY_ELEMENT, stackable=True)
+
+
+def _crossed_rule(*xs: Spec, buckets: int, dtype: str) -> Spec:
+    return Spec(xs[0].shape, dtype)
+
+
+@primitive(_crossed_rule, semantics=INDEXING, no_gradient=INTEGERS)
+def crossed_buckets(xp: ArrayModule, *xs: Array, buckets: int, dtype: str) -> Array:
+    """Integers of several features as one of so many numbers, by a joint hash."""
+    columns = [to_numpy(x).ravel().tolist() for x in xs]
+    found = [crossed(list(row)) % buckets for row in zip(*columns, strict=True)]
+    return xp.asarray(np.array(found, dtypes.as_dtype(dtype).dtype).reshape(xs[0].shape))
+
+
+crossed_buckets.declare(batch=_BY_ELEMENT, stackable=True)
