@@ -11,6 +11,8 @@ from trainkit.core.tensor import PRIMITIVES
 from trainkit.saved_graph import standalone
 from trainkit.saved_graph.standalone import OPERATIONS
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 rng = np.random.default_rng(0)
 OF_GRAPHS = {"cond", "while_loop", "scan"}  # tested with whole functions
 CASES = [case for case in all_cases() if case.name not in OF_GRAPHS]

@@ -6,6 +6,8 @@ import pytest
 import trainkit as tk
 from trainkit.saved_graph import standalone
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 layers = tk.layers
 IDS = np.array([[3, 9], [4, -7], [123456789012345678, 5]])
 LAYERS = [

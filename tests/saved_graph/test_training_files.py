@@ -13,9 +13,10 @@ import pytest
 
 import trainkit as tk
 from tests.attacks.documents import mutated_document, parts_of, write_parts
-from trainkit.kernels.jit import kernel_family
 from trainkit.saved_graph import standalone
 from trainkit.saved_graph.training import _paths
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 layers, optimizers, regularizers = tk.layers, tk.optimizers, tk.keras.regularizers
 rng = np.random.default_rng(0)
@@ -27,15 +28,6 @@ IMAGES = rng.normal(size=(ROWS, 8, 8, 3)).astype("float32")
 TOKENS = rng.integers(0, 11, (ROWS, 7)).astype("int32")
 SERIES = rng.normal(size=(ROWS, 7, 4)).astype("float32")
 CROSS_ENTROPY = "sparse_categorical_crossentropy"
-
-
-@pytest.fixture(autouse=True)
-def plain():
-    """Bits are those of the bodies in NumPy."""
-    before = kernel_family.mode()
-    kernel_family.set_mode("off")
-    yield
-    kernel_family.set_mode(before)
 
 
 def dense(*between, last=None, size=8, activation="relu", **settings):
