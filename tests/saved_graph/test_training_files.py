@@ -317,6 +317,98 @@ def test_several_inputs_and_weights_of_samples_go_by_name(tmp_path):
     assert history == [{k: v[0] for k, v in expected.items()}]
 
 
+def test_several_outputs_are_trained_on_data_of_fit(tmp_path):
+    def build():
+        tk.random.set_seed(4)
+        x = tk.keras.Input((6,))
+        hidden = layers.Dense(5, activation="relu")(x)
+        outputs = {"a": layers.Dense(3, name="a")(hidden), "b": layers.Dense(1, name="b")(hidden)}
+        model = tk.keras.Model(x, outputs)
+        model.compile("adam", {"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.5})
+        return model
+
+    model, again = build(), build()
+    y = {"a": Y, "b": Y[:, :1]}
+    data = tk.data.Dataset.from_tensor_slices((X, y)).batch(8)
+    model.fit(data, verbose=0)
+    tk.saved_graph.save_training(model, tmp_path / "t.h5")
+    arrays = {"x": X, "y/a": Y, "y/b": Y[:, :1]}
+    history = standalone.train(tmp_path / "t.h5", arrays, batch_size=8)
+    assert history == [{k: v[0] for k, v in model.fit(data, verbose=0).history.items()}]
+    tk.saved_graph.load_training(tmp_path / "t.h5", again)
+    assert_same_bits(state(again), state(model))
+
+
+class Loop(layers.Layer):
+    """As many rounds as there are steps, with a branch by value in each."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.dense = layers.Dense(4, activation="tanh")
+
+    @tk.function
+    def call(self, x):
+        h, i = tk.zeros_like(x[:, 0]), tk.constant(0)
+        while i < tk.shape(x)[1]:
+            h = self.dense(h + x[:, i])
+            if tk.reduce_sum(h) > 0.0:
+                h = h * 0.5
+            i += 1
+        return h
+
+
+@pytest.mark.parametrize("layer", [lambda: layers.LSTM(4), Loop], ids=["lstm", "while"])
+def test_lengths_may_be_unknown(layer, tmp_path):
+    def build():
+        tk.random.set_seed(4)
+        model = tk.Sequential([tk.keras.Input((None, 4)), layer(), layers.Dense(3)])
+        model.compile("adam", "mse")
+        return model
+
+    model, again = build(), build()
+    specs = tk.TensorSpec([None, None, 4]), tk.TensorSpec([None, 3])
+    tk.saved_graph.save_training(model, tmp_path / "t.h5", specs)
+    for steps in (7, 4):
+        x = SERIES[:, :steps]
+        history = standalone.train(tmp_path / "t.h5", {"x": x, "y": Y}, batch_size=8)
+        expected = model.fit(x, Y, 8, shuffle=False, verbose=0).history["loss"]
+        assert [logs["loss"] for logs in history] == expected
+    tk.saved_graph.load_training(tmp_path / "t.h5", again)
+    assert_same_bits(state(again), state(model))
+
+
+def test_a_step_of_ones_own_is_in_the_file(tmp_path):
+    class Own(tk.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(3)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            with tk.GradientTape() as tape:
+                noise = tk.random.normal(tk.shape(x), stddev=0.1)
+                loss = tk.reduce_mean(tk.abs(self(x + noise) - y))
+            grads = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(grads, self.trainable_variables, strict=True))
+            return {"distance": loss}
+
+    def build():
+        tk.random.set_seed(4)
+        model = Own()
+        model(X)
+        model.compile("adam", "mse")
+        return model
+
+    model = build()
+    tk.saved_graph.save_training(model, tmp_path / "t.h5", (X, Y))
+    history = standalone.train(tmp_path / "t.h5", {"x": X, "y": Y}, 2, 8)
+    expected = model.fit(X, Y, 8, 2, shuffle=False, verbose=0).history["distance"]
+    assert [logs["distance"] for logs in history] == expected
+
+
 def test_a_seed_gives_an_order_that_goes_on(small, tmp_path):
     shutil.copy(small, tmp_path / "other.h5")
     data = {"x": X, "y": Y}
