@@ -211,6 +211,32 @@ class ModelsAlone(Models):
         return standalone.load(path)
 
 
+class Training(Graphs):
+    """Training steps: taken into a model, whose variables stay as they are if they are not."""
+
+    def make(self, path):
+        tk.saved_graph.save_training(compiled_model(), path, (INPUT, INPUT[:, :1]))
+
+    def read(self, path):
+        tk.saved_graph.load_training(path, compiled_model())
+
+
+class TrainingAlone(Training):
+    own = (standalone.GraphError,)
+
+    def read(self, path):
+        file = standalone.TrainingFile(path)
+        with contextlib.suppress(TypeError, ValueError):  # the file wants other arrays
+            file.train({"x": INPUT, "y": INPUT[:, :1]})
+        file.save(path.with_suffix(".after"))
+
+
+def compiled_model():
+    model = tk.Sequential([tk.keras.Input((4,)), tk.layers.Dense(3), tk.layers.Dense(1)])
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
 class Idx(Format):
     own = (ValueError,)
 
@@ -448,6 +474,8 @@ FORMATS = {
     "graph-alone": GraphsAlone,
     "saved-model": Models,
     "saved-model-alone": ModelsAlone,
+    "training": Training,
+    "training-alone": TrainingAlone,
     "idx": Idx,
     "idx.gz": IdxPacked,
     "mnist.npz": KerasNpz,
