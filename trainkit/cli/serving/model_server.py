@@ -299,21 +299,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _path(self) -> str:
         """The path, with version 1 of the model as the model."""
         self._check_host()
-        base = self.server.model_path
-        path = urlsplit(self.path).path
-        # a client may escape other characters of the name than this server does
-        if path.startswith("/v1/models/"):
-            rest = path.removeprefix("/v1/models/")
-            name, mark, action = rest.partition("/")
-            if not mark:
-                name, mark, action = rest.partition(":")
-            if name.endswith(":predict"):
-                name, mark, action = name.removesuffix(":predict"), ":", "predict"
-            if unquote(name) == self.server.servable.name:
-                path = f"{base}{mark}{action}"
-        version = f"{base}/versions/1"
-        if path == version or path[len(version) : len(version) + 1] in ("/", ":"):
-            path = path.replace(version, base, 1) if path.startswith(version) else path
+        path = self.path.partition("?")[0]
+        # compared without escapes: clients escape other characters than this server does
+        plain = unquote(path)
+        model = f"/v1/models/{self.server.servable.name}"
+        for start in (f"{model}/versions/1", model):
+            rest = plain.removeprefix(start)
+            if plain.startswith(start) and rest in ("", "/metadata", ":predict"):
+                return f"{self.server.model_path}{rest}"
         return path
 
     def _unknown(self, path: str) -> Refusal:
