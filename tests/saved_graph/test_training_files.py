@@ -498,6 +498,8 @@ def test_what_is_missing_is_said():
     with pytest.raises(tk.errors.InvalidArgumentError, match="has no weights yet"):
         tk.saved_graph.save_training(model, "t.h5")
     model(X)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="load_training: the model"):
+        tk.saved_graph.load_training("t.h5", model)
     with pytest.raises(tk.errors.InvalidArgumentError, match=r"call compile\(\) first"):
         tk.saved_graph.save_training(model, "t.h5")
     model.compile("sgd", "mse")

@@ -61,7 +61,7 @@ def save_training(model: Any, path: str | os.PathLike[str], data: Any = None) ->
         >>> tk.saved_graph.load_training("train.h5", model)
         0
     """
-    _check_trainable(model)
+    _check_trainable(model, "save_training")
     specs = _specs_of(model, data)
 
     def train_step(batch: Any) -> Any:
@@ -85,6 +85,9 @@ def save_training(model: Any, path: str | os.PathLike[str], data: Any = None) ->
 def load_training(path: str | os.PathLike[str], model: Any) -> int:
     """Take weights, optimizer state and random state from a file of `save_training`.
 
+    Metrics start anew; random generators that are no part of the model, such as the global one,
+    stay as they are.
+
     Args:
         path: the file, as it was saved or trained on since.
         model: built and compiled like the one that was saved.
@@ -97,7 +100,7 @@ def load_training(path: str | os.PathLike[str], model: Any) -> int:
         CheckpointError: it is damaged, or no file of a training step.
         InvalidArgumentError: the model does not fit; it is left as it was.
     """
-    _check_trainable(model)
+    _check_trainable(model, "load_training")
     with read_document(path, FORMAT, check_document, "saved graph") as (reader, document):
         training = document.get("training")
         if training is None:
@@ -129,17 +132,17 @@ def load_training(path: str | os.PathLike[str], model: Any) -> int:
     return epochs
 
 
-def _check_trainable(model: Any) -> None:
+def _check_trainable(model: Any, name: str) -> None:
     if not hasattr(model, "train_step") or not hasattr(model, "compile"):
-        raise TypeError(f"save_training: {model!r} is a {type(model).__name__}; give a model")
+        raise TypeError(f"{name}: {model!r} is a {type(model).__name__}; give a model")
     if not model.built:
         raise InvalidArgumentError(
-            f"save_training: the model {model.name!r} has no weights yet; call it on a batch, or "
+            f"{name}: the model {model.name!r} has no weights yet; call it on a batch, or "
             "begin it with an Input"
         )
     if getattr(model, "optimizer", None) is None or not model.compiled:
         raise InvalidArgumentError(
-            f"save_training: the model {model.name!r} has no optimizer; call compile() first"
+            f"{name}: the model {model.name!r} has no optimizer; call compile() first"
         )
 
 
