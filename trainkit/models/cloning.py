@@ -86,9 +86,9 @@ class _Cloner:
         function: _Clone | None,
         call: Callable[..., Any] | None,
         recursive: bool,
-        known: dict[int, Layer],
+        clones: dict[int, Layer],
     ) -> None:
-        self.function, self.call, self.recursive, self.known = function, call, recursive, known
+        self.function, self.call, self.recursive, self.known = function, call, recursive, clones
 
     def __call__(self, layer: Layer) -> Layer:
         if id(layer) not in self.known:
@@ -119,8 +119,8 @@ def _like(layer: Layer) -> Layer:
             own = vars(layer).get(name)
             if isinstance(own, FunctionType):
                 config[name] = own
-        made: Layer = type(layer).from_config(config)
-    return made
+        clone: Layer = type(layer).from_config(config)
+    return clone
 
 
 def _clone_stack(model: Sequential, input_tensors: Any, clone: _Cloner) -> Any:

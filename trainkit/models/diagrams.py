@@ -75,10 +75,10 @@ class DotGraph:
         if program is None:
             raise ImportError(_MISSING.format(prog))
         command = [program, f"-T{format}"]
-        done = subprocess.run(command, input=self._text.encode(), capture_output=True)
-        if done.returncode:
-            raise RuntimeError(f"{prog} -T{format} failed: {done.stderr.decode().strip()}")
-        return done.stdout
+        process = subprocess.run(command, input=self._text.encode(), capture_output=True)
+        if process.returncode:
+            raise RuntimeError(f"{prog} -T{format} failed: {process.stderr.decode().strip()}")
+        return process.stdout
 
     def write(self, path: str | os.PathLike[str], prog: str = "dot", format: str = "raw") -> bool:
         """Make a picture and put it into a file; see `create`.
@@ -230,9 +230,9 @@ def _check(model: Any, rankdir: str, dpi: float, splines: str, more: dict[str, A
             f"This model, {model.name!r}, has not yet been built: call it on data, or "
             "build(input_shape)"
         )
-    for name, value, known in (("rankdir", rankdir, _RANKDIRS), ("splines", splines, _SPLINES)):
-        if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    for name, value, choices in (("rankdir", rankdir, _RANKDIRS), ("splines", splines, _SPLINES)):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     if not dpi > 0:
         raise ValueError(f"dpi must be positive, got {dpi}")
 
@@ -341,8 +341,8 @@ def _start(model: Any, i: int) -> Layer:
         first: Layer = model.layers[0]
         return first
     inputs = model._graph.flat_inputs
-    found: Layer = inputs[min(i, len(inputs) - 1)].node.operation
-    return found
+    layer: Layer = inputs[min(i, len(inputs) - 1)].node.operation
+    return layer
 
 
 # ------------------------------------------------------------------ what a box shows
@@ -382,8 +382,8 @@ def _row(cells: list[str], span: int) -> str:
     return "<tr>" + "".join(f"<td{wide}>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _entry(what: str, value: str) -> str:
-    return f"{what}: <b>{html.escape(value)}</b>"
+def _entry(label: str, value: str) -> str:
+    return f"{label}: <b>{html.escape(value)}</b>"
 
 
 def _cells(layer: Layer, call: CallNode | None, shown: Shown) -> Iterator[str]:

@@ -66,8 +66,8 @@ class ExportArchive:
         return self._of_resources("non_trainable_variables")
 
     def _of_resources(self, name: str) -> list[Any]:
-        found = {id(v): v for resource in self._resources for v in getattr(resource, name, ())}
-        return list(found.values())
+        variables = {id(v): v for resource in self._resources for v in getattr(resource, name, ())}
+        return list(variables.values())
 
     def track(self, resource: Any) -> None:
         """Let the variables of a layer, model or module be those of the artifact.
@@ -86,7 +86,7 @@ class ExportArchive:
             raise ValueError(
                 f"ExportArchive: {resource.name!r} has not been built; call it on data first"
             )
-        if not any(resource is known for known in self._resources):
+        if not any(resource is tracked for tracked in self._resources):
             self._resources.append(resource)
 
     def add_endpoint(

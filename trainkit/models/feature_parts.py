@@ -19,7 +19,7 @@ PARTS = Registry("feature_space", "part of a feature space")
 MODULE = "keras.src.layers.preprocessing.feature_space"
 
 
-def one_of(what: str, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
+def one_of(owner: str, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """`value` if it is among `allowed`.
 
     Raises:
@@ -27,7 +27,7 @@ def one_of(what: str, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """
     if value not in allowed:
         raise InvalidArgumentError(
-            f"{what}: {name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
+            f"{owner}: {name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
         )
     return value
 

@@ -90,10 +90,10 @@ class FeatureSpace(Layer):
         self.output_mode = one_of("FeatureSpace", "output_mode", output_mode, ("concat", "dict"))
         self.crossing_dim, self.hashing_dim = crossing_dim, hashing_dim
         self.num_discretization_bins = num_discretization_bins
-        made = {key: self._feature(key, value) for key, value in features.items()}
-        self._crosses = [self._cross(cross, made) for cross in crosses or ()]
-        self.features = made
-        self.preprocessors = {key: feature.preprocessor for key, feature in made.items()}
+        kinds = {key: self._feature(key, value) for key, value in features.items()}
+        self._crosses = [self._cross(cross, kinds) for cross in crosses or ()]
+        self.features = kinds
+        self.preprocessors = {key: feature.preprocessor for key, feature in kinds.items()}
         self.crossers = {c.name: HashedCrossing(c.crossing_dim, name=c.name) for c in self.crosses}
         self.one_hot_encoders: dict[str, Any] = {}
         self._learned = {key for key, layer in self.preprocessors.items() if knows_already(layer)}
@@ -212,7 +212,7 @@ class FeatureSpace(Layer):
             value = deserialize_object(value)
         if isinstance(value, FeatureKind):
             return value
-        made = {
+        constructors = {
             "float": lambda: self.float(name=name),
             "float_normalized": lambda: self.float_normalized(name=name),
             "float_rescaled": lambda: self.float_rescaled(name=name),
@@ -224,7 +224,9 @@ class FeatureSpace(Layer):
             "integer_hashed": lambda: self.integer_hashed(self.hashing_dim, name=name),
             "string_hashed": lambda: self.string_hashed(self.hashing_dim, name=name),
         }
-        return made[one_of(f"FeatureSpace: feature {name!r}", "kind", value, tuple(made))]()
+        return constructors[
+            one_of(f"FeatureSpace: feature {name!r}", "kind", value, tuple(constructors))
+        ]()
 
     def _cross(self, cross: Any, features: dict[str, FeatureKind]) -> Cross:
         if isinstance(cross, dict):
@@ -285,20 +287,20 @@ class FeatureSpace(Layer):
         step_by_step = [name for name in names if hasattr(self.preprocessors[name], "update_state")]
         for name in step_by_step:
             self.preprocessors[name].reset_state()
-        known = int(dataset.cardinality())
-        steps = known if known >= 0 else None
+        cardinality = int(dataset.cardinality())
+        steps = cardinality if cardinality >= 0 else None
         bar = Progbar(steps, verbose=1 if verbose else 0)
-        done = 0
-        for done, batch in enumerate(dataset, 1):
+        step = 0
+        for step, batch in enumerate(dataset, 1):
             for name in step_by_step:
                 self.preprocessors[name].update_state(_column(batch, name))
-            bar.update(done, finalize=False)
+            bar.update(step, finalize=False)
         for name in step_by_step:
             self.preprocessors[name].finalize_state()
         for name in names:
             if name not in step_by_step:
                 self.preprocessors[name].adapt(_columns(dataset, name))
-        bar.update(done, finalize=True)
+        bar.update(step, finalize=True)
 
     # ------------------------------------------------------------------ encoding
 
@@ -423,8 +425,8 @@ class FeatureSpace(Layer):
         save_model(self, filepath)  # type: ignore[arg-type]
 
 
-def _name(given: str | None, kind: str) -> str:
-    return f"{given or unique_name(kind)}_preprocessor"
+def _name(name: str | None, kind: str) -> str:
+    return f"{name or unique_name(kind)}_preprocessor"
 
 
 def _batched(dataset: Dataset, names: list[str]) -> Dataset:

@@ -83,11 +83,11 @@ class FunctionalGraph:
             inputs: tensors or arrays.
             mask: masks for them, nested likewise, where they carry none of their own.
         """
-        given = matched(self, inputs)
+        leaves = matched(self, inputs)
         if mask is not None:
-            given = masked(given, matched(self, mask))
+            leaves = masked(leaves, matched(self, mask))
         values: dict[int, Any] = {}
-        for symbol, x in zip(self.flat_inputs, given, strict=True):
+        for symbol, x in zip(self.flat_inputs, leaves, strict=True):
             values[id(symbol)] = fitted(x, symbol)
         for step in self.steps:
             step.run(values)
@@ -132,17 +132,17 @@ def source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
         >>> len(tk.utils.get_source_inputs(tk.layers.Dense(2)(x)))
         1
     """
-    found: dict[int, KerasTensor] = {}
-    waiting, seen = _checked([tensor], "tensor"), set()
+    inputs: dict[int, KerasTensor] = {}
+    waiting, visited = _checked([tensor], "tensor"), set()
     while waiting:
         x = waiting.pop()
-        if id(x) in seen or x.node is None:
+        if id(x) in visited or x.node is None:
             continue
-        seen.add(id(x))
+        visited.add(id(x))
         if isinstance(x.node.operation, InputLayer):
-            found[id(x)] = x
+            inputs[id(x)] = x
         waiting += reversed(x.node.inputs)
-    return list(found.values())
+    return list(inputs.values())
 
 
 def graph_as_table(graph: FunctionalGraph) -> tuple[Any, ...]:
@@ -232,17 +232,17 @@ def _value(x: Any, values: dict[int, Any]) -> Any:
     return values[id(x)] if isinstance(x, KerasTensor) else x
 
 
-def _checked(symbols: Any, what: str) -> list[KerasTensor]:
+def _checked(symbols: Any, argument: str) -> list[KerasTensor]:
     flat = nest.flatten(symbols)
     for x in flat:
         if not isinstance(x, KerasTensor):
             raise ValueError(
-                f"Model({what}=...) takes symbolic tensors, made by Input and by calling layers "
-                f"on them; "
+                f"Model({argument}=...) takes symbolic tensors, made by Input and by calling "
+                f"layers on them; "
                 f"got {x!r}"
             )
     if not flat:
-        raise ValueError(f"Model({what}=...) needs at least one symbolic tensor")
+        raise ValueError(f"Model({argument}=...) needs at least one symbolic tensor")
     return flat
 
 
@@ -287,8 +287,8 @@ def _twin(x: Any) -> Any:
 class _CallTraversal:
     """A traversal from the outputs: nodes in the order they are finished, layers as met."""
 
-    def __init__(self, given: set[int]) -> None:
-        self.given = given
+    def __init__(self, input_ids: set[int]) -> None:
+        self.given = input_ids
         self.finished: list[CallNode] = []
         self.met: dict[int, int] = {}
         self.done: set[int] = set()
@@ -328,8 +328,8 @@ class _CallTraversal:
             raise ValueError(_not_connected(node))
         if not inputs and not starts:
             raise ValueError(f"layer {node.operation.name!r} has no symbolic input")
-        made = (x for x in inputs if x.node is not None or id(x) not in self.given)
-        self.parents[id(node)] = [self._node(x) for x in made]
+        computed = (x for x in inputs if x.node is not None or id(x) not in self.given)
+        self.parents[id(node)] = [self._node(x) for x in computed]
 
     def starts(self, node: CallNode) -> bool:
         """Whether the traversal ends at the results of this node, which are given."""
@@ -371,8 +371,8 @@ def _ordered(
 
 def _is_open_input(x: KerasTensor, traversal: _CallTraversal) -> bool:
     node = x.node
-    given = id(x) in traversal.given
-    return node is not None and isinstance(node.operation, InputLayer) and not given
+    is_input = id(x) in traversal.given
+    return node is not None and isinstance(node.operation, InputLayer) and not is_input
 
 
 def _check_names(layers: list[Layer]) -> None:

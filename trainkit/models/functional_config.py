@@ -41,13 +41,13 @@ def graph_config(graph: FunctionalGraph, name: str, trainable: bool) -> dict[str
     for nodes in calls.values():
         layer = nodes[0].operation
         for index, node in enumerate(nodes):
-            for place, y in enumerate(nest.flatten(node.outputs)):
-                numbers[id(y)] = [layer.name, index, place]
+            for tensor_index, y in enumerate(nest.flatten(node.outputs)):
+                numbers[id(y)] = [layer.name, index, tensor_index]
 
     def end(x: KerasTensor) -> list[Any]:
-        name, index, place = numbers[id(x)]
+        name, index, tensor_index = numbers[id(x)]
         assert x.node is not None
-        return [name, index + _offset(x.node.operation), place]
+        return [name, index + _offset(x.node.operation), tensor_index]
 
     return {
         "name": name,
@@ -203,8 +203,8 @@ class _Drawing:
     def _value(self, x: Any) -> Any:
         """Arguments of a call, with symbols where the config names results."""
         if _is_symbol(x):
-            name, number, place = x["config"]["keras_history"]
-            return self.made[str(name), int(number)][int(place)]
+            name, number, tensor_index = x["config"]["keras_history"]
+            return self.made[str(name), int(number)][int(tensor_index)]
         if isinstance(x, dict):
             if "class_name" in x:
                 return deserialize_object(x)
@@ -215,14 +215,14 @@ class _Drawing:
 
     def ends(self) -> tuple[Any, Any]:
         """The inputs and the outputs."""
-        places = self.config["input_layers"], self.config["output_layers"]
-        return self._places(places[0]), self._places(places[1])
+        histories = self.config["input_layers"], self.config["output_layers"]
+        return self._places(histories[0]), self._places(histories[1])
 
-    def _places(self, places: Any) -> Any:
-        if isinstance(places, list) and len(places) == 3 and isinstance(places[0], str):
-            name, number, place = places
+    def _places(self, histories: Any) -> Any:
+        if isinstance(histories, list) and len(histories) == 3 and isinstance(histories[0], str):
+            name, number, tensor_index = histories
             counted = int(number) - _offset(self.layers[name])
-            return self.made[name, max(0, counted)][int(place)]
-        if isinstance(places, dict):
-            return {key: self._places(value) for key, value in places.items()}
-        return type(places)(self._places(item) for item in places)
+            return self.made[name, max(0, counted)][int(tensor_index)]
+        if isinstance(histories, dict):
+            return {key: self._places(value) for key, value in histories.items()}
+        return type(histories)(self._places(item) for item in histories)

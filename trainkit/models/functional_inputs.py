@@ -46,20 +46,20 @@ def matched(graph: Any, inputs: Any) -> list[Any]:
     Raises:
         InvalidArgumentError: the number of leaves differs, or a name is missing.
     """
-    wanted = graph.inputs
+    symbols = graph.inputs
     if not isinstance(inputs, _NESTS):
         if len(graph.flat_inputs) == 1:
             return [inputs]
         raise _wrong_number(graph, 1)
-    if isinstance(inputs, dict) and not isinstance(wanted, dict):
+    if isinstance(inputs, dict) and not isinstance(symbols, dict):
         return _by_name(graph, inputs)
-    if isinstance(wanted, dict):
+    if isinstance(symbols, dict):
         inputs = _for_dict(graph, inputs)
     flat = nest.flatten(inputs)
     if len(flat) != len(graph.flat_inputs):
         raise _wrong_number(graph, len(flat))
-    if not isinstance(wanted, dict) and not alike(inputs, wanted):
-        _warn(wanted, inputs)
+    if not isinstance(symbols, dict) and not alike(inputs, symbols):
+        _warn(symbols, inputs)
     return flat
 
 
@@ -85,61 +85,61 @@ def _require(names: list[str], inputs: dict[Any, Any]) -> None:
 
 def _for_dict(graph: Any, inputs: Any) -> Any:
     """`inputs` for a model whose inputs are a dict; what it has besides them is left out."""
-    wanted = graph.inputs
+    symbols = graph.inputs
     if not isinstance(inputs, dict):
-        if list(wanted) != nest.sorted_keys(wanted):
+        if list(symbols) != nest.sorted_keys(symbols):
             raise InvalidArgumentError(
                 "the inputs of the model are a dict whose keys are not in sorted order, so what "
-                f"is not a dict can't be matched with them. {_both(wanted, inputs)}"
+                f"is not a dict can't be matched with them. {_both(symbols, inputs)}"
             )
-        _warn(wanted, inputs)
+        _warn(symbols, inputs)
         return inputs
-    _require([str(key) for key in wanted], {str(key): None for key in inputs})
-    if not alike(inputs, wanted):
-        _warn(wanted, inputs)
+    _require([str(key) for key in symbols], {str(key): None for key in inputs})
+    if not alike(inputs, symbols):
+        _warn(symbols, inputs)
     by_text = {str(key): value for key, value in inputs.items()}
-    return {key: by_text[str(key)] for key in wanted}
+    return {key: by_text[str(key)] for key in symbols}
 
 
-def alike(inputs: Any, wanted: Any) -> bool:
+def alike(inputs: Any, symbols: Any) -> bool:
     """Whether two nests have the same structure, where lists do for tuples."""
-    if isinstance(wanted, dict):
+    if isinstance(symbols, dict):
         return (
             isinstance(inputs, dict)
-            and set(map(str, inputs)) == set(map(str, wanted))
-            and all(alike(inputs[key], wanted[key]) for key in wanted if key in inputs)
+            and set(map(str, inputs)) == set(map(str, symbols))
+            and all(alike(inputs[key], symbols[key]) for key in symbols if key in inputs)
         )
-    if isinstance(wanted, list | tuple):
-        if not isinstance(inputs, list | tuple) or len(inputs) != len(wanted):
+    if isinstance(symbols, list | tuple):
+        if not isinstance(inputs, list | tuple) or len(inputs) != len(symbols):
             return False
-        return all(alike(x, y) for x, y in zip(inputs, wanted, strict=True))
+        return all(alike(x, y) for x, y in zip(inputs, symbols, strict=True))
     return not isinstance(inputs, _NESTS)
 
 
-def _warn(wanted: Any, inputs: Any) -> None:
+def _warn(symbols: Any, inputs: Any) -> None:
     if _DRAWING.depth:
         return
     warnings.warn(
-        f"The structure of `inputs` doesn't match the expected structure. {_both(wanted, inputs)}",
+        f"The structure of `inputs` doesn't match the expected structure. {_both(symbols, inputs)}",
         stacklevel=6,
     )
 
 
-def _both(wanted: Any, inputs: Any) -> str:
-    names = nest.map_structure(lambda x: x.name, wanted)
+def _both(symbols: Any, inputs: Any) -> str:
+    names = nest.map_structure(lambda x: x.name, symbols)
     shapes = nest.map_structure(lambda x: tuple(x.shape) if hasattr(x, "shape") else x, inputs)
     return f"The model has {names}, it was given {shapes}"
 
 
-def masked(inputs: list[Any], given: list[Any]) -> list[Any]:
+def masked(inputs: list[Any], leaf_masks: list[Any]) -> list[Any]:
     """The inputs as tensors that carry these masks, where they are not `None`."""
-    found = []
-    for x, mask in zip(inputs, given, strict=True):
+    tensors = []
+    for x, mask in zip(inputs, leaf_masks, strict=True):
         if mask is not None:
             x = x if isinstance(x, Tensor) else convert_to_tensor(x)
             masks.set_mask(x, mask)
-        found.append(x)
-    return found
+        tensors.append(x)
+    return tensors
 
 
 # ---------------------------------------------------------------------- one input
@@ -165,7 +165,7 @@ def fitted(x: Any, symbol: KerasTensor, sizes: bool = True) -> Any:
         return None
     if not isinstance(x, Tensor):
         x = convert_to_tensor(x)
-    given = x
+    original = x
     if x.dtype != symbol.dtype:
         x = ops.cast(x, symbol.dtype)
     want, have = tuple(symbol.shape), tuple(x.shape)
@@ -173,8 +173,8 @@ def fitted(x: Any, symbol: KerasTensor, sizes: bool = True) -> Any:
         x = ops.expand_dims(x, -1)
     elif len(have) == len(want) + 1 and have[-1] == 1:
         x = ops.squeeze(x, -1)
-    if x is not given and masks.any_held():
-        masks.set_mask(x, masks.mask_of(given))
+    if x is not original and masks.any_held():
+        masks.set_mask(x, masks.mask_of(original))
     _compare(symbol, want, tuple(x.shape), have, sizes)
     return x
 
@@ -183,7 +183,7 @@ def _compare(
     symbol: KerasTensor,
     want: tuple[Any, ...],
     have: tuple[Any, ...],
-    given: tuple[Any, ...],
+    data_shape: tuple[Any, ...],
     sizes: bool,
 ) -> None:
     same = len(have) == len(want)
@@ -191,8 +191,8 @@ def _compare(
         pairs = zip(have[1:], want[1:], strict=True)
         same = all(m is None or n is None or n == m for n, m in pairs)
     if not same:
-        text = f"input {symbol.name!r} of the model has shape {want}, it was given {given}"
-        if _fits(want[1:], given):
+        text = f"input {symbol.name!r} of the model has shape {want}, it was given {data_shape}"
+        if _fits(want[1:], data_shape):
             text += (
                 ": one sample without the axis of the batch; give the model x[None], a data set "
                 "batch(32)"
@@ -200,14 +200,14 @@ def _compare(
         raise ShapeError(text)
 
 
-def _fits(sizes: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
-    pairs = zip(sizes, given, strict=False)
-    return len(sizes) == len(given) and all(None in (m, n) or m == n for m, n in pairs)
+def _fits(sizes: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
+    pairs = zip(sizes, shape, strict=False)
+    return len(sizes) == len(shape) and all(None in (m, n) or m == n for m, n in pairs)
 
 
-def _is_one_sample(want: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
+def _is_one_sample(want: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     """Whether data has the sizes of one sample, and is no batch that lacks the last axis."""
-    return _fits(want[1:], given) and not _fits(want[:-1], given)
+    return _fits(want[1:], shape) and not _fits(want[:-1], shape)
 
 
 def check_keys(inputs: dict[Any, Any]) -> None:

@@ -37,9 +37,11 @@ class Function:
     """
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None) -> None:
-        for what, given in (("inputs", inputs), ("outputs", outputs)):
-            if not keras_tree.flatten(given):
-                raise ValueError(f"Function: {what} must hold a symbolic tensor, got {given!r}")
+        for argument, structure in (("inputs", inputs), ("outputs", outputs)):
+            if not keras_tree.flatten(structure):
+                raise ValueError(
+                    f"Function: {argument} must hold a symbolic tensor, got {structure!r}"
+                )
         self.name = name or unique_name("function")
         self._graph = FunctionalGraph(inputs, outputs)
 
@@ -67,12 +69,12 @@ class Function:
         return self._graph.run(self._fitting(inputs))
 
     def _fitting(self, inputs: Any) -> Any:
-        wanted = self._graph.inputs
-        if is_tensor(wanted):
+        symbols = self._graph.inputs
+        if is_tensor(symbols):
             inputs = _tensor(inputs)
         else:
             try:
-                inputs = keras_tree.map_structure_up_to(wanted, _tensor, inputs)
+                inputs = keras_tree.map_structure_up_to(symbols, _tensor, inputs)
             except ValueError as error:
                 raise ValueError(f"Function {self.name!r}: {error}") from None
         pairs = zip(self._graph.flat_inputs, nest.flatten(inputs), strict=True)

@@ -39,10 +39,10 @@ class LayerLinks:
 
     def _feed(self, name: str, feeding: list[str]) -> None:
         """Note an arrow, unless it goes back, as where a layer is called twice."""
-        known = self.inbound.setdefault(name, [])
+        sources = self.inbound.setdefault(name, [])
         order = list(self.inbound)
-        ahead = [x for x in feeding if order.index(x) < order.index(name) and x not in known]
-        known.extend(dict.fromkeys(ahead))
+        ahead = [x for x in feeding if order.index(x) < order.index(name) and x not in sources]
+        sources.extend(dict.fromkeys(ahead))
 
     def to_json(self) -> str:
         """The text that `summary.keras_model` records."""

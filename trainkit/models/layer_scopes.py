@@ -55,15 +55,15 @@ def shorten_names(graph: Any) -> None:
     Args:
         graph: which was traced within `layer_scopes`.
     """
-    taken = set()
+    used_names = set()
     for node in graph.nodes:
         scope, slash, last = node.name.rpartition("/")
         stem = re.sub(r"_\d+$", "", last) if scope else last
         name, count = scope + slash + stem, 0
-        while name in taken:
+        while name in used_names:
             count += 1
             name = f"{scope}{slash}{stem}_{count}"
-        taken.add(name)
+        used_names.add(name)
         node.name = name
         for inner in node.subgraphs():
             shorten_names(inner)

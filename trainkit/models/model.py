@@ -137,8 +137,8 @@ class Model(Looped, Exportable):
         """The layers directly in this model, in order."""
         if self._graph is not None:
             return list(self._graph.layers)
-        found = tracking.sublayers(self, Layer)
-        return [layer for layer in found if not isinstance(layer, Operation)]
+        parts = tracking.sublayers(self, Layer)
+        return [layer for layer in parts if not isinstance(layer, Operation)]
 
     @property
     def operations(self) -> list[Layer]:
@@ -214,10 +214,11 @@ class Model(Looped, Exportable):
         """The shape of the output, a nest of tuples."""
         return _alone(nest.map_structure(lambda x: tuple(x.shape), self.output))
 
-    def _drawn(self, what: str) -> FunctionalGraph:
+    def _drawn(self, attribute: str) -> FunctionalGraph:
         if self._graph is None:
             raise AttributeError(
-                f"model {self.name!r} has no {what}: only models made from symbolic tensors have"
+                f"model {self.name!r} has no {attribute}: only models made from symbolic "
+                "tensors have"
             )
         return self._graph
 

@@ -37,6 +37,6 @@ class Network(Model):
             )
         if "_tracked_layers" not in self.__dict__:
             self._tracked_layers: list[Any] = []
-        if not any(layer is kept for kept in self._tracked_layers):
+        if not any(layer is tracked for tracked in self._tracked_layers):
             self._tracked_layers.append(layer)
         return layer

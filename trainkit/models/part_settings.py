@@ -165,12 +165,12 @@ def take_over(model: Any, array: Any, first: Settings | None) -> None:
         ValueError: the array is none that `changes_since` gave; nothing is set then.
     """
     parts = dict(_parts_of(model))
-    here = settings_of(model) if first is None else first
+    current_settings = settings_of(model) if first is None else first
     values: list[tuple[Any, str, Any]] = []
     try:
         changes = json.loads(np.asarray(array, np.uint8).tobytes())
         for path, name, before, now, shown in _flat(changes):
-            mine = here.get(path, {}).get(name)
+            mine = current_settings.get(path, {}).get(name)
             if mine is None or mine == now:
                 continue
             if now is not None and mine == before:

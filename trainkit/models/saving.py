@@ -166,17 +166,19 @@ def _is_open(filepath: Any) -> bool:
     return hasattr(filepath, "write") or hasattr(filepath, "read")
 
 
-def _checked_arguments(filepath: Any, given: dict[str, Any], legacy: bool) -> bool:
+def _checked_arguments(filepath: Any, arguments: dict[str, Any], legacy: bool) -> bool:
     """Whether the optimizer goes into the file."""
-    given = dict(given)
-    include_optimizer = bool(given.pop("include_optimizer", True))
+    arguments = dict(arguments)
+    include_optimizer = bool(arguments.pop("include_optimizer", True))
     if not include_optimizer and not legacy:
         raise InvalidArgumentError(
             "save: include_optimizer=False is for .h5 files; save a model that is not compiled"
         )
-    chosen = given.pop("save_format", None)
-    if given:
-        raise InvalidArgumentError(f"save: there are no arguments {', '.join(map(repr, given))}")
+    chosen = arguments.pop("save_format", None)
+    if arguments:
+        raise InvalidArgumentError(
+            f"save: there are no arguments {', '.join(map(repr, arguments))}"
+        )
     if chosen and not str(filepath).endswith((".keras", *_LEGACY)):
         raise InvalidArgumentError(
             f"save: save_format={chosen!r} is gone; the path says the format: let it end in .keras"
@@ -232,9 +234,9 @@ def _config_text(model: Model) -> bytes:
 def _saved_assets(model: Model, folder: str) -> dict[str, Path]:
     """The files that parts of the model write, by the names of members."""
     for paths, part in _with_assets(model, "save_assets"):
-        place = os.path.join(folder, paths[0])
-        os.makedirs(place, exist_ok=True)
-        part.save_assets(place)
+        subfolder = os.path.join(folder, paths[0])
+        os.makedirs(subfolder, exist_ok=True)
+        part.save_assets(subfolder)
     files = [path for path in Path(folder).rglob("*") if path.is_file()]
     return {ASSETS + path.relative_to(folder).as_posix(): path for path in sorted(files)}
 
@@ -365,10 +367,10 @@ def _take_assets(model: Model, archive: Archive) -> None:
         if not archive.unpack_assets(folder):
             return
         for paths, part in _with_assets(model, "load_assets"):
-            places = [os.path.join(folder, path) for path in paths]
-            place = next(filter(os.path.isdir, places), None)
-            if place is not None:
-                part.load_assets(place)
+            candidates = [os.path.join(folder, path) for path in paths]
+            subfolder = next(filter(os.path.isdir, candidates), None)
+            if subfolder is not None:
+                part.load_assets(subfolder)
 
 
 def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:

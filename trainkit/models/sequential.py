@@ -169,8 +169,8 @@ class Sequential(Model):
         return x, y
 
     def _set_ends(self, x: KerasTensor, y: KerasTensor) -> None:
-        taken = (len(x.shape), x.dtype.dtype)
-        self.__dict__.update(_ends=(x, y), _chart=None, _takes=taken, _ready_shape=None)
+        rank_and_dtype = (len(x.shape), x.dtype.dtype)
+        self.__dict__.update(_ends=(x, y), _chart=None, _takes=rank_and_dtype, _ready_shape=None)
         self.__dict__.setdefault("_build_shapes", {"input_shape": tuple(x.shape)})
         self.__dict__.setdefault("_in_build", False)
         self.built = True
@@ -235,8 +235,8 @@ class Sequential(Model):
 
     def _with_batch(self, shape: Any) -> tuple[int | None, ...]:
         """The shape with any batch size, unless a layer keeps a state for each sample."""
-        kept = any(getattr(layer, "stateful", False) for layer in all_layers(self, Layer))
-        return (shape[0] if kept else None, *tuple(shape)[1:])
+        is_stateful = any(getattr(layer, "stateful", False) for layer in all_layers(self, Layer))
+        return (shape[0] if is_stateful else None, *tuple(shape)[1:])
 
     def _compare(self, shape: Any) -> None:
         if not isinstance(shape, tuple | list) or self._ends is None:

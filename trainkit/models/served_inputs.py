@@ -94,9 +94,9 @@ class Exportable(Layer):
             ValueError: the model is not built, so nothing is known of its inputs.
         """
         shapes: dict[str, Any] = self.__dict__.get("_build_shapes") or {}
-        graph, seen = self._graph, self.__dict__.get("_ready_shape")
-        if not shapes and seen is not None:  # a stack that was called, and can't be drawn up
-            shapes = {"input_shape": tuple(seen)}
+        graph, ready_shape = self._graph, self.__dict__.get("_ready_shape")
+        if not shapes and ready_shape is not None:  # a stack that was called, and can't be drawn up
+            shapes = {"input_shape": tuple(ready_shape)}
         if not self.built or (graph is None and not shapes):
             raise ValueError(
                 f"the model {self.name!r} has not been built, so its inputs are not known; call it "

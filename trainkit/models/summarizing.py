@@ -179,8 +179,8 @@ def _is_branched(model: Any) -> bool:
 
 def _sources(node: Any) -> list[Any]:
     """The symbolic tensors that a call takes."""
-    found = nest.flatten((node.args, node.kwargs))
-    return [x for x in found if getattr(x, "node", None) is not None]
+    leaves = nest.flatten((node.args, node.kwargs))
+    return [x for x in leaves if getattr(x, "node", None) is not None]
 
 
 def _rows(
@@ -213,14 +213,14 @@ def _count_text(layer: Any) -> str:
 
 def _connections(layer: Any, model: Any) -> str:
     """Where each input of the layer's calls comes from: name, call and output."""
-    found = []
+    connections = []
     for node in model._graph.nodes:
         if node.operation is layer:
             for x in _sources(node):
                 history = x._keras_history
                 name = history.operation.name
-                found.append(f"{name}[{history.node_index}][{history.tensor_index}]")
-    return ", ".join(found) or "-"
+                connections.append(f"{name}[{history.node_index}][{history.tensor_index}]")
+    return ", ".join(connections) or "-"
 
 
 def _shape_text(layer: Layer) -> str:
@@ -231,31 +231,32 @@ def _shape_text(layer: Layer) -> str:
     if not shapes:
         return "?"
     try:
-        found = layer.compute_output_shape(**shapes)
+        shape = layer.compute_output_shape(**shapes)
     except Exception:  # a layer that can't say before it is called
         return "?"
-    return str(found)
+    return str(shape)
 
 
 def _shapes(outputs: list[Any]) -> str:
     return ", ".join(str(tuple(y.shape)) for y in outputs)
 
 
-def _range(layers: Any, asked: Any) -> tuple[int, int]:
+def _range(layers: Any, layer_range: Any) -> tuple[int, int]:
     """The first layer to show and the one after the last."""
-    if asked is None:
+    if layer_range is None:
         return 0, len(layers)
-    pair = tuple(asked) if isinstance(asked, list | tuple) else ()
+    pair = tuple(layer_range) if isinstance(layer_range, list | tuple) else ()
     if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
         raise ValueError(
-            f"summary: layer_range must be two names of layers, or patterns of them, got {asked!r}"
+            f"summary: layer_range must be two names of layers, or patterns of them, got "
+            f"{layer_range!r}"
         )
     matching = [[i for i, x in enumerate(layers) if re.match(name, x.name)] for name in pair]
-    for name, found in zip(pair, matching, strict=True):
-        if not found:
-            known = ", ".join(x.name for x in layers)
+    for name, indices in zip(pair, matching, strict=True):
+        if not indices:
+            names = ", ".join(x.name for x in layers)
             raise ValueError(
-                f"summary: layer_range names {name!r}, and the layers are called {known}"
+                f"summary: layer_range names {name!r}, and the layers are called {names}"
             )
     low, high = min(matching[0]), max(matching[1])
     if min(matching[0]) > max(matching[1]):

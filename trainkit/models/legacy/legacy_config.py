@@ -27,12 +27,12 @@ _MODELS = ("Functional", "Model")
 _ONCE_KERAS = ("tf_keras", "tensorflow")
 
 
-def decoded(text: str, what: str) -> Any:
+def decoded(text: str, label: str) -> Any:
     """JSON in which Keras 2 has marked tuples.
 
     Args:
         text: the JSON.
-        what: what errors call it.
+        label: what errors call it.
 
     Raises:
         ConfigError: it is none, or nested without end.
@@ -40,7 +40,7 @@ def decoded(text: str, what: str) -> Any:
     try:
         return json.loads(text, object_hook=_marked)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON: {error}") from error
+        raise ConfigError(f"{label} is no JSON: {error}") from error
 
 
 def _marked(x: dict[str, Any]) -> Any:
@@ -70,27 +70,29 @@ def modern(x: Any) -> Any:
         return type(x)(modern(item) for item in x)
     if not isinstance(x, dict):
         return x
-    found = {key: modern(value) for key, value in x.items()}
-    module = found.get("module")
+    description = {key: modern(value) for key, value in x.items()}
+    module = description.get("module")
     if isinstance(module, str) and module.partition(".")[0] in _ONCE_KERAS:
-        found["module"] = "keras"
-    kind, config = found.get("class_name"), found.get("config")
+        description["module"] = "keras"
+    kind, config = description.get("class_name"), description.get("config")
     if kind == "Sequential" and isinstance(config, list):  # as Keras had it before 2.2
-        config = found["config"] = {"name": "sequential", "layers": config}
+        config = description["config"] = {"name": "sequential", "layers": config}
     if not isinstance(kind, str) or not isinstance(config, dict) or kind.startswith("__"):
-        return found
+        return description
     if custom_object(kind) is None:
-        found["config"] = _settings(kind, config)
-    if is_legacy(found) and ">" in kind:  # the package is written before the name
-        found["registered_name"] = kind
-        found["class_name"] = kind.rpartition(">")[2]
+        description["config"] = _settings(kind, config)
+    if is_legacy(description) and ">" in kind:  # the package is written before the name
+        description["registered_name"] = kind
+        description["class_name"] = kind.rpartition(">")[2]
         if custom_object(kind) is None and kind.startswith("Custom>"):
-            del found["registered_name"]
-    elif is_legacy(found) and "trainable" in config:  # an initializer is called Identity as well
-        found["module"] = "keras.layers"
+            del description["registered_name"]
+    elif (
+        is_legacy(description) and "trainable" in config
+    ):  # an initializer is called Identity as well
+        description["module"] = "keras.layers"
     if "input_layers" in config and isinstance(config.get("layers"), list):
-        found["config"] = modern_graph(found["config"])
-    return found
+        description["config"] = modern_graph(description["config"])
+    return description
 
 
 # ---------------------------------------------------------------------- arguments
@@ -103,8 +105,8 @@ def _settings(kind: str, config: dict[str, Any]) -> dict[str, Any]:
         config["axis"] = int(axis[0])
     if kind == "InputLayer" and "batch_input_shape" in config:
         config["batch_shape"] = config.pop("batch_input_shape")
-    for wanted, change in _CHANGES:
-        if wanted(kind):
+    for applies_to, change in _CHANGES:
+        if applies_to(kind):
             change(kind, config)
     return config
 
@@ -188,8 +190,8 @@ def modern_optimizer(config: dict[str, Any]) -> dict[str, Any]:
     """
     if not isinstance(config, dict) or not isinstance(config.get("config"), dict):
         raise ConfigError(f"{config!r} is no config of an optimizer")
-    found = modern(config)
-    settings = found["config"] = dict(found["config"])
+    description = modern(config)
+    settings = description["config"] = dict(description["config"])
     for name in _OF_AN_OPTIMIZER:
         settings.pop(name, None)
     if "lr" in settings:
@@ -205,7 +207,7 @@ def modern_optimizer(config: dict[str, Any]) -> dict[str, Any]:
                 "decay_rate": decay,
             },
         }
-    return dict(found)
+    return dict(description)
 
 
 def modern_loss(config: Any) -> Any:
@@ -286,23 +288,23 @@ def _first_call(item: dict[str, Any], layers: list[Any]) -> int:
         return 1
     inner = item["config"]["layers"] if isinstance(item["config"], dict) else item["config"]
     settings = inner[0].get("config") if inner else None
-    known = isinstance(settings, dict) and "batch_shape" in settings
-    return 1 if item["class_name"] in _MODELS or known else 0
+    has_shape = isinstance(settings, dict) and "batch_shape" in settings
+    return 1 if item["class_name"] in _MODELS or has_shape else 0
 
 
 def _calls_named(x: Any, name: str) -> set[int]:
     """The numbers of the calls of `name` that are named in the calls of a layer."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     stack: list[Any] = [x.get("inbound_nodes") if isinstance(x, dict) else None]
     while stack:
         item = stack.pop()
         if _is_place(item, {name: 0}):
-            found.add(item[1])
+            numbers.add(item[1])
         if isinstance(item, list | tuple):
             stack.extend(item)
         elif isinstance(item, dict):
             stack.extend(item.values())
-    return found
+    return numbers
 
 
 def _with_calls(item: dict[str, Any], starts: dict[str, int]) -> dict[str, Any]:
@@ -316,23 +318,25 @@ def _call(node: Any, starts: dict[str, int]) -> Any:
         return node
     more: dict[str, Any] = {}
     if isinstance(node, dict):  # inputs by name
-        args: Any = {key: _input(place, starts, more) for key, place in node.items()}
+        args: Any = {key: _input(inbound, starts, more) for key, inbound in node.items()}
     elif _is_place(node, starts):
         args = _input(node, starts, more)
     else:
-        args = [_input(place, starts, more) for place in node]
+        args = [_input(inbound, starts, more) for inbound in node]
         args = args[0] if len(args) == 1 else args
     return {"args": [args], "kwargs": {key: _value(v, starts) for key, v in more.items()}}
 
 
-def _input(place: Any, starts: dict[str, int], more: dict[str, Any]) -> Any:
-    if isinstance(place, list | tuple) and len(place) == 4 and isinstance(place[3], dict):
-        more.update(place[3])
-    if isinstance(place, list | tuple) and len(place) > 2 and place[0] == "_CONSTANT_VALUE":
-        return place[2]
-    if not _is_place(place, starts):
-        raise ConfigError(f"the config of the model calls a layer on {place!r}, which is no result")
-    name, call, index = place[:3]
+def _input(inbound: Any, starts: dict[str, int], more: dict[str, Any]) -> Any:
+    if isinstance(inbound, list | tuple) and len(inbound) == 4 and isinstance(inbound[3], dict):
+        more.update(inbound[3])
+    if isinstance(inbound, list | tuple) and len(inbound) > 2 and inbound[0] == "_CONSTANT_VALUE":
+        return inbound[2]
+    if not _is_place(inbound, starts):
+        raise ConfigError(
+            f"the config of the model calls a layer on {inbound!r}, which is no result"
+        )
+    name, call, index = inbound[:3]
     history = [name, call - starts[name], index]
     return {"class_name": "__keras_tensor__", "config": {"keras_history": history}}
 
@@ -348,12 +352,12 @@ def _value(x: Any, starts: dict[str, int]) -> Any:
     return x
 
 
-def _ends(places: Any, starts: dict[str, int], kinds: dict[str, Any], outer: bool = True) -> Any:
+def _ends(ends: Any, starts: dict[str, int], kinds: dict[str, Any], outer: bool = True) -> Any:
     """Ends of the graph, as Keras 3 counts the calls; a list of one stands for the one."""
-    if _is_place(places, starts):
-        name, call, index = places[:3]
+    if _is_place(ends, starts):
+        name, call, index = ends[:3]
         return [name, call - starts[name] + (1 if kinds[name] in _MODELS else 0), index]
-    if isinstance(places, dict):
-        return {key: _ends(place, starts, kinds, False) for key, place in places.items()}
-    found = [_ends(place, starts, kinds, False) for place in places]
-    return found[0] if outer and len(found) == 1 else found
+    if isinstance(ends, dict):
+        return {key: _ends(end, starts, kinds, False) for key, end in ends.items()}
+    converted = [_ends(end, starts, kinds, False) for end in ends]
+    return converted[0] if outer and len(converted) == 1 else converted

@@ -112,31 +112,31 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
     if module.startswith(OPERATIONS.rpartition(".")[0]):
         return described  # an operation, which is not known by its name alone
     name = described.get("registered_name") or described["class_name"]
-    kept = ["name", "inbound_nodes", "shared_object_id"]
+    keys = ["name", "inbound_nodes", "shared_object_id"]
     if module.partition(".")[0] != "keras":  # what a class of a user needs to make its weights
-        kept.append("build_config")
+        keys.append("build_config")
     else:
         name = _LONG_CLASS_NAMES.get(name, name)
-    found = {"class_name": name, "config": described["config"]}
-    found.update((key, described[key]) for key in kept if key in described)
-    layers = found["config"].get("layers")
+    description = {"class_name": name, "config": described["config"]}
+    description.update((key, described[key]) for key in keys if key in described)
+    layers = description["config"].get("layers")
     if isinstance(layers, list) and all(isinstance(layer, dict) for layer in layers):
         plain = [_plain(layer) if "class_name" in layer else layer for layer in layers]
-        found["config"] = {**found["config"], "layers": plain}
-    return found
+        description["config"] = {**description["config"], "layers": plain}
+    return description
 
 
 def _training_config(model: Any) -> dict[str, Any] | None:
     """How the model is compiled, `None` where it is not, or has no optimizer."""
-    given = model.get_compile_config()
-    if given is None or model.optimizer is None:
+    arguments = model.get_compile_config()
+    if arguments is None or model.optimizer is None:
         return None
-    found = {key: _plain_part(value) for key, value in given.items() if key != "optimizer"}
-    found["loss"] = _with_long_names(found.get("loss"))
+    config = {key: _plain_part(value) for key, value in arguments.items() if key != "optimizer"}
+    config["loss"] = _with_long_names(config.get("loss"))
     for name in _OF_COMPILE:
-        found.setdefault(name, None)
-    described = given.get("optimizer") or serialize_object(model.optimizer)
-    return {**found, "optimizer_config": _plain(described)}
+        config.setdefault(name, None)
+    described = arguments.get("optimizer") or serialize_object(model.optimizer)
+    return {**config, "optimizer_config": _plain(described)}
 
 
 def _plain_part(x: Any) -> Any:
@@ -263,11 +263,11 @@ def _metrics(config: Any, outputs: list[str] | None) -> Any:
     if not by_output:
         return _objects("metrics", modern(config))
     prefixes = outputs if outputs and len(outputs) > 1 else [""] * len(config)
-    found = [
+    per_output = [
         [_metric(item, prefix) for item in items if item is not None]
         for items, prefix in zip(config, prefixes, strict=False)
     ]
-    return found[0] if len(found) == 1 else found
+    return per_output[0] if len(per_output) == 1 else per_output
 
 
 def _metric(config: Any, output: str) -> Any:

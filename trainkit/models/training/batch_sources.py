@@ -56,9 +56,9 @@ class Feed(Trackable):
         """An iterator over the next pass; `None` if there is none any more."""
         raise NotImplementedError
 
-    def batch(self, taken: Any) -> Any:
+    def batch(self, element: Any) -> Any:
         """A batch, of tensors, from what the iterator gave."""
-        return taken
+        return element
 
     def spec(self) -> Any:
         """The nest of `TensorSpec`s of a batch, if it is known."""
@@ -102,10 +102,10 @@ class Feed(Trackable):
         return self.steps is None or self.given < self.steps
 
     def _next_pass(self) -> bool:
-        found = self.fresh()
-        if found is None:
+        iterator = self.fresh()
+        if iterator is None:
             return False
-        self.__dict__["iterator"] = found
+        self.__dict__["iterator"] = iterator
         self.passes, self.seen = self.passes + 1, 0
         return True
 
@@ -116,17 +116,17 @@ class Feed(Trackable):
         if self.iterator is None:
             raise StopIteration
         try:
-            taken = next(self.iterator)
+            element = next(self.iterator)
         except StopIteration:
             # the pass ended with the last epoch, which nobody knew
             if self.given or not self.seen or not self._next_pass():
                 self.__dict__["iterator"] = None
                 raise
-            taken = next(self.iterator)
+            element = next(self.iterator)
         counts = self.__dict__  # plain numbers, which no checkpoint follows
         counts["seen"] += 1
         counts["given"] += 1
-        batch = self.batch(taken)
+        batch = self.batch(element)
         return batch if not self.class_weight else self._weighted(batch)
 
     def _weighted(self, batch: Any) -> Any:
@@ -137,10 +137,10 @@ class Feed(Trackable):
 
     def position(self, within: bool) -> dict[str, Any]:
         """Where the data stands, `within` an epoch or between two."""
-        here: dict[str, Any] = {_PASSES: np.int64(self.passes)}
+        position: dict[str, Any] = {_PASSES: np.int64(self.passes)}
         if self.iterator is not None and (within or not self.whole_passes):
-            here |= {_SEEN: np.int64(self.seen), **self.stored()}
-        return here
+            position |= {_SEEN: np.int64(self.seen), **self.stored()}
+        return position
 
     def go_to(self, arrays: dict[str, Any], step: int) -> Iterator[Any] | None:
         """Stand where `position` was taken, at a step of the epoch.
@@ -149,14 +149,14 @@ class Feed(Trackable):
         """
         arrays = dict(arrays)
         passes = int(arrays.pop(_PASSES, 0))
-        seen = arrays.pop(_SEEN, None)
+        batch_count = arrays.pop(_SEEN, None)
         if not arrays:
             self.passes = passes
             return None
         self.passes = max(passes - 1, 0)
         self._next_pass()
         self.restore(arrays)
-        self.seen = int(seen) if seen is not None else self.seen
+        self.seen = int(batch_count) if batch_count is not None else self.seen
         self.given = step
         return self
 
@@ -205,8 +205,8 @@ class DatasetFeed(Feed):
         return iter(self.dataset)
 
     def stored(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.iterator.state_arrays()
-        return found
+        arrays: dict[str, Any] = self.iterator.state_arrays()
+        return arrays
 
     def restore(self, arrays: dict[str, Any]) -> None:
         self.iterator.load_state_arrays(arrays)
@@ -214,19 +214,19 @@ class DatasetFeed(Feed):
 
 def _missing_in(parts: Any) -> str:
     """Which of the arrays of x, y and weights hold NaN or infinities, in words."""
-    found = []
+    texts = []
     for name, part in zip(("x", "y", "sample_weight"), parts, strict=True):
         for array in nest.flatten(part):
             if array is None or not np.issubdtype(array.dtype, np.floating):
                 continue
-            for what, holds in (("NaN", np.isnan), ("inf", np.isinf)):
+            for kind, holds in (("NaN", np.isnan), ("inf", np.isinf)):
                 bad = np.argwhere(holds(array))
                 if len(bad):
                     first = ", ".join(map(str, bad[0].tolist()))
-                    found.append(
-                        f"{name} has {what} in {len(bad)} of {array.size} places, [{first}] first"
+                    texts.append(
+                        f"{name} has {kind} in {len(bad)} of {array.size} places, [{first}] first"
                     )
-    return "; ".join(found)
+    return "; ".join(texts)
 
 
 class ArrayFeed(DatasetFeed):
@@ -352,8 +352,8 @@ class IterableFeed(Feed):
         if hook is not None:
             hook()
 
-    def batch(self, taken: Any) -> Any:
-        return data_adapters.of_tensors(taken)
+    def batch(self, element: Any) -> Any:
+        return data_adapters.of_tensors(element)
 
     def stored(self) -> dict[str, Any]:
         return {"taken": np.int64(self.seen)}

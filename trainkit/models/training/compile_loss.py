@@ -199,9 +199,9 @@ class _Terms:
     def __init__(self, y_true: Any, y_pred: Any, names: list[str] | None) -> None:
         self.y_true, self.y_pred = y_true, y_pred
         flat = nest.flatten(y_pred)
-        known = names is not None and len(names) == len(flat)
-        self.names = nest.pack(y_pred, list(names or ()) if known else [None] * len(flat))
-        self.flat_names = names if known else None
+        all_named = names is not None and len(names) == len(flat)
+        self.names = nest.pack(y_pred, list(names or ()) if all_named else [None] * len(flat))
+        self.flat_names = names if all_named else None
         self.terms: list[Term] = []
 
     def all(self, loss: Any, weights: Any) -> list[Term]:
@@ -214,26 +214,30 @@ class _Terms:
         self._collect(loss, weights, self.y_true, self.y_pred, self.names, ())
         return self.terms
 
-    def _by_name(self, given: Any, what: str) -> Any:
+    def _by_name(self, values: Any, argument: str) -> Any:
         """A dict by the names of outputs that are a list or one tensor, as these are."""
-        if not isinstance(given, dict) or isinstance(self.y_pred, dict):
-            return given
+        if not isinstance(values, dict) or isinstance(self.y_pred, dict):
+            return values
         names = self.flat_names
-        if names is None or not set(given) <= set(names):
-            wrong = [key for key in given if key not in (names or [])]
-            there = f"are {', '.join(names)}" if names else f"have none: {described(self.y_pred)}"
-            raise ValueError(f"{what} names the outputs {wrong}; the names of the model's {there}")
-        return nest.pack(self.y_pred, [given.get(name) for name in names])
-
-    def _for_each(self, given: Any, what: str) -> Any:
-        """A flat list with an entry for each output, nested as the outputs are."""
-        found, count = _packed(given, self.y_pred), len(nest.flatten(self.y_pred))
-        if _is_flat(given) and len(given) != count and (count > 1 or what == "loss_weights"):
-            there = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
-            raise ValueError(
-                f"{what} has {len(given)} entries, the model has {count} outputs: {there}"
+        if names is None or not set(values) <= set(names):
+            wrong = [key for key in values if key not in (names or [])]
+            known_names = (
+                f"are {', '.join(names)}" if names else f"have none: {described(self.y_pred)}"
             )
-        return found
+            raise ValueError(
+                f"{argument} names the outputs {wrong}; the names of the model's {known_names}"
+            )
+        return nest.pack(self.y_pred, [values.get(name) for name in names])
+
+    def _for_each(self, values: Any, argument: str) -> Any:
+        """A flat list with an entry for each output, nested as the outputs are."""
+        packed, count = _packed(values, self.y_pred), len(nest.flatten(self.y_pred))
+        if _is_flat(values) and len(values) != count and (count > 1 or argument == "loss_weights"):
+            outputs = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
+            raise ValueError(
+                f"{argument} has {len(values)} entries, the model has {count} outputs: {outputs}"
+            )
+        return packed
 
     def _factors(self, weights: Any, loss: Any) -> Any:
         """The weights, nested as the losses are where there are as many, else as the outputs."""
@@ -328,16 +332,16 @@ def _names_in(name: Any) -> list[str]:
     return [str(one) for one in nest.flatten(name) if one is not None]
 
 
-def _is_flat(given: Any) -> bool:
+def _is_flat(structure: Any) -> bool:
     """Whether it is a list or tuple without nests in it."""
-    return isinstance(given, list | tuple) and not any(map(nest.is_nested, given))
+    return isinstance(structure, list | tuple) and not any(map(nest.is_nested, structure))
 
 
-def _packed(given: Any, y_pred: Any) -> Any:
+def _packed(structure: Any, y_pred: Any) -> Any:
     """A flat list with an entry for each output nested as these are; else what was given."""
-    if _is_flat(given) and len(given) == len(nest.flatten(y_pred)):
-        return nest.pack(y_pred, list(given))
-    return given
+    if _is_flat(structure) and len(structure) == len(nest.flatten(y_pred)):
+        return nest.pack(y_pred, list(structure))
+    return structure
 
 
 def _by_index(loss: Any, y_pred: Any) -> bool:
@@ -363,13 +367,13 @@ def _of_all(loss: Any, y_pred: Any) -> bool:
 
 def _apart(names: list[str]) -> list[str]:
     """The names, with numbers behind those that have come before."""
-    found: list[str] = []
-    for wanted in names:
-        name, count = wanted, 1
-        while name in found:
-            name, count = f"{wanted}_{count}", count + 1
-        found.append(name)
-    return found
+    unique_names: list[str] = []
+    for original in names:
+        name, count = original, 1
+        while name in unique_names:
+            name, count = f"{original}_{count}", count + 1
+        unique_names.append(name)
+    return unique_names
 
 
 def _part(x: Any, key: Any) -> Any:
@@ -379,19 +383,19 @@ def _part(x: Any, key: Any) -> Any:
     return x[key] if isinstance(x, list | tuple) else x
 
 
-def _name_of(given: Any, function: Any) -> str:
-    return given if isinstance(given, str) else str(function.name)
+def _name_of(identifier: Any, function: Any) -> str:
+    return identifier if isinstance(identifier, str) else str(function.name)
 
 
 def _as_loss(item: Any, y_true: Any, y_pred: Any) -> Any:
     """A loss with `(y_true, y_pred, sample_weight)` that gives a scalar."""
     if isinstance(item, str) and item in _BY_SHAPES:
         item = kind_by_shapes(y_true, y_pred) + "_crossentropy"
-    found = losses.get(item)
-    if isinstance(found, losses.Loss):
-        return found
-    name = item if isinstance(item, str) else getattr(found, "__name__", type(found).__name__)
-    return losses.LossFunctionWrapper(found, name=snake_case(name))
+    loss = losses.get(item)
+    if isinstance(loss, losses.Loss):
+        return loss
+    name = item if isinstance(item, str) else getattr(loss, "__name__", type(loss).__name__)
+    return losses.LossFunctionWrapper(loss, name=snake_case(name))
 
 
 def kind_by_shapes(y_true: Any, y_pred: Any) -> str:

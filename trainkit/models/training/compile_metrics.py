@@ -38,27 +38,27 @@ def metric_for(identifier: Any, y_true: Any, y_pred: Any) -> Any:
         if kind:
             prefix = _PREFIX.get(kind_by_shapes(y_true, y_pred), "Categorical")
             return getattr(metrics, prefix + kind)(name=identifier)
-    found = metrics.get(identifier)
-    if isinstance(found, metrics.Metric):
+    metric = metrics.get(identifier)
+    if isinstance(metric, metrics.Metric):
         if isinstance(identifier, str):
-            found.name = identifier
-        return found
-    name = identifier if isinstance(identifier, str) else _name_of(found)
-    return metrics.MeanMetricWrapper(found, name=name)
+            metric.name = identifier
+        return metric
+    name = identifier if isinstance(identifier, str) else _name_of(metric)
+    return metrics.MeanMetricWrapper(metric, name=name)
 
 
 def _name_of(function: Any) -> str:
     return snake_case(getattr(function, "__name__", type(function).__name__))
 
 
-def check_names(given: Any, what: str) -> None:
+def check_names(identifiers: Any, argument: str) -> None:
     """Raise `ValueError` for a name that is no metric's, before any training."""
-    for one in nest.flatten(given):
+    for one in nest.flatten(identifiers):
         if isinstance(one, str) and _SHORT.get(one, one) not in _BY_SHAPES:
             try:
                 metrics.get(one)
             except ValueError as error:
-                raise ValueError(f"compile({what}=...): {error}") from None
+                raise ValueError(f"compile({argument}=...): {error}") from None
 
 
 class _Use(NamedTuple):
@@ -92,17 +92,17 @@ class CompiledMetrics(metrics.Metric):
 
     def __init__(
         self,
-        given: Any,
+        unweighted: Any,
         weighted: Any,
         output_names: list[str] | None = None,
         added: Callable[[Any], Any] = lambda metric: None,
     ) -> None:
         super().__init__(name="compile_metrics")
-        check_names(given, "metrics")
+        check_names(unweighted, "metrics")
         check_names(weighted, "weighted_metrics")
         self.__dict__.update(
             added=added,
-            given=given,
+            given=unweighted,
             given_weighted=weighted,
             names=output_names,
             metrics=[],
@@ -119,9 +119,9 @@ class CompiledMetrics(metrics.Metric):
         where = paths(y_pred)
         prefixes = names if len(where) > 1 and names and len(names) == len(where) else None
         uses: list[_Use] = []
-        for given, weighted in ((self.given, False), (self.given_weighted, True)):
-            what = "weighted_metrics" if weighted else "metrics"
-            for i, items in enumerate(_for_outputs(given, y_pred, names, what)):
+        for specs, weighted in ((self.given, False), (self.given_weighted, True)):
+            argument = "weighted_metrics" if weighted else "metrics"
+            for i, items in enumerate(_for_outputs(specs, y_pred, names, argument)):
                 for item in items:
                     metric = metric_for(item, at(targets, where[i]), at(y_pred, where[i]))
                     if metric is not None:
@@ -130,9 +130,9 @@ class CompiledMetrics(metrics.Metric):
                         other = f"{prefixes[i]}_{other}" if prefixes else other
                         name = _free(name, other, {use.name for use in uses})
                         uses.append(_Use(metric, where[i], name, weighted))
-        made = [use.metric for use in uses]
-        self.__dict__.update(_uses=uses, metrics=made, built=True)
-        for metric in made:
+        new_metrics = [use.metric for use in uses]
+        self.__dict__.update(_uses=uses, metrics=new_metrics, built=True)
+        for metric in new_metrics:
             with eval_shape.eagerly(), trace_state.silence():  # a class may begin with other values
                 metric.reset_state()
             self.added(metric)
@@ -182,56 +182,58 @@ class CompiledMetrics(metrics.Metric):
             metric.reset_state()
 
 
-def _free(name: str, other: str, taken: set[str]) -> str:
+def _free(name: str, other: str, used_names: set[str]) -> str:
     """`name`, else `other`, else `name` with a number."""
     count = 1
-    wanted = other if name in taken else name
-    while wanted in taken:
-        wanted, count = f"{name}_{count}", count + 1
-    return wanted
+    candidate = other if name in used_names else name
+    while candidate in used_names:
+        candidate, count = f"{name}_{count}", count + 1
+    return candidate
 
 
 def _listed(items: Any) -> list[Any]:
     return [] if items is None else nest.flatten(items)
 
 
-def _for_outputs(given: Any, y_pred: Any, names: list[str] | None, what: str) -> list[list[Any]]:
+def _for_outputs(
+    specs: Any, y_pred: Any, names: list[str] | None, argument: str
+) -> list[list[Any]]:
     """A list of metrics for each output."""
     where = paths(y_pred)
-    if not given:
+    if not specs:
         return [[] for _ in where]
     if len(where) == 1:
-        return [nest.flatten(given)]
+        return [nest.flatten(specs)]
     flat = nest.is_nested(y_pred) and len(y_pred) == len(where)
-    if flat and isinstance(given, list | tuple) and len(given) == len(where):
-        return [_listed(items) for items in given]
-    if flat and isinstance(given, dict) and names and set(given) <= set(names):
-        return [_listed(given.get(name)) for name in names]
-    found: dict[Path, list[Any]] = {path: [] for path in where}
+    if flat and isinstance(specs, list | tuple) and len(specs) == len(where):
+        return [_listed(items) for items in specs]
+    if flat and isinstance(specs, dict) and names and set(specs) <= set(names):
+        return [_listed(specs.get(name)) for name in names]
+    by_path: dict[Path, list[Any]] = {path: [] for path in where}
     try:
-        _spread(given, y_pred, (), found)
+        _spread(specs, y_pred, (), by_path)
     except LookupError:
         named = f" ({', '.join(names)})" if names else ""
         raise ValueError(
-            f"{what} for a model of {len(where)} outputs{named} must be a list with an entry for "
-            f"each, a dict by output names, or nested as the outputs are, {described(y_pred)}; "
-            f"got {given!r}"
+            f"{argument} for a model of {len(where)} outputs{named} must be a list with an entry "
+            f"for each, a dict by output names, or nested as the outputs are, {described(y_pred)}; "
+            f"got {specs!r}"
         ) from None
-    return list(found.values())
+    return list(by_path.values())
 
 
-def _spread(given: Any, y_pred: Any, path: Path, found: dict[Path, list[Any]]) -> None:
-    if given is None:
+def _spread(specs: Any, y_pred: Any, path: Path, by_path: dict[Path, list[Any]]) -> None:
+    if specs is None:
         return
     if not nest.is_nested(y_pred):
-        found[path] = nest.flatten(given)
+        by_path[path] = nest.flatten(specs)
     elif isinstance(y_pred, dict):
-        if not isinstance(given, dict) or not set(given) <= set(y_pred):
+        if not isinstance(specs, dict) or not set(specs) <= set(y_pred):
             raise LookupError
-        for key, items in given.items():
-            _spread(items, y_pred[key], (*path, key), found)
+        for key, items in specs.items():
+            _spread(items, y_pred[key], (*path, key), by_path)
     else:
-        if not isinstance(given, list | tuple) or len(given) != len(y_pred):
+        if not isinstance(specs, list | tuple) or len(specs) != len(y_pred):
             raise LookupError
-        for i, items in enumerate(given):
-            _spread(items, y_pred[i], (*path, i), found)
+        for i, items in enumerate(specs):
+            _spread(items, y_pred[i], (*path, i), by_path)

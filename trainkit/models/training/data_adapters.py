@@ -152,11 +152,11 @@ def packer(parts: Any) -> Callable[[tuple[Any, ...]], Any]:
     if not any(part is None or _nested(part) for part in batch) and not isinstance(batch, dict):
         return tuple
     flat = nest.flatten(batch)
-    there = [i for i, leaf in enumerate(flat) if leaf is not None]
+    indices = [i for i, leaf in enumerate(flat) if leaf is not None]
 
     def packed(leaves: tuple[Any, ...]) -> Any:
         filled: list[Any] = [None] * len(flat)
-        for i, leaf in zip(there, leaves, strict=True):
+        for i, leaf in zip(indices, leaves, strict=True):
             filled[i] = leaf
         return nest.pack(batch, filled)
 
@@ -217,8 +217,8 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
     if classes.ndim > 1 and classes.shape[-1] > 1:
         classes = classes.argmax(axis=-1)
     classes = classes.reshape(len(classes)).astype(np.int64)
-    known, place = np.unique(classes, return_inverse=True)
-    missing = [int(c) for c in known if int(c) not in class_weight]
+    class_ids, inverse = np.unique(classes, return_inverse=True)
+    missing = [int(c) for c in class_ids if int(c) not in class_weight]
     if missing:
         warnings.warn(
             f"class_weight has no weight for {'class' if len(missing) == 1 else 'the classes'} "
@@ -226,8 +226,8 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
             "with 1.0 where that is meant",
             stacklevel=5,
         )
-    by_class = np.array([class_weight.get(int(c), 1.0) for c in known], np.float32)
-    weights = by_class[place]
+    by_class = np.array([class_weight.get(int(c), 1.0) for c in class_ids], np.float32)
+    weights = by_class[inverse]
     if sample_weight is not None:
         weights = weights * np.asarray(sample_weight, np.float32)
     return weights

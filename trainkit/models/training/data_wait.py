@@ -83,7 +83,7 @@ def _step_at_work(frames: dict[int, FrameType], consumer: int) -> str:
     own = _step_in(frames.get(consumer))
     workers = [t.ident for t in threading.enumerate() if t.name.startswith(_WORKERS)]
     others = [_step_in(frames.get(ident)) for ident in workers if ident is not None]
-    working = [found for found in others if found is not None]
+    working = [step for step in others if step is not None]
     if own is None or own[1] in ("Prefetch", "ParallelMap"):
         own = max(working, default=own)
     if own is None:

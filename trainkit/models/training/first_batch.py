@@ -76,15 +76,15 @@ def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any)
     if not _FirstBatchSwitch.enabled or not _have_values(x, y, y_pred):
         return
     with trace_state.silence():
-        found = [*_of_images(model, tape, x), *_of_weights(model, tape)]
-        found += [text for y in nest.flatten(y_pred) for text in _of_one_class(model, y, tape)]
+        texts = [*_of_images(model, tape, x), *_of_weights(model, tape)]
+        texts += [text for y in nest.flatten(y_pred) for text in _of_one_class(model, y, tape)]
         if model._compile_metrics is not None:
             model._compile_metrics.build(y, y_pred)
         losses = model._compile_loss.each(y, y_pred) if model._compile_loss is not None else []
         for path, loss, target, output in losses:
-            found += _of_loss(loss, target, output, tape, sample_weight is not None)
-            found += _of_metrics(model, path, loss, target)
-    for text in dict.fromkeys(found):
+            texts += _of_loss(loss, target, output, tape, sample_weight is not None)
+            texts += _of_metrics(model, path, loss, target)
+    for text in dict.fromkeys(texts):
         warnings.warn(
             f"{text} (tk.config.enable_first_batch_checks(False) turns such checks off.)",
             FirstBatchWarning,
@@ -133,10 +133,14 @@ def _multiplied(tape: Any) -> Iterator[Tensor]:
     for entry in tape.tracked.values():
         facets = getattr(entry[0], "facets", None) if entry else None
         if facets is not None and facets.semantics in (PRODUCT, CONTRACTION, WINDOW):
-            for given in entry[2:]:
-                if type(given) is Tensor and len(given.shape) > 1 and given not in tape.tracked:
-                    if given.dtype.is_floating:
-                        yield given
+            for operand in entry[2:]:
+                if (
+                    type(operand) is Tensor
+                    and len(operand.shape) > 1
+                    and operand not in tape.tracked
+                ):
+                    if operand.dtype.is_floating:
+                        yield operand
 
 
 # ------------------------------------------------------------------ weights and outputs
@@ -154,8 +158,8 @@ def _of_weights(model: Any, tape: Any) -> Iterator[str]:
     optimizer = model.optimizer
     if not trained or optimizer is None or not optimizer.built:
         return
-    known = {id(weight) for _, weight, _ in optimizer.slot_variables()}
-    if known and known.isdisjoint(map(id, trained)):
+    weight_ids = {id(weight) for _, weight, _ in optimizer.slot_variables()}
+    if weight_ids and weight_ids.isdisjoint(map(id, trained)):
         yield (
             f"the optimizer {optimizer.name!r} of model {model.name!r} has trained "
             f"{int(optimizer.iterations)} steps of other weights, and goes on with its step count "
@@ -319,12 +323,12 @@ class _PairsTrace(ShapeTrace):
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """The symbolic result of one operation."""
         result = super().apply(primitive, inputs, settings)
-        given = [(tuple(x.shape), self.sources.get(id(x))) for x in inputs if is_tensor(x)]
+        operands = [(tuple(x.shape), self.sources.get(id(x))) for x in inputs if is_tensor(x)]
         for y in result if isinstance(result, tuple) else (result,):
             self.kept.append(y)  # so that no other tensor gets its id
-            self.sources[id(y)] = set().union(*(s for _, s in given if s))
-        if primitive.facets.semantics is ELEMENTWISE and len(given) == 2:
-            (a, of_a), (b, of_b) = sorted(given, key=lambda pair: len(pair[0]))
+            self.sources[id(y)] = set().union(*(s for _, s in operands if s))
+        if primitive.facets.semantics is ELEMENTWISE and len(operands) == 2:
+            (a, of_a), (b, of_b) = sorted(operands, key=lambda pair: len(pair[0]))
             apart = (of_a, of_b) in (({"target"}, {"output"}), ({"output"}, {"target"}))
             self.found |= apart and len(a) == 1 and b == (a[0], 1) and a[0] > 1
         return result
@@ -333,23 +337,23 @@ class _PairsTrace(ShapeTrace):
 def _of_all_pairs(loss: Any, target: Any, output: Any) -> Iterator[str]:
     """A loss of the user's in which each target meets each output of the batch."""
     specs = [Spec(tuple(x.shape), output.dtype) for x in (target, output)]
-    found = False
+    is_pairwise = False
 
     def call(a: Any, b: Any) -> Any:
-        nonlocal found
+        nonlocal is_pairwise
         trace = _PairsTrace(a, b)
         trace_state.THREAD.traces.append(trace)
         try:
             return loss.call(a, b)
         finally:
-            found = trace.found
+            is_pairwise = trace.found
             trace_state.THREAD.traces.pop()
 
     try:
         result_specs(call, *specs)
     except Exception:  # it looks at values, so its shapes are not known without them
         return
-    if found:
+    if is_pairwise:
         shapes = (
             f"targets of shape {tuple(target.shape)} and outputs of shape {tuple(output.shape)}"
         )

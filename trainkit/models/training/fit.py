@@ -132,7 +132,7 @@ class Looped(Trained):
                     class_weight=class_weight,
                 )
             )
-            held = self._divided(
+            validation_feed = self._divided(
                 fit_arguments.validation_feed(
                     validation_data, validation_batch_size or batch_size, validation_steps
                 )
@@ -143,8 +143,8 @@ class Looped(Trained):
                 "epochs": epochs,
                 "steps": feed.steps,
                 "verbose": fit_arguments.verbosity(verbose),
-                "validation": held is not None,
-                "validation_steps": None if held is None else held.steps,
+                "validation": validation_feed is not None,
+                "validation_steps": None if validation_feed is None else validation_feed.steps,
             }
             journal = None if run is None else run_journal.journal_of(run)
             if journal is not None:
@@ -155,7 +155,7 @@ class Looped(Trained):
                     initial_epoch=initial_epoch,
                     steps_per_epoch=steps_per_epoch,
                     has_class_weight=class_weight is not None,
-                    validation=held,
+                    validation=validation_feed,
                 )
             logging = log_metrics.callback_of(loggers)
             if logging is not None:
@@ -165,9 +165,11 @@ class Looped(Trained):
             )
 
             def validate(epoch: int) -> dict[str, float]:
-                if held is None or not due(epoch):
+                if validation_feed is None or not due(epoch):
                     return {}
-                values = training_loop.run_evaluate(self, held, called, "the validation data")
+                values = training_loop.run_evaluate(
+                    self, validation_feed, called, "the validation data"
+                )
                 return {f"val_{name}": value for name, value in values.items()}
 
             self.__dict__["history"] = history
@@ -266,15 +268,15 @@ class Looped(Trained):
         return said_by_others() if strategy.rank else strategy.placement()
 
     def _callback_list(
-        self, given: Any, history: Any, bar: Any, params: Any, last: Any = ()
+        self, callback_argument: Any, history: Any, bar: Any, params: Any, last: Any = ()
     ) -> CallbackList:
-        if isinstance(given, CallbackList):
-            given = given.callbacks
-        elif given is None:
-            given = []
-        elif not isinstance(given, list | tuple):
-            given = [given]
-        callbacks: list[Any] = list(given)
+        if isinstance(callback_argument, CallbackList):
+            callback_argument = callback_argument.callbacks
+        elif callback_argument is None:
+            callback_argument = []
+        elif not isinstance(callback_argument, list | tuple):
+            callback_argument = [callback_argument]
+        callbacks: list[Any] = list(callback_argument)
         if history is not None:
             callbacks.append(history)
         if params["verbose"]:

@@ -33,8 +33,8 @@ def split(x: Any, y: Any, sample_weight: Any, share: float) -> tuple[Any, Any, A
         data_adapters.as_arrays(y),
         data_adapters.as_arrays(sample_weight),
     )
-    kept, held = data_adapters.split_arrays(parts, share)
-    return (*kept, held)
+    training, validation = data_adapters.split_arrays(parts, share)
+    return (*training, validation)
 
 
 def validation_feed(data: Any, batch_size: int | None, steps: int | None) -> Any:
@@ -94,7 +94,7 @@ def in_order(values: dict[str, Any], metrics: list[Any]) -> Any:
     for metric in metrics:
         inner = metric.metrics if isinstance(metric, CompiledMetrics) else [metric]
         names += [part.name for part in inner]
-    known = [name for name in dict.fromkeys(names) if name in values]
-    rest = [name for name in sorted(values) if name not in known]
-    found = [values[name] for name in (*known, *rest)]
-    return found[0] if len(found) == 1 else found
+    metric_names = [name for name in dict.fromkeys(names) if name in values]
+    other_names = [name for name in sorted(values) if name not in metric_names]
+    ordered = [values[name] for name in (*metric_names, *other_names)]
+    return ordered[0] if len(ordered) == 1 else ordered

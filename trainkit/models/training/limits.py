@@ -106,19 +106,19 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, str) and value.strip().isdecimal()
 
 
-def epochs(asked: Any) -> int:
-    """`asked`, or the bound with a warning."""
-    asked = whole(asked, "epochs")
+def epochs(count: Any) -> int:
+    """`count`, or the bound with a warning."""
+    count = whole(count, "epochs")
     bound = _BOUNDS["epochs"]
-    return asked if bound is None or asked <= bound else _warned(bound, "epochs")
+    return count if bound is None or count <= bound else _warned(bound, "epochs")
 
 
-def steps(asked: Any, name: str = "steps") -> int | None:
-    """`asked`, or the bound with a warning; 0, as small data gives after a division, is none."""
-    asked = (whole(asked, name) if asked is not None else None) or None
+def steps(count: Any, name: str = "steps") -> int | None:
+    """`count`, or the bound with a warning; 0, as small data gives after a division, is none."""
+    count = (whole(count, name) if count is not None else None) or None
     bound = _BOUNDS["steps"]
-    if bound is None or (asked is not None and asked <= bound):
-        return asked
+    if bound is None or (count is not None and count <= bound):
+        return count
     return _warned(bound, "steps_per_epoch")
 
 

@@ -47,15 +47,17 @@ def holdings(model: Any, batch_size: int, training: bool) -> list[Holding]:
     if training and model.optimizer is not None:
         for _, weight, slot in model.optimizer.slot_variables():
             slots[id(weight)] = slots.get(id(weight), 0) + _bytes_of(slot)
-    found = []
+    rows = []
     for layer in _leaves(model):
         own = tracking.own_variables(layer)
         weights = sum(map(_bytes_of, own))
         trained = [v for v in own if v.trainable] if training else []
-        kept = sum(_bytes_of(v) + slots.get(id(v), 0) for v in trained)
+        training_bytes = sum(_bytes_of(v) + slots.get(id(v), 0) for v in trained)
         outputs = _output_bytes(layer, batch_size)
-        found.append(Holding(f"{layer.name} ({shown_kind(layer)})", weights, kept, outputs))
-    return sorted(found, key=lambda holding: -holding.total)
+        rows.append(
+            Holding(f"{layer.name} ({shown_kind(layer)})", weights, training_bytes, outputs)
+        )
+    return sorted(rows, key=lambda holding: -holding.total)
 
 
 def _leaves(model: Any) -> list[Any]:
@@ -74,9 +76,9 @@ def _output_bytes(layer: Any, batch_size: int) -> int:
     if call is not None:
         shapes = [(tuple(y.shape), y.dtype.size) for y in nest.flatten(call[1])]
     else:
-        given = layer.__dict__.get("_build_shapes")
+        build_shapes = layer.__dict__.get("_build_shapes")
         try:
-            shape = layer.compute_output_shape(**given) if given else ()
+            shape = layer.compute_output_shape(**build_shapes) if build_shapes else ()
         except Exception:  # a layer that can't say before it is called
             shape = ()
         shapes = [(shape, _FLOAT32_BYTES)] if isinstance(shape, tuple) and shape else []
@@ -89,18 +91,18 @@ def _output_bytes(layer: Any, batch_size: int) -> int:
     return total
 
 
-def out_of_memory(model: Any, what: str, error: MemoryError) -> ResourceExhaustedError:
+def out_of_memory(model: Any, method: str, error: MemoryError) -> ResourceExhaustedError:
     """An error that says which layers hold the memory.
 
     Args:
         model: whose step failed.
-        what: the method that was called.
+        method: the name of the one that was called.
         error: what the step raised.
     """
     batch_size = _batch_size(error)
-    rows = holdings(model, batch_size or 1, what == "fit")
+    rows = holdings(model, batch_size or 1, method == "fit")
     where = getattr(error, "_layer_text", "")
-    head = f"{what} of model {model.name!r} ran out of memory{' in ' + where if where else ''}"
+    head = f"{method} of model {model.name!r} ran out of memory{' in ' + where if where else ''}"
     sizes = f" for a batch of {batch_size}" if batch_size else ""
     lines = [f"{head}: {error}", f"About what the layers hold{sizes}, the largest first:"]
     width = max([len(row.name) for row in rows[:_MOST_ROWS]], default=0)
@@ -110,8 +112,8 @@ def out_of_memory(model: Any, what: str, error: MemoryError) -> ResourceExhauste
             f"{size_text(row.training)}, outputs {size_text(row.outputs)}"
         )
     if len(rows) > _MOST_ROWS:
-        rest = sum(row.total for row in rows[_MOST_ROWS:])
-        lines.append(f"  {len(rows) - _MOST_ROWS} more layers  {size_text(rest)}")
+        remaining_bytes = sum(row.total for row in rows[_MOST_ROWS:])
+        lines.append(f"  {len(rows) - _MOST_ROWS} more layers  {size_text(remaining_bytes)}")
     lines.append(f"In all {size_text(sum(row.total for row in rows))}. A smaller batch_size helps.")
     return ResourceExhaustedError("\n".join(lines))
 

@@ -64,14 +64,14 @@ class MirroredSteps:
     def begin_batch(self) -> None:
         """The same for one batch."""
 
-    def agree(self, stop: str, asked: bool = False) -> None:
+    def agree(self, stop: str, interrupted: bool = False) -> None:
         """Note whether a signal has come; the model is the same for all replicas.
 
         Args:
             stop: the attribute of the model that says whether to stop.
-            asked: whether a signal has come.
+            interrupted: whether a signal has come.
         """
-        self.interrupted = asked
+        self.interrupted = interrupted
 
     def compare(self, epoch: int) -> None:
         """Nothing: all replicas are of this process.
@@ -115,8 +115,8 @@ class MirroredSteps:
     def _look(self) -> None:
         """Look layers and variables up, unless nothing can have changed."""
         model = self.model
-        held = len(model.__dict__.get("_compiled_metrics", ()))
-        known_for = (model._step_cache, model.optimizer, held)
+        metric_count = len(model.__dict__.get("_compiled_metrics", ()))
+        known_for = (model._step_cache, model.optimizer, metric_count)
         if self._known_for != known_for:
             self._known_for, self._looks = known_for, 0
         if self._looks > 1:
@@ -154,8 +154,10 @@ class _CutOnce:
         places: the device of each replica.
     """
 
-    def __init__(self, first: Any, rest: Iterator[Any], places: list[devices.Device]) -> None:
-        self._taken, self._rest, self._places = [first], rest, places
+    def __init__(
+        self, first: Any, following: Iterator[Any], replica_devices: list[devices.Device]
+    ) -> None:
+        self._taken, self._rest, self._places = [first], following, replica_devices
 
     def of(self, rank: int, steps: ReplicaSteps) -> Iterator[Any]:
         """The rows of one replica of each batch.
@@ -199,16 +201,16 @@ class _ModelByTurn:
 
     def begin_turn(self, rank: int) -> None:
         self._values.begin_turn(rank)
-        held, self._losses[rank] = self._losses[rank], []
-        for layer, losses in held:
+        layer_losses, self._losses[rank] = self._losses[rank], []
+        for layer, losses in layer_losses:
             layer._losses[:] = losses
             layer.__dict__["_losses_held"] = True
 
     def end_turn(self, rank: int) -> None:
-        kept = self._losses[rank]
+        layer_losses = self._losses[rank]
         for layer in self._layers:
             if layer._losses_held:
-                kept.append((layer, list(layer._losses)))
+                layer_losses.append((layer, list(layer._losses)))
                 layer._losses.clear()
                 layer.__dict__["_losses_held"] = False
         self._values.end_turn(rank)

@@ -16,9 +16,9 @@ def paths(x: Any) -> list[Path]:
     [('a',), ('b', 0), ('b', 1)]
     """
     if isinstance(x, dict):
-        return [(key, *rest) for key in nest.sorted_keys(x) for rest in paths(x[key])]
+        return [(key, *subpath) for key in nest.sorted_keys(x) for subpath in paths(x[key])]
     if isinstance(x, list | tuple):
-        return [(i, *rest) for i, item in enumerate(x) for rest in paths(item)]
+        return [(i, *subpath) for i, item in enumerate(x) for subpath in paths(item)]
     return [()]
 
 
@@ -40,14 +40,14 @@ def described(x: Any) -> str:
     return "[" + ", ".join(map(described, x)) + "]" if isinstance(x, list) else "*"
 
 
-def keys_of(y_pred: Any, known: list[str] | None) -> list[str] | None:
-    """A name for each output that is no nest itself: the keys of a dict, or those `known`."""
+def keys_of(y_pred: Any, names: list[str] | None) -> list[str] | None:
+    """A name for each output that is no nest itself: the keys of a dict, or `names`."""
     if isinstance(y_pred, dict) and not any(nest.is_nested(y) for y in y_pred.values()):
         return [str(key) for key in nest.sorted_keys(y_pred)]
-    return known
+    return names
 
 
-def aligned(value: Any, like: Any, names: list[str] | None, what: str) -> Any:
+def aligned(value: Any, like: Any, names: list[str] | None, label: str) -> Any:
     """Targets or sample weights nested as the outputs `like` are; `None` where there are none.
 
     A dict may leave keys out. Tuples and lists are alike (what comes back has the types of `like`,
@@ -57,14 +57,14 @@ def aligned(value: Any, like: Any, names: list[str] | None, what: str) -> Any:
     Raises:
         ValueError: neither fits; the text shows both nests.
     """
-    found = _aligned(value, like, names)
-    if found is _UNLIKE:
+    structure = _aligned(value, like, names)
+    if structure is _UNLIKE:
         raise ValueError(
-            f"{what} are not nested as the outputs are\n  {what}: {described(value)}\n"
+            f"{label} are not nested as the outputs are\n  {label}: {described(value)}\n"
             f"  outputs: {described(like)}"
             + (f"\n  names of the outputs: {', '.join(names)}" if names else "")
         )
-    return found
+    return structure
 
 
 _UNLIKE = object()
@@ -86,9 +86,9 @@ def _aligned(value: Any, like: Any, names: list[str] | None) -> Any:
     elif isinstance(value, list | tuple) and isinstance(like, list | tuple):
         if len(value) == len(like):
             parts = [_aligned(v, y, None) for v, y in zip(value, like, strict=True)]
-            found = _like(like, parts)
-            if found is not _UNLIKE:
-                return found
+            structure = _like(like, parts)
+            if structure is not _UNLIKE:
+                return structure
     return _flat(value, like)
 
 
@@ -114,7 +114,7 @@ def rebuilt(model: Any, parts: list[Any]) -> Any:
     return parts if kind is None else kind.like(model, parts)
 
 
-def unknown_key(what: str, key: Any, path: Path, known: Any) -> KeyError:
-    """The error for a part of `what` that the outputs do not have."""
+def unknown_key(container: str, key: Any, path: Path, keys: Any) -> KeyError:
+    """The error for a part of `container` that the outputs do not have."""
     where = "".join(f"[{part!r}]" for part in (*path, key))
-    return KeyError(f"{what}{where}: the outputs have no such part; there they are {known}")
+    return KeyError(f"{container}{where}: the outputs have no such part; there they are {keys}")

@@ -61,20 +61,20 @@ class DistributedFeed(DatasetFeed):
         return self.pack(self.data.element_spec)
 
     def missing_numbers(self) -> str:
-        found: str = self.__dict__["whole"].missing_numbers()
-        return found
+        text: str = self.__dict__["whole"].missing_numbers()
+        return text
 
     def fresh(self) -> Iterator[Any]:
         return ReplicaIterator(self.data)
 
-    def batch(self, taken: Any) -> Any:
-        batch, self.__dict__["rows"] = taken
+    def batch(self, element: Any) -> Any:
+        batch, self.__dict__["rows"] = element
         return self.pack(batch)
 
     def stored(self) -> dict[str, Any]:
         if self.data.part.placed:
-            found: dict[str, Any] = self.iterator.inner.state_arrays()
-            return found
+            arrays: dict[str, Any] = self.iterator.inner.state_arrays()
+            return arrays
         return {"taken": np.int64(self.seen)}
 
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -106,12 +106,12 @@ class DividedFeed(IterableFeed):
     rows: GlobalRows
     digest: str
 
-    def __init__(self, group: ProcessGroup, whole: IterableFeed) -> None:
-        self.__dict__.update(whole.__dict__, group=group, digest="")
+    def __init__(self, group: ProcessGroup, feed: IterableFeed) -> None:
+        self.__dict__.update(feed.__dict__, group=group, digest="")
 
     def fresh(self) -> Iterator[Any] | None:
-        found = super().fresh()
-        return found if found is None or self.length is not None else self._agreed(found)
+        iterator = super().fresh()
+        return iterator if iterator is None or self.length is not None else self._agreed(iterator)
 
     def _agreed(self, batches: Iterator[Any]) -> Iterator[Any]:
         while True:
@@ -121,10 +121,12 @@ class DividedFeed(IterableFeed):
                 return
             yield batch
 
-    def batch(self, taken: Any) -> Any:
-        many = isinstance(taken, list | tuple)
+    def batch(self, element: Any) -> Any:
+        many = isinstance(element, list | tuple)
         parts = (
-            tuple(map(data_adapters.as_arrays, taken)) if many else data_adapters.as_arrays(taken)
+            tuple(map(data_adapters.as_arrays, element))
+            if many
+            else data_adapters.as_arrays(element)
         )
         if self.group.size > 1:
             leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
@@ -160,8 +162,8 @@ def divided(feed: Feed, strategy: Strategy) -> Any:
             _check_virtual(strategy)
             own = DistributedDataset(group, Sharded(feed.dataset, placed=False))
             return DistributedFeed(own, feed)
-        found = distributed(group, feed.dataset, strategy.virtual is not None)
-        return DistributedFeed(found, feed)
+        dataset = distributed(group, feed.dataset, strategy.virtual is not None)
+        return DistributedFeed(dataset, feed)
     assert isinstance(feed, IterableFeed)
     if isinstance(feed.source, DistributedDataset):
         if not feed.source.part.placed:
@@ -239,12 +241,12 @@ def agree_on_data(feed: Any, position: tuple[int, int], group: ProcessGroup) -> 
     shuffles = []
     if dataset is not None:
         shuffles = [x for _, x in traverse(dataset.node) if isinstance(x, ShuffleNode)]
-    here = {
+    summary = {
         "position": position,
         "steps": feed.steps,
         "shuffles": [(int(node.seed), int(node.iteration)) for node in shuffles],
     }
-    ranks = group.exchange(here, "what the data is like")
+    ranks = group.exchange(summary, "what the data is like")
     positions = [tuple(rank["position"]) for rank in ranks]
     if len(set(positions)) > 1:
         listed = "; ".join(f"rank {r}: epoch {a}, step {b}" for r, (a, b) in enumerate(positions))

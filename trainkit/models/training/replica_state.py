@@ -48,8 +48,8 @@ def make_alike(model: Any, group: ProcessGroup) -> bool:
         if optimizer is not None and model.trainable_variables:
             optimizer.build(model.trainable_variables)
     variables = all_variables(model)
-    seen = [(v.path, tuple(v.shape), v.dtype.name) for v in variables]
-    _check_alike(model, group.exchange(seen, "the variables of the model"))
+    signatures = [(v.path, tuple(v.shape), v.dtype.name) for v in variables]
+    _check_alike(model, group.exchange(signatures, "the variables of the model"))
     by_dtype: dict[Any, list[Variable]] = {}
     for variable in variables:
         if type(variable._value) is Tensor:
@@ -66,25 +66,25 @@ def all_variables(model: Any) -> list[Variable]:
     Args:
         model: built or not.
     """
-    found = list(model.variables)
+    variables = list(model.variables)
     if model.optimizer is not None:
-        found += list(model.optimizer.variables)
-    found += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
-    return tracking.once(found)
+        variables += list(model.optimizer.variables)
+    variables += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
+    return tracking.once(variables)
 
 
 def _check_alike(model: Any, ranks: list[Any]) -> None:
-    for rank, seen in enumerate(ranks):
-        pairs = zip(ranks[0], seen, strict=False)
+    for rank, signatures in enumerate(ranks):
+        pairs = zip(ranks[0], signatures, strict=False)
         differ = next((pair for pair in pairs if pair[0][1:] != pair[1][1:]), None)
-        if differ is None and len(seen) == len(ranks[0]):
+        if differ is None and len(signatures) == len(ranks[0]):
             continue
-        what = f"{len(ranks[0])} and {len(seen)} variables"
+        difference = f"{len(ranks[0])} and {len(signatures)} variables"
         if differ is not None:
-            what = " and ".join(f"{path} {shape} {dtype}" for path, shape, dtype in differ)
+            difference = " and ".join(f"{path} {shape} {dtype}" for path, shape, dtype in differ)
         raise FailedPreconditionError(
-            f"model {model.name!r} is not the same in ranks 0 and {rank}, which have {what}: make "
-            "and build it in all of them alike"
+            f"model {model.name!r} is not the same in ranks 0 and {rank}, which have {difference}: "
+            "make and build it in all of them alike"
         )
 
 
@@ -142,8 +142,8 @@ class SharedState:
         if self.group.rank:
             for variable in self.counted:
                 if not is_mean(variable):
-                    held = variable._value._array
-                    variable.assign(np.zeros(held.shape, held.dtype))
+                    array = variable._value._array
+                    variable.assign(np.zeros(array.shape, array.dtype))
 
     def begin_without_rows(self) -> None:
         """Before a batch of which this rank has no rows, and which must not be counted here."""
@@ -179,10 +179,10 @@ class SharedState:
         Returns:
             The sums of `extra`.
         """
-        known = {id(v) for v in self.counted}
+        counted_ids = {id(v) for v in self.counted}
         self._looks = min(self._looks, 1)
         self._look()
-        own = [self._own(v, id(v) in known) for v in self.counted]
+        own = [self._own(v, id(v) in counted_ids) for v in self.counted]
         own += [self._change(v, share) for v in self.statistics]
         parts = [np.asarray(x, np.float64).reshape(-1) for x in own]
         flat = np.concatenate([*parts, np.asarray(extra, np.float64)])
@@ -195,7 +195,7 @@ class SharedState:
         self._before = {}
         return flat[at:]
 
-    def _own(self, variable: Variable, known: bool) -> Any:
+    def _own(self, variable: Variable, was_counted: bool) -> Any:
         """What this rank adds to the value that all will hold."""
         value = array_of(variable)
         if self._without_rows is not None:
@@ -204,7 +204,9 @@ class SharedState:
             return value / self.group.size
         if self.group.rank and counts_in_first(variable):
             return np.zeros_like(value)
-        if self.group.rank and not known:  # made in this execution: its first value counts once
+        if (
+            self.group.rank and not was_counted
+        ):  # made in this execution: its first value counts once
             first = _first_value(self.model, variable)
             return value if first is None else value - first
         return value

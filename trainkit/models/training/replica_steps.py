@@ -73,10 +73,10 @@ class ReplicaSteps:
         """The same for one batch; only the first one after `compile` makes the ranks alike."""
         if self.mode == "train":
             self._look_only_in_first()
-        held, compiled = self.model.__dict__, self.model._compile_arguments
-        if held.get("_alike_since", self) is not compiled:
+        attributes, compiled = self.model.__dict__, self.model._compile_arguments
+        if attributes.get("_alike_since", self) is not compiled:
             self._unmade = not make_alike(self.model, self.group)
-            held["_alike_since"] = compiled
+            attributes["_alike_since"] = compiled
 
     def _look_only_in_first(self) -> None:
         """Let rank 0 alone warn of likely mistakes."""
@@ -152,20 +152,20 @@ class ReplicaSteps:
         return logs
 
     def _gathered(self, outputs: Any) -> Any:
-        here = np.ascontiguousarray(convert_to_tensor(outputs).numpy())
+        own_outputs = np.ascontiguousarray(convert_to_tensor(outputs).numpy())
         rows = self._rows
-        if here.ndim == 0:
+        if own_outputs.ndim == 0:
             return outputs
         cut = [r.size for r in rows]
         if len(rows) > 1 and any(not size for size in cut):  # a row that stood in for none
             keep, at = [], 0
             for size in cut:
-                keep.append(here[at : at + size])
+                keep.append(own_outputs[at : at + size])
                 at += max(size, 1)
-            here = np.concatenate(keep)
+            own_outputs = np.concatenate(keep)
         elif not cut[-1]:
-            here = here[:0]
-        parts = self.group.all_gather(here, "the outputs of predict")
+            own_outputs = own_outputs[:0]
+        parts = self.group.all_gather(own_outputs, "the outputs of predict")
         if len(rows) == 1:
             return np.concatenate(parts)
         sizes = self.group.exchange(cut, "the rows of predict")
@@ -179,14 +179,14 @@ class ReplicaSteps:
 
     # ------------------------------------------------------------------ stopping
 
-    def agree(self, stop: str, asked: bool = False) -> None:
+    def agree(self, stop: str, interrupted: bool = False) -> None:
         """Stop in all ranks where one of them wants to.
 
         Args:
             stop: the attribute of the model that says so.
-            asked: whether a signal has come to this one.
+            interrupted: whether a signal has come to this one.
         """
-        flags = np.array([bool(getattr(self.model, stop)), asked], np.int64)
+        flags = np.array([bool(getattr(self.model, stop)), interrupted], np.int64)
         self.group.all_reduce(flags, "MAX", "whether to stop")
         setattr(self.model, stop, bool(flags[0]))
         self.interrupted = bool(flags[1])

@@ -42,25 +42,25 @@ def _value(variable: Variable, value_format: str) -> Any:
 
 
 def _by_path(variables: list[Variable]) -> dict[str, Variable]:
-    found: dict[str, Variable] = {}
+    by_path: dict[str, Variable] = {}
     for variable in variables:
-        if variable.path in found:
+        if variable.path in by_path:
             raise InvalidArgumentError(
                 f"two variables of the model have the path {variable.path!r}, so a state tree "
                 "can't hold both; give layers and other objects names of their own"
             )
-        found[variable.path] = variable
-    return found
+        by_path[variable.path] = variable
+    return by_path
 
 
 def _nested(values: dict[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, value in values.items():
         *above, name = path.split("/")
-        place = tree
+        branch = tree
         for part in above:
-            place = place.setdefault(part, {})
-        place[name] = value
+            branch = branch.setdefault(part, {})
+        branch[name] = value
     return tree
 
 
@@ -81,10 +81,10 @@ def set_state_tree(model: Any, tree: dict[str, Any]) -> None:
             raise InvalidArgumentError(
                 f"set_state_tree: there is no group {name!r}; there are {', '.join(groups)}"
             )
-        there = {variable.path: variable for variable in groups[name]}
+        by_path = {variable.path: variable for variable in groups[name]}
         for path, value in _flat(values):
-            if path in there:
-                jobs.append((there[path], _fitting(there[path], value)))
+            if path in by_path:
+                jobs.append((by_path[path], _fitting(by_path[path], value)))
     for variable, value in jobs:
         variable.assign(value)
 

@@ -63,12 +63,12 @@ class StatelessLosses(Layer):
             (1.0, 3)
         """
         state, metrics = self.non_trainable_variables, self.metrics_variables
-        given = {
+        replacements = {
             "trainable_variables": (self.trainable_variables, trainable_variables),
             "non_trainable_variables": (state, non_trainable_variables),
             "metrics_variables": (metrics, metrics_variables),
         }
-        with scope_of_values(self, "stateless_compute_loss", given):
+        with scope_of_values(self, "stateless_compute_loss", replacements):
             loss = self.compute_loss(
                 x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training
             )

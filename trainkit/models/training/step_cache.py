@@ -30,18 +30,18 @@ class StepCache:
 
     def trainable(self, model: Any, read: Any) -> list[Any]:
         """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
-        known = self.variables is not None and self.frozen == CHANGES.trainable
-        if not known or not self.known.issuperset(map(id, read)):
+        is_current = self.variables is not None and self.frozen == CHANGES.trainable
+        if not is_current or not self.known.issuperset(map(id, read)):
             return self._look(model)
         return self.variables  # type: ignore[return-value]
 
     def _look(self, model: Any) -> list[Any]:
         self.frozen = CHANGES.trainable
-        self.variables = found = model.trainable_variables
+        self.variables = trainable = model.trainable_variables
         self.known = {id(v) for v in model.variables}
         self.layers = [part for _, part in traverse(model) if isinstance(part, Layer)]
-        self.regularized = any(w.regularizer is not None for w in found)
-        return found
+        self.regularized = any(w.regularizer is not None for w in trainable)
+        return trainable
 
     def losses(self, model: Any) -> list[Any]:
         """The losses that layers added in the call just made, and those of regularizers."""

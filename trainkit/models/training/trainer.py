@@ -116,15 +116,15 @@ class Trained(StatelessLosses):
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles take over: not the compiled steps, which they make anew."""
-        made = ("train_function", "test_function", "predict_function", "training_run", "_strategy")
-        state = {**super().__getstate__(), **dict.fromkeys(made), "_steps_made": {}}
+        names = ("train_function", "test_function", "predict_function", "training_run", "_strategy")
+        state = {**super().__getstate__(), **dict.fromkeys(names), "_steps_made": {}}
         del state["_step_cache"]
         return state
 
     def _forget_steps(self) -> None:
         """Make the compiled steps anew when they are run next: the layers are others now."""
-        made = ("train_function", "test_function", "predict_function", "_facts_of_steps")
-        self.__dict__.update(dict.fromkeys(made), _steps_made={})
+        names = ("train_function", "test_function", "predict_function", "_facts_of_steps")
+        self.__dict__.update(dict.fromkeys(names), _steps_made={})
 
     # ------------------------------------------------------------------ compile
 
@@ -174,23 +174,31 @@ class Trained(StatelessLosses):
                 stacklevel=3,
             )
             jit_compile = False
-        found = None if optimizer is None else optimizers.get(optimizer)
+        resolved_optimizer = None if optimizer is None else optimizers.get(optimizer)
         names = None if self._graph is None else self._graph.output_operations
-        held = tracked([])  # all metrics made by this call, for checkpoints
+        tracked_metrics = tracked([])  # all metrics made by this call, for checkpoints
         with self.distribute_strategy.placement():
             compiled_loss = (
-                None if loss is None else CompiledLoss(loss, loss_weights, names, held.append)
+                None
+                if loss is None
+                else CompiledLoss(loss, loss_weights, names, tracked_metrics.append)
             )
             compiled_metrics = None
             if metrics is not None or weighted_metrics is not None:
-                compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
-            if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and found is not None:
-                if not isinstance(found, optimizers.LossScaleOptimizer):
-                    found = optimizers.LossScaleOptimizer(found)
-            self.optimizer = found
+                compiled_metrics = CompiledMetrics(
+                    metrics, weighted_metrics, names, tracked_metrics.append
+                )
+            if (
+                auto_scale_loss
+                and self.dtype_policy.name == "mixed_float16"
+                and resolved_optimizer is not None
+            ):
+                if not isinstance(resolved_optimizer, optimizers.LossScaleOptimizer):
+                    resolved_optimizer = optimizers.LossScaleOptimizer(resolved_optimizer)
+            self.optimizer = resolved_optimizer
             self._loss_tracker = Mean(name="loss")
-            held.append(self._loss_tracker)
-        self._compiled_metrics = held
+            tracked_metrics.append(self._loss_tracker)
+        self._compiled_metrics = tracked_metrics
         self.__dict__.update(
             loss=loss,
             _compile_loss=compiled_loss,
@@ -224,10 +232,10 @@ class Trained(StatelessLosses):
 
     def get_compile_config(self) -> dict[str, Any] | None:
         """What `compile` was given, as plain values; `None` before it."""
-        given = self._compile_arguments
-        if given is None:
+        arguments = self._compile_arguments
+        if arguments is None:
             return None
-        return serialize_object({**given, "optimizer": self.optimizer})
+        return serialize_object({**arguments, "optimizer": self.optimizer})
 
     def prepare(self, spec: Any) -> None:
         """Make weights, metrics and slots for batches of these shapes, as a step would.
@@ -278,14 +286,14 @@ class Trained(StatelessLosses):
         The mean of the loss; one that stands for all that `compile` was given, whose result is a
         dict; the means of each output's loss; and those held as attributes, here or by layers.
         """
-        found: list[Any] = []
+        metric_list: list[Any] = []
         if self.compiled:
-            found.append(self._loss_tracker)
+            metric_list.append(self._loss_tracker)
             if self._compile_metrics is not None:
-                found.append(self._compile_metrics)
+                metric_list.append(self._compile_metrics)
             if self._compile_loss is not None:
-                found += self._compile_loss.metrics
-        return tracking.once(found + held_metrics(self))
+                metric_list += self._compile_loss.metrics
+        return tracking.once(metric_list + held_metrics(self))
 
     @property
     def metrics_names(self) -> list[str]:
@@ -321,8 +329,8 @@ class Trained(StatelessLosses):
     @property
     def compiled_metrics(self) -> Any:
         """The metrics of `compile` as one: `compiled_metrics.update_state(y, y_pred)`."""
-        found = self._compile_metrics
-        return CompiledMetrics(None, None, None) if found is None and self.compiled else found
+        compiled = self._compile_metrics
+        return CompiledMetrics(None, None, None) if compiled is None and self.compiled else compiled
 
     def compiled_loss(
         self, y: Any, y_pred: Any, sample_weight: Any = None, regularization_losses: Any = None
@@ -492,8 +500,8 @@ class Trained(StatelessLosses):
         depends: list[Any] = [self.run_eagerly, self.jit_compile, self.steps_per_execution]
         if mode == "train":
             depends += [id(v) for v in self.trainable_variables]
-        made = self._steps_made.get(mode)
-        if force or made is None or made[0] != depends:
+        entry = self._steps_made.get(mode)
+        if force or entry is None or entry[0] != depends:
             module = str(getattr(step, "__module__", ""))  # a functools.partial has none
             is_own = mode == "train" and not module.startswith("trainkit.")
             if not self.run_eagerly:
@@ -505,8 +513,8 @@ class Trained(StatelessLosses):
                 step = kind(self, step, self.jit_compile, first_eager)
             elif is_own:
                 step = own_step_run_eagerly(step)
-            made = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
-        return made[1]
+            entry = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
+        return entry[1]
 
 
 def _core_spec(spec: Any) -> Any:

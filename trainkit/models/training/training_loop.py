@@ -177,8 +177,10 @@ class Portion:
         wait: adds up how long batches were waited for.
     """
 
-    def __init__(self, batches: Iterator[Any], done: int = 0, wait: DataWait | None = None) -> None:
-        self.batches, self.done, self.left = batches, done, 0
+    def __init__(
+        self, batches: Iterator[Any], batch_count: int = 0, wait: DataWait | None = None
+    ) -> None:
+        self.batches, self.done, self.left = batches, batch_count, 0
         self.kept: list[Any] | None = None
         self.wait = wait
 
@@ -216,9 +218,9 @@ class ReplicaPortion(Portion):
     """
 
     def __init__(
-        self, batches: Any, done: int, wait: DataWait | None, replicas: ReplicaSteps
+        self, batches: Any, batch_count: int, wait: DataWait | None, replicas: ReplicaSteps
     ) -> None:
-        super().__init__(batches, done, wait)
+        super().__init__(batches, batch_count, wait)
         self.replicas = replicas
 
     def __next__(self) -> Any:
@@ -229,12 +231,12 @@ class ReplicaPortion(Portion):
 
 
 def portion_of(
-    batches: Iterator[Any], done: int, wait: DataWait | None, replicas: Steps | None
+    batches: Iterator[Any], batch_count: int, wait: DataWait | None, replicas: Steps | None
 ) -> Portion:
     """What an epoch takes its batches from."""
     if not isinstance(replicas, ReplicaSteps):
-        return Portion(batches, done, wait)
-    return ReplicaPortion(batches, done, wait, replicas)
+        return Portion(batches, batch_count, wait)
+    return ReplicaPortion(batches, batch_count, wait, replicas)
 
 
 def _run_steps(
@@ -280,14 +282,14 @@ def _run_portion(
         if run.interrupted and feed.more() and not model.stop_training:
             return False, logs
     feed.end()
-    done = portion.done
-    if not done and run.epoch == run.first_epoch:
+    batch_count = portion.done
+    if not batch_count and run.epoch == run.first_epoch:
         raise ValueError("fit: the data has no batches")
-    if not done or (total is not None and done < total and not model.stop_training):
-        of = "no batches" if not done else f"{done} of {total} batches"
-        _say_data_ran_out(run, of, stops=not done or feed.spent)
+    if not batch_count or (total is not None and batch_count < total and not model.stop_training):
+        of = "no batches" if not batch_count else f"{batch_count} of {total} batches"
+        _say_data_ran_out(run, of, stops=not batch_count or feed.spent)
     # a run that goes on after the last batch of an epoch has its metrics, and no step to tell them
-    return done > 0, logs or model.get_metrics_result()
+    return batch_count > 0, logs or model.get_metrics_result()
 
 
 def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
@@ -307,9 +309,9 @@ def _function_of(
 
     A subclass's `make_train_function` may give the function, or only keep it in `train_function`.
     """
-    made = getattr(model, f"make_{mode}_function")()
+    custom_function = getattr(model, f"make_{mode}_function")()
     function: Callable[[Iterator[Any]], Any] = getattr(model, f"{mode}_function")
-    function = made if made is not None else function
+    function = custom_function if custom_function is not None else function
     return function if replicas is None else functools.partial(replicas.run, function)
 
 
@@ -356,12 +358,12 @@ def run_evaluate(
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
-    done = 0
+    last_batch = 0
     replicas = steps_of(model, "test")
-    for done, logs in _steps(model, feed, callbacks, "test", replicas):
+    for last_batch, logs in _steps(model, feed, callbacks, "test", replicas):
         if type(logs) is not dict:
             logs = _checked_logs(model, "test", logs)
-        callbacks.batch_end("test", done, logs)
+        callbacks.batch_end("test", last_batch, logs)
         _agree(replicas, callbacks, "test", "stop_evaluating")
         if model.stop_evaluating:
             break
@@ -401,8 +403,8 @@ def _steps(
         except StopIteration:
             break
         except MemoryError as error:
-            what = "evaluate" if mode == "test" else mode
-            raise out_of_memory(model, what, error) from error
+            method = "evaluate" if mode == "test" else mode
+            raise out_of_memory(model, method, error) from error
         begun += together
         yield begun - 1, result
     feed.end()
@@ -419,9 +421,9 @@ def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
     callbacks.call("on_predict_begin", {})
     outputs = []
     replicas = steps_of(model, "predict")
-    for done, found in _steps(model, feed, callbacks, "predict", replicas):
-        outputs.append(found)
-        callbacks.batch_end("predict", done, {"outputs": found})
+    for last_batch, batch_outputs in _steps(model, feed, callbacks, "predict", replicas):
+        outputs.append(batch_outputs)
+        callbacks.batch_end("predict", last_batch, {"outputs": batch_outputs})
         _agree(replicas, callbacks, "predict", "stop_predicting")
         if model.stop_predicting:
             break

@@ -103,9 +103,9 @@ class TrainingRun(Trackable):
         """Do `action` once all callbacks have heard of the epoch that ends."""
         self.__dict__["_after"].append(action)
 
-    def run_actions(self, which: str) -> None:
+    def run_actions(self, attribute: str) -> None:
         """Do and forget what callbacks have asked for."""
-        actions = self.__dict__[which]
+        actions = self.__dict__[attribute]
         while actions:
             actions.pop(0)()
 
@@ -186,7 +186,7 @@ class TrainingRun(Trackable):
         return super().parts() | ({} if dataset is None else {"dataset": dataset})
 
     def state_arrays(self) -> dict[str, Any]:
-        here = {
+        progress = {
             "epoch": np.int64(self.epoch),
             "step": np.int64(self.step),
             "stopped": np.bool_(self.model.stop_training),
@@ -195,7 +195,7 @@ class TrainingRun(Trackable):
         iterator = {_ITERATOR + name: value for name, value in position.items()}
         changed = part_settings.changes_since(self._settings_at_first, self.model)
         settings = {} if changed is None else {_SETTINGS: changed}
-        return here | self._attributes() | settings | iterator
+        return progress | self._attributes() | settings | iterator
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         if not {"epoch", "step"} <= set(arrays):

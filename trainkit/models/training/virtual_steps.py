@@ -63,12 +63,16 @@ class VirtualState(SharedState):
         self._look()
         self._before = {id(v): v.value() for v in self.statistics}
         counted = {id(v) for v in self.counted}
-        kept = [v for v in self.model.variables if not tracking.was_trainable(v)]
-        kept += [part for _, part in traverse(global_generator()) if isinstance(part, Variable)]
-        kept = [v for v in kept if self.trains or not v.dtype.is_floating or id(v) in counted]
-        known = {id(v) for v in self.model.variables}
-        kept += [v for v in self.written if id(v) not in known]
-        self._kept = [(v, v.value()) for v in tracking.once([*self.counted, *kept])]
+        variables = [v for v in self.model.variables if not tracking.was_trainable(v)]
+        variables += [
+            part for _, part in traverse(global_generator()) if isinstance(part, Variable)
+        ]
+        variables = [
+            v for v in variables if self.trains or not v.dtype.is_floating or id(v) in counted
+        ]
+        model_ids = {id(v) for v in self.model.variables}
+        variables += [v for v in self.written if id(v) not in model_ids]
+        self._kept = [(v, v.value()) for v in tracking.once([*self.counted, *variables])]
         self._sums = TreeSum(self.group, self._count, np.float64, "the metrics of a step")
         self._is_first_here = True
 
@@ -174,13 +178,13 @@ class VirtualSteps(ReplicaSteps):
 
     def _cut(self, batch: Any, rows: GlobalRows, rank: int) -> tuple[Any, GlobalRows]:
         """The rows of a virtual replica, at least one, and where they stand."""
-        place = GlobalRows(*share(rows.total, self._turns.count, rank))
-        size, there = max(place.size, 1), max(rows.size, 1)
-        first = min(place.start - rows.start, there - 1)
-        if first == 0 and size == there:
-            return batch, place
+        own_rows = GlobalRows(*share(rows.total, self._turns.count, rank))
+        size, row_count = max(own_rows.size, 1), max(rows.size, 1)
+        first = min(own_rows.start - rows.start, row_count - 1)
+        if first == 0 and size == row_count:
+            return batch, own_rows
         part = slice(first, first + size)
-        return nest.map_structure(lambda x: None if x is None else x[part], batch), place
+        return nest.map_structure(lambda x: None if x is None else x[part], batch), own_rows
 
     def _turn(self, function: Callable[[Any], Any], rank: int, part: Any, rows: GlobalRows) -> Any:
         with self._turns.turn(rank, rows):
@@ -194,10 +198,10 @@ class VirtualSteps(ReplicaSteps):
         Otherwise a process with several turns would begin the second one with what the first has
         made of new variables, and one with a single turn would not.
         """
-        done = self.model.__dict__.setdefault("_rehearsed", {})
+        rehearsed = self.model.__dict__.setdefault("_rehearsed", {})
         since = self.model._compile_arguments
-        if self.mode in done and done[self.mode][0] is since:
-            self._virtual.written = done[self.mode][1]
+        if self.mode in rehearsed and rehearsed[self.mode][0] is since:
+            self._virtual.written = rehearsed[self.mode][1]
             return
         scope = VariableScope()
         try:
@@ -206,7 +210,7 @@ class VirtualSteps(ReplicaSteps):
         finally:
             self._turns.gradients.drop()
         self._virtual.written = [v for v in scope.written if not v.trainable]
-        done[self.mode] = (since, self._virtual.written)
+        rehearsed[self.mode] = (since, self._virtual.written)
         make_alike(self.model, self.group)
 
     def _joined_turns(self, function: Callable[[Any], Any], own: list[Any]) -> Any:
@@ -256,10 +260,10 @@ class VirtualSteps(ReplicaSteps):
         sizes = [rows.size for _, _, rows in own]
 
         def gathered(*parts: Any) -> Any:
-            here = [np.asarray(part.numpy()) for part in parts]
-            if here[0].ndim == 0:
+            arrays = [np.asarray(part.numpy()) for part in parts]
+            if arrays[0].ndim == 0:
                 return parts[-1]
-            rows = [x[:size] for x, size in zip(here, sizes, strict=True)]
+            rows = [x[:size] for x, size in zip(arrays, sizes, strict=True)]
             joined = np.ascontiguousarray(np.concatenate(rows))
             return np.concatenate(self.group.all_gather(joined, "the outputs of predict"))
 
