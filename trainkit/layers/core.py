@@ -78,8 +78,8 @@ class InputLayer(Layer):
         if shape is not None:
             shape = _sizes("shape", shape)
         if input_tensor is not None:
-            given = {"shape": shape, "batch_shape": batch_shape, "batch_size": batch_size}
-            _check_input_tensor(input_tensor, dtype, **given)
+            shape_settings = {"shape": shape, "batch_shape": batch_shape, "batch_size": batch_size}
+            _check_input_tensor(input_tensor, dtype, **shape_settings)
             batch_shape = tuple(input_tensor.shape)
         elif shape is not None:
             batch_shape = (batch_size, *shape)
@@ -149,22 +149,22 @@ def _check_input_tensor(x: Any, dtype: Any, shape: Any, batch_shape: Any, batch_
         "batch_size": (batch_size, have[0] if have else None),
         "dtype": (None if dtype is None else _dtype_name(dtype, None), x.dtype.name),
     }
-    for name, (given, own) in settings.items():
-        if given is not None and given != own:
+    for name, (setting, own) in settings.items():
+        if setting is not None and setting != own:
             raise InvalidArgumentError(
-                f"InputLayer: {name} is {given!r}, that of input_tensor is {own!r}"
+                f"InputLayer: {name} is {setting!r}, that of input_tensor is {own!r}"
             )
 
 
-def _sizes(what: str, shape: Any) -> tuple[Any, ...]:
+def _sizes(argument: str, shape: Any) -> tuple[Any, ...]:
     """A shape as a tuple of ints and `None`."""
     if isinstance(shape, Iterable) and not isinstance(shape, str | dict):
         sizes = tuple(shape)
         if all(n is None or isinstance(n, int | np.integer) for n in sizes):
             return tuple(None if n is None else int(n) for n in sizes)
-    hint = f"; did you mean {what}=({shape},)?" if isinstance(shape, int) else ""
+    hint = f"; did you mean {argument}=({shape},)?" if isinstance(shape, int) else ""
     raise InvalidArgumentError(
-        f"Input: {what} must be a tuple or list of ints and None, got {shape!r}{hint}"
+        f"Input: {argument} must be a tuple or list of ints and None, got {shape!r}{hint}"
     )
 
 
@@ -300,12 +300,12 @@ class Lambda(Layer):
         return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
     def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
-        given = self.__dict__.get("_output_shape")
-        if given is None:
+        output_shape = self.__dict__.get("_output_shape")
+        if output_shape is None:
             return super().compute_output_shape(*input_shapes, **more)
-        if callable(given):
-            return tuple(given(*input_shapes))
-        return (input_shapes[0][0], *given)
+        if callable(output_shape):
+            return tuple(output_shape(*input_shapes))
+        return (input_shapes[0][0], *output_shape)
 
 
 class Masking(Layer):
@@ -333,8 +333,8 @@ class Masking(Layer):
         return ops.any(ops.not_equal(inputs, self.mask_value), axis=-1)
 
     def call(self, inputs: Any) -> Any:
-        kept = ops.any(ops.not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
-        return ops.multiply(inputs, ops.cast(kept, inputs.dtype))
+        unmasked = ops.any(ops.not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
+        return ops.multiply(inputs, ops.cast(unmasked, inputs.dtype))
 
 
 class ActivityRegularization(Layer):

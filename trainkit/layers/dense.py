@@ -230,23 +230,23 @@ class EinsumDense(Layer):
 
     def _initializer(self) -> Any:
         """The kernel's, which counts the axes that are summed over as inputs, others as outputs."""
-        given = self.kernel_initializer
-        if not isinstance(given, VarianceScaling):
-            return given
+        initializer = self.kernel_initializer
+        if not isinstance(initializer, VarianceScaling):
+            return initializer
         factors, _, result = self.equation.replace(" ", "").partition("->")
         axes = list(enumerate(factors.partition(",")[2]))
-        return given.for_axes(
+        return initializer.for_axes(
             [i for i, name in axes if name not in result], [i for i, name in axes if name in result]
         )
 
     def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
         """The shape of the output; `None` where the layer's `output_shape` says so."""
         whole_shape = super().compute_output_shape(*input_shapes, **more)
-        given = self.partial_output_shape
-        batch = len(whole_shape) - len(given)
+        partial_shape = self.partial_output_shape
+        batch = len(whole_shape) - len(partial_shape)
         return whole_shape[:batch] + tuple(
-            None if wanted is None else n
-            for wanted, n in zip(given, whole_shape[batch:], strict=True)
+            None if size is None else n
+            for size, n in zip(partial_shape, whole_shape[batch:], strict=True)
         )
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -278,15 +278,15 @@ def joined_axes(equation: str, bias_axes: str | None) -> int:
     It is 0 where the equation is another, or the bias does not vary along all that is new.
     """
     left, _, result = equation.replace(" ", "").partition("->")
-    given, _, kernel = left.partition(",")
-    if "." in equation or any(len(set(s)) != len(s) for s in (given, kernel, result)):
+    operand, _, kernel = left.partition(",")
+    if "." in equation or any(len(set(s)) != len(s) for s in (operand, kernel, result)):
         return 0
-    count = len(given) - len([s for s in given if s in result])
+    count = len(operand) - len([s for s in operand if s in result])
     units = kernel[count:]
-    if not count or not units or kernel[:count] != given[-count:]:
+    if not count or not units or kernel[:count] != operand[-count:]:
         return 0
-    same = result == given[:-count] + units and not set(units) & set(given)
-    return count if same and len(given) > count and bias_axes in (None, "", units) else 0
+    same = result == operand[:-count] + units and not set(units) & set(operand)
+    return count if same and len(operand) > count and bias_axes in (None, "", units) else 0
 
 
 def einsum_shapes(
@@ -303,24 +303,24 @@ def einsum_shapes(
         raise ShapeError(
             f"EinsumDense: the equation must have the form 'ab,bc->ac', got {equation!r}"
         )
-    known = _letters(operands[0], input_shape, equation)
-    given = _given_sizes(operands[0], result, input_shape, output_shape, equation)
-    for letter, n in given.items():
-        if n is not None and known.get(letter) not in (None, n):
+    letter_sizes = _letters(operands[0], input_shape, equation)
+    output_sizes = _given_sizes(operands[0], result, input_shape, output_shape, equation)
+    for letter, n in output_sizes.items():
+        if n is not None and letter_sizes.get(letter) not in (None, n):
             raise ShapeError(
-                f"EinsumDense: axis {letter!r} of {equation!r} has size {known[letter]} in the "
-                f"input and {n} in output_shape {tuple(output_shape)}"
+                f"EinsumDense: axis {letter!r} of {equation!r} has size {letter_sizes[letter]} in "
+                f"the input and {n} in output_shape {tuple(output_shape)}"
             )
-        known[letter] = known.get(letter) if n is None else n
+        letter_sizes[letter] = letter_sizes.get(letter) if n is None else n
     kernel = operands[1].replace("...", "")
-    missing = [letter for letter in kernel if letter not in known]
+    missing = [letter for letter in kernel if letter not in letter_sizes]
     if missing:
         raise ShapeError(
             f"EinsumDense: axis {missing[0]!r} of the kernel is in no other part of {equation!r}"
         )
-    kernel_shape = tuple(known[letter] for letter in kernel)
+    kernel_shape = tuple(letter_sizes[letter] for letter in kernel)
     covered = len(input_shape) - len(operands[0].replace("...", ""))
-    return kernel_shape, _bias_shape(bias_axes, result, known, equation, covered)
+    return kernel_shape, _bias_shape(bias_axes, result, letter_sizes, equation, covered)
 
 
 def _given_sizes(
@@ -335,19 +335,19 @@ def _given_sizes(
         spare = max(len(letters) - len(output_shape), 0)
         return dict(zip(letters[spare:], output_shape[-len(letters) :], strict=True))
     letters = result.removesuffix("...")
-    whole = (input_shape[0], *output_shape)
-    if len(whole) < len(letters):  # axes of the input after the batch were left out, too
-        known = _letters(operand, input_shape, equation)
+    full_shape = (input_shape[0], *output_shape)
+    if len(full_shape) < len(letters):  # axes of the input after the batch were left out, too
+        input_sizes = _letters(operand, input_shape, equation)
         spare = len(letters) - len(output_shape)
-        whole = (*[known.get(letter) for letter in letters[:spare]], *output_shape)
+        full_shape = (*[input_sizes.get(letter) for letter in letters[:spare]], *output_shape)
     elif "." not in result and len(output_shape) == len(letters):  # the batch is named, too
-        whole = tuple(output_shape)
-    elif "." not in result and len(whole) != len(letters):
+        full_shape = tuple(output_shape)
+    elif "." not in result and len(full_shape) != len(letters):
         raise ShapeError(
             f"EinsumDense: output_shape {tuple(output_shape)} names {len(output_shape)} axes after "
             f"the batch, the output of {equation!r} has {len(letters) - 1}"
         )
-    return dict(zip(letters, whole, strict=False))
+    return dict(zip(letters, full_shape, strict=False))
 
 
 def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
@@ -370,7 +370,7 @@ def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
 
 
 def _bias_shape(
-    axes: str | None, result: str, known: dict[str, Any], equation: str, covered: int
+    axes: str | None, result: str, letter_sizes: dict[str, Any], equation: str, covered: int
 ) -> Any:
     if not axes:
         return None
@@ -381,5 +381,5 @@ def _bias_shape(
                 f"EinsumDense: bias axis {letter!r} is no axis of the output of {equation!r}"
             )
     first = min(letters.index(letter) for letter in axes)
-    sizes = tuple(known[letter] if letter in axes else 1 for letter in letters[first:])
+    sizes = tuple(letter_sizes[letter] if letter in axes else 1 for letter in letters[first:])
     return sizes + (1,) * (covered if result.endswith("...") else 0)

@@ -297,6 +297,8 @@ class AlphaDropout(_Noise):
             shape = tuple(n if m is None else m for n, m in pairs)
             seed = at_once(seed) if self.noise_shape[0] == 1 else seed
         with beside(inputs):
-            kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, seed)
-        mixed = ops.add(ops.multiply(inputs, kept), ops.multiply(ops.subtract(1.0, kept), limit))
+            keep_mask = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, seed)
+        mixed = ops.add(
+            ops.multiply(inputs, keep_mask), ops.multiply(ops.subtract(1.0, keep_mask), limit)
+        )
         return ops.add(ops.multiply(mixed, scale), -scale * limit * rate)

@@ -27,9 +27,9 @@ class _Merge(Layer):
                 f"{type(self).__name__} {self.name!r} takes a list of tensors, got one tensor"
             )
         if len(inputs) < self.least or (self.most is not None and len(inputs) > self.most):
-            wanted = f"{self.least}" if self.most else f"at least {self.least}"
+            count = f"{self.least}" if self.most else f"at least {self.least}"
             raise InvalidArgumentError(
-                f"{type(self).__name__} {self.name!r} takes a list of {wanted} tensors, got "
+                f"{type(self).__name__} {self.name!r} takes a list of {count} tensors, got "
                 f"{len(inputs)}"
             )
         self._check_shapes(inputs)
@@ -98,14 +98,16 @@ class _Extreme(_Merge):
     """The greatest or the least: a masked value counts only where all are masked."""
 
     def _merged(self, inputs: list[Any]) -> Any:
-        result, seen = inputs[0], _spread(inputs[0])
+        result, merged_mask = inputs[0], _spread(inputs[0])
         for x in inputs[1:]:
             mask = _spread(x)
             if mask is not None:
                 x = ops.where(mask, x, result)
-            if seen is not None:
-                result = ops.where(seen, result, x)
-            seen = None if mask is None or seen is None else ops.logical_or(seen, mask)
+            if merged_mask is not None:
+                result = ops.where(merged_mask, result, x)
+            merged_mask = (
+                None if mask is None or merged_mask is None else ops.logical_or(merged_mask, mask)
+            )
             result = self._pair(result, x)
         return result
 
@@ -168,10 +170,10 @@ class Multiply(_Merge):
         )
         if any(mask is None for mask in masks):
             return y
-        seen = masks[0]
+        merged_mask = masks[0]
         for mask in masks[1:]:
-            seen = ops.logical_or(seen, mask)
-        return ops.where(seen, y, ops.zeros_like(y))
+            merged_mask = ops.logical_or(merged_mask, mask)
+        return ops.where(merged_mask, y, ops.zeros_like(y))
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.multiply(a, b)
@@ -244,16 +246,16 @@ class Concatenate(_Merge):
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         if mask is None or all(each is None for each in self._checked_masks(inputs, mask)):
             return None
-        whole = []
+        full_masks = []
         for x, each in zip(inputs, mask, strict=True):
             if each is None:
-                whole.append(ops.ones_like(x, dtype="bool"))
+                full_masks.append(ops.ones_like(x, dtype="bool"))
             elif len(each.shape) < len(x.shape):
                 spread = ops.expand_dims(each, -1)
-                whole.append(ops.logical_or(spread, ops.zeros_like(x, dtype="bool")))
+                full_masks.append(ops.logical_or(spread, ops.zeros_like(x, dtype="bool")))
             else:
-                whole.append(each)
-        return ops.any(ops.concatenate(whole, axis=self.axis), axis=-1)
+                full_masks.append(each)
+        return ops.any(ops.concatenate(full_masks, axis=self.axis), axis=-1)
 
 
 class Dot(_Merge):
@@ -313,9 +315,9 @@ def batch_dot(a: Any, b: Any, axes: Any, normalize: bool = False) -> Any:
     mine = ["a", *letters[: len(a.shape) - 1]]
     theirs = ["a", *letters[len(a.shape) - 1 : len(a.shape) + len(b.shape) - 2]]
     mine[first] = theirs[second] = "z"
-    rest = "".join([x for x in mine[1:] if x != "z"] + [x for x in theirs[1:] if x != "z"])
-    y = ops.einsum(f"{''.join(mine)},{''.join(theirs)}->a{rest}", a, b)
-    return ops.expand_dims(y, 1) if not rest else y
+    free_letters = "".join([x for x in mine[1:] if x != "z"] + [x for x in theirs[1:] if x != "z"])
+    y = ops.einsum(f"{''.join(mine)},{''.join(theirs)}->a{free_letters}", a, b)
+    return ops.expand_dims(y, 1) if not free_letters else y
 
 
 def _unit(x: Any, axis: int) -> Any:

@@ -21,17 +21,17 @@ _EPSILON = 1e-7
 
 def _sizes_along(layer: Layer, input_shape: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of the input along `axes`, which must be known."""
-    found = tuple(input_shape[axis] for axis in axes)
-    if None in found:
+    sizes = tuple(input_shape[axis] for axis in axes)
+    if None in sizes:
         raise ShapeError(
             f"{type(layer).__name__} {layer.name!r}: axes {axes} of the input must have known "
             f"sizes, got shape {tuple(input_shape)}"
         )
-    return found
+    return sizes
 
 
-def _axes(axis: Any, rank: int, what: str) -> tuple[int, ...]:
-    return tuple(sorted(shapes.canonical_axes(axis, rank, what)))
+def _axes(axis: Any, rank: int, owner: str) -> tuple[int, ...]:
+    return tuple(sorted(shapes.canonical_axes(axis, rank, owner)))
 
 
 class BatchNormalization(Layer):
@@ -267,15 +267,18 @@ class BatchNormalization(Layer):
         others = tuple(i for i in range(len(x.shape)) if i != axis)
         if mask is None:
             return ops.moments(x, others, synchronized=self.synchronized)
-        kept = ops.cast(mask, x.dtype)
-        for _ in range(len(x.shape) - len(kept.shape)):
-            kept = ops.expand_dims(kept, -1)
+        mask_weights = ops.cast(mask, x.dtype)
+        for _ in range(len(x.shape) - len(mask_weights.shape)):
+            mask_weights = ops.expand_dims(mask_weights, -1)
         replica = replicas.among_others() if self.synchronized else None
         if replica is not None:
-            return synchronized_moments(x, others, False, replica, kept)
-        count = ops.sum(ops.multiply(ops.ones_like(x), kept), axis=others, keepdims=True) + _EPSILON
-        mean = ops.sum(ops.multiply(x, kept), axis=others, keepdims=True) / count
-        spread = ops.multiply(ops.square(x - mean), kept)
+            return synchronized_moments(x, others, False, replica, mask_weights)
+        count = (
+            ops.sum(ops.multiply(ops.ones_like(x), mask_weights), axis=others, keepdims=True)
+            + _EPSILON
+        )
+        mean = ops.sum(ops.multiply(x, mask_weights), axis=others, keepdims=True) / count
+        spread = ops.multiply(ops.square(x - mean), mask_weights)
         variance = ops.sum(spread, axis=others, keepdims=True) / count
         return ops.squeeze(mean, others), ops.squeeze(variance, others)
 

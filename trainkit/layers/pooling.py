@@ -294,9 +294,9 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
         if mask is None:
             return super().call(inputs)
         steps = self._axes[0]
-        kept = ops.expand_dims(ops.cast(mask, inputs.dtype), 2 if steps == 1 else 1)
-        total = ops.sum(ops.multiply(inputs, kept), axis=steps, keepdims=self.keepdims)
-        return ops.divide(total, ops.sum(kept, axis=steps, keepdims=self.keepdims))
+        mask_weights = ops.expand_dims(ops.cast(mask, inputs.dtype), 2 if steps == 1 else 1)
+        total = ops.sum(ops.multiply(inputs, mask_weights), axis=steps, keepdims=self.keepdims)
+        return ops.divide(total, ops.sum(mask_weights, axis=steps, keepdims=self.keepdims))
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return None

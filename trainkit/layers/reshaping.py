@@ -57,12 +57,12 @@ def _product(dims: Any) -> int:
     return total
 
 
-def _with_batch(x: Any, rest: tuple[int, ...]) -> tuple[Any, ...]:
+def _with_batch(x: Any, sample_shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The shape (batch, *rest) for `x`, -1 once at most."""
     batch = x.shape[0]
-    if batch is None and -1 not in rest:
-        return (-1, *rest)
-    return (ops.shape(x)[0], *rest)
+    if batch is None and -1 not in sample_shape:
+        return (-1, *sample_shape)
+    return (ops.shape(x)[0], *sample_shape)
 
 
 class Reshape(Layer):
@@ -98,11 +98,11 @@ class Reshape(Layer):
         return ops.reshape(inputs, _with_batch(inputs, self._resolved(inputs.shape[1:])))
 
     def _resolved(self, dims: Any) -> tuple[int, ...]:
-        have, wanted = _product(dims), _product([n for n in self.target_shape if n != -1])
+        have, fixed_count = _product(dims), _product([n for n in self.target_shape if n != -1])
         if have == -1:
             return self.target_shape
-        rest = have // wanted if wanted and have % wanted == 0 else 0
-        resolved = tuple(rest if n == -1 else n for n in self.target_shape)
+        inferred = have // fixed_count if fixed_count and have % fixed_count == 0 else 0
+        resolved = tuple(inferred if n == -1 else n for n in self.target_shape)
         if _product(resolved) != have:
             raise ShapeError(
                 f"reshape: a sample of shape {tuple(dims)} has {have} values, target_shape "

@@ -64,8 +64,8 @@ class TFSMLayer(Layer):
             if call_training_endpoint is None
             else _endpoint(loaded, call_training_endpoint)
         )
-        found = {id(v): v for v in self._endpoint.variables + self._training_endpoint.variables}
-        self._loaded_variables = list(found.values())
+        variables = {id(v): v for v in self._endpoint.variables + self._training_endpoint.variables}
+        self._loaded_variables = list(variables.values())
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = False, **kwargs: Any) -> Any:
@@ -118,10 +118,10 @@ class TFSMLayer(Layer):
 
 
 def _endpoint(loaded: Any, name: str) -> Any:
-    found = vars(loaded).get(name, loaded.signatures.get(name))
-    if not callable(found):
+    function = vars(loaded).get(name, loaded.signatures.get(name))
+    if not callable(function):
         raise ValueError(
             f"TFSMLayer: {name!r} is neither a function nor a signature of what was loaded; it has "
             f"{', '.join(loaded.signatures) or 'no signatures'}"
         )
-    return found
+    return function

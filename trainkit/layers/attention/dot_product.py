@@ -105,8 +105,8 @@ class Attention(Layer):
         key = inputs[2] if len(inputs) > 2 else value
         query_mask, value_mask = self._masks(mask, len(inputs))
         scores = self._scores(query, key)
-        seen = _seen(scores, value_mask, use_causal_mask)
-        weights = powers_share(scores if seen is None else _hidden(scores, seen), axis=-1)
+        visible = _seen(scores, value_mask, use_causal_mask)
+        weights = powers_share(scores if visible is None else _hidden(scores, visible), axis=-1)
         if training and self.dropout:
             weights = random.dropout(weights, self.dropout, seed=self.seed_generator)
         y = ops.matmul(weights, value)
@@ -132,21 +132,21 @@ class Attention(Layer):
 
 def _seen(scores: Any, value_mask: Any, causal: bool) -> Any:
     """Where a query may look, or `None` for everywhere."""
-    seen = None if value_mask is None else ops.cast(value_mask, "bool")
-    if seen is not None and (causal or len(seen.shape) == 2):
-        seen = ops.expand_dims(seen, -2)
+    visible = None if value_mask is None else ops.cast(value_mask, "bool")
+    if visible is not None and (causal or len(visible.shape) == 2):
+        visible = ops.expand_dims(visible, -2)
     if causal:
         ones = ops.ones_like(scores[:1], dtype="int32")
         rows, columns = ops.cumsum(ones, axis=-2), ops.cumsum(ones, axis=-1)
         lower = ops.greater_equal(rows, columns)
-        seen = lower if seen is None else ops.logical_and(seen, lower)
-    return seen
+        visible = lower if visible is None else ops.logical_and(visible, lower)
+    return visible
 
 
-def _hidden(scores: Any, seen: Any) -> Any:
+def _hidden(scores: Any, visible: Any) -> Any:
     """Scores with those that may not be seen far below the others."""
     far = 65504.0 if scores.dtype.name == "float16" else 1e9
-    return ops.subtract(scores, ops.multiply(ops.cast(ops.logical_not(seen), scores.dtype), far))
+    return ops.subtract(scores, ops.multiply(ops.cast(ops.logical_not(visible), scores.dtype), far))
 
 
 class AdditiveAttention(Attention):

@@ -137,13 +137,21 @@ class ProjectedAttention(Layer):
         """True where the source is not after the target: (1, targets, sources)."""
         return ops.greater_equal(_steps_between(query, query if value is None else value), 0)
 
-    def _mask_of_call(self, query: Any, value: Any, causal: bool, **given: Any) -> tuple[Any, bool]:
+    def _mask_of_call(
+        self, query: Any, value: Any, causal: bool, **mask_arguments: Any
+    ) -> tuple[Any, bool]:
         """The mask for `_compute_attention`, and whether a flag stands for the causal mask."""
         kind, base = type(self), ProjectedAttention
-        alone = causal and self.sliding_window is None and all(m is None for m in given.values())
+        alone = (
+            causal
+            and self.sliding_window is None
+            and all(m is None for m in mask_arguments.values())
+        )
         if alone and kind._compute_attention is base._compute_attention:
             return None, True
-        return self._compute_attention_mask(query, value, use_causal_mask=causal, **given), False
+        return self._compute_attention_mask(
+            query, value, use_causal_mask=causal, **mask_arguments
+        ), False
 
     def _compute_attention(
         self,
@@ -202,8 +210,8 @@ class ProjectedAttention(Layer):
             key, value = ops.repeat(key, group, axis=-2), ops.repeat(value, group, axis=-2)
         scores_formula, values_formula = _formulas(len(query.shape), self._axes)
         scores = ops.einsum(scores_formula, key, query)
-        seen = _with_heads(mask, len(scores.shape), len(self._axes))
-        weights = self._softmax(scores, mask=seen)
+        head_mask = _with_heads(mask, len(scores.shape), len(self._axes))
+        weights = self._softmax(scores, mask=head_mask)
         dropped = self._dropout(weights, training=training)
         return ops.einsum(values_formula, dropped, value), weights
 

@@ -110,8 +110,8 @@ class RandomCrop(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         height, width = frame.height, frame.width
         if not isinstance(height, int) or not isinstance(width, int):
-            known = tuple(n if isinstance(n, int) else None for n in frame.shape)
-            raise ShapeError(f"RandomCrop: the size of the images must be known, got shape {known}")
+            sizes = tuple(n if isinstance(n, int) else None for n in frame.shape)
+            raise ShapeError(f"RandomCrop: the size of the images must be known, got shape {sizes}")
         if height < self.height or width < self.width:
             top, left, _, _ = widest_window(height, width, self.height, self.width)
             rows, columns = min(self.height, height - top), min(self.width, width - left)
@@ -131,8 +131,8 @@ class RandomCrop(RandomImageLayer):
             (self._height_axis, transformation["top"], height),
             (self._height_axis + 1, transformation["left"], width),
         ):
-            places = ops.arange(size, dtype="int32") + start
-            images = ops.take(images, places, axis=len(images.shape) + axis)
+            indices = ops.arange(size, dtype="int32") + start
+            images = ops.take(images, indices, axis=len(images.shape) + axis)
         if (height, width) == (self.height, self.width):
             return images
         return ops.image.resize(

@@ -90,8 +90,8 @@ class Equalization(ImageLayer):
         total = ops.cast(ops.cumsum(counts, axis=1), "float64")
         all_of_it = total[:, -1:]
         lowest = ops.min(ops.where(total > 0, total, all_of_it), axis=1, keepdims=True)
-        rest = all_of_it - lowest
-        shares = (total - lowest) * 255 / ops.where(rest == 0, 1.0, rest)
+        span = all_of_it - lowest
+        shares = (total - lowest) * 255 / ops.where(span == 0, 1.0, span)
         return ops.cast(ops.clip(ops.round(shares), *_BYTE), "float32")
 
 
@@ -192,17 +192,17 @@ class ContrastLimitedAdaptiveHistogramEqualization(ImageLayer):
     def _table(self, counts: Any, pixels: int) -> Any:
         """The new values (tiles, 256) of old ones."""
         if self.clip_limit > 0:
-            kept = ops.clip(counts, 0, self.clip_limit * pixels / _LEVELS)
-            counts = kept + ops.sum(counts - kept, axis=-1, keepdims=True) / _LEVELS
+            clipped = ops.clip(counts, 0, self.clip_limit * pixels / _LEVELS)
+            counts = clipped + ops.sum(counts - clipped, axis=-1, keepdims=True) / _LEVELS
         total = ops.cumsum(counts, axis=-1)
         lowest = ops.min(total, axis=-1, keepdims=True)
-        rest = pixels - lowest
-        return ops.clip((total - lowest) * 255.0 / ops.where(rest == 0, 1.0, rest), *_BYTE)
+        span = pixels - lowest
+        return ops.clip((total - lowest) * 255.0 / ops.where(span == 0, 1.0, span), *_BYTE)
 
 
 def _neighbours(tiles: int, size: int) -> tuple[Any, Any, Any]:
     """For each pixel of an axis the two tiles with the nearest middles, and the second's share."""
-    places = (np.arange(tiles * size, dtype=np.float32) - size / 2.0) / size
-    low = np.floor(places)
+    coordinates = (np.arange(tiles * size, dtype=np.float32) - size / 2.0) / size
+    low = np.floor(coordinates)
     first, second = (np.clip(low + i, 0, tiles - 1).astype(np.int32) for i in (0, 1))
-    return first, second, (places - low).astype(np.float32)
+    return first, second, (coordinates - low).astype(np.float32)

@@ -267,9 +267,9 @@ def _filled_up(boxes: list[Any], labels: Any) -> tuple[Any, Any]:
         np.zeros((len(boxes), most, 4), "float32"),
         np.full((len(boxes), most), -1, "int32"),
     )
-    for i, (some, its) in enumerate(zip(boxes, labels, strict=True)):
+    for i, (some, box_labels) in enumerate(zip(boxes, labels, strict=True)):
         if len(some):
-            full[i, : len(some)], named[i, : len(its)] = some, its
+            full[i, : len(some)], named[i, : len(box_labels)] = some, box_labels
     return full, named
 
 

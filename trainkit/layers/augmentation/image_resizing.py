@@ -145,8 +145,10 @@ class Resizing(SizingLayer):
         self, bounding_boxes: Any, transformation: Any = None, training: Any = True
     ) -> Any:
         result = super().transform_bounding_boxes(bounding_boxes, transformation, training)
-        given = ops.convert_to_tensor(bounding_boxes["boxes"])
-        empty = ops.logical_or(ops.all(given == -1, axis=-1), ops.all(given == 0, axis=-1))
+        original_boxes = ops.convert_to_tensor(bounding_boxes["boxes"])
+        empty = ops.logical_or(
+            ops.all(original_boxes == -1, axis=-1), ops.all(original_boxes == 0, axis=-1)
+        )
         boxes = ops.where(ops.expand_dims(empty, -1), 0.0, result["boxes"])
         return {**result, "boxes": boxes}
 

@@ -27,13 +27,13 @@ class _WindowLayer(RandomImageLayer):
         """Which pixels lie between the edges, bools that broadcast with the images."""
 
         def between(length: Any, edges: tuple[Any, Any], axis: int) -> Any:
-            places = ops.cast(ops.arange(length, dtype="int32"), self.compute_dtype)
+            coordinates = ops.cast(ops.arange(length, dtype="int32"), self.compute_dtype)
             low, high = (ops.expand_dims(edge, -1) for edge in edges)
-            found = ops.logical_and(places >= low, places < high)  # (batch, length)
+            inside = ops.logical_and(coordinates >= low, coordinates < high)  # (batch, length)
             for other in range(1, 4):
                 if other != axis:
-                    found = ops.expand_dims(found, other)
-            return found
+                    inside = ops.expand_dims(inside, other)
+            return inside
 
         rows = 4 + self._height_axis
         return ops.logical_and(between(frame.height, y, rows), between(frame.width, x, rows + 1))
@@ -156,10 +156,10 @@ class CutMix(_WindowLayer):
         x = self._edges(frame.width, side, frame, seed)
         y = self._edges(frame.height, side, frame, seed)
         area = ops.cast(frame.width, dtype) * ops.cast(frame.height, dtype)
-        kept = 1.0 - (x[1] - x[0]) * (y[1] - y[0]) / area
+        uncut_share = 1.0 - (x[1] - x[0]) * (y[1] - y[0]) / area
         return {
             "batch_masks": self._inside(frame, x, y),
-            "mix_weight": ops.reshape(kept, (-1, 1, 1, 1)),
+            "mix_weight": ops.reshape(uncut_share, (-1, 1, 1, 1)),
             "permutation_order": _shuffled(self, frame, seed),
         }
 

@@ -102,16 +102,16 @@ class RandomPosterization(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         low, high = (int(n) for n in self.factor)
         if low == high:
-            kept = ops.full((frame.batch,), low, dtype="uint8")
+            bits = ops.full((frame.batch,), low, dtype="uint8")
         else:
-            kept = self.backend.random.randint((frame.batch,), low, high, dtype="uint8", seed=seed)
-        return {"shift_factor": 8 - kept}
+            bits = self.backend.random.randint((frame.batch,), low, high, dtype="uint8", seed=seed)
+        return {"shift_factor": 8 - bits}
 
     def _changed(self, images: Any, transformation: Any) -> Any:
         shift = ops.reshape(ops.cast(transformation["shift_factor"], images.dtype), (-1, 1, 1, 1))
         step = ops.power(2.0, shift)
-        whole = ops.floor(rescaled(images, self.value_range, _BYTE))
-        return rescaled(ops.floor(whole / step) * step, _BYTE, self.value_range)
+        byte_values = ops.floor(rescaled(images, self.value_range, _BYTE))
+        return rescaled(ops.floor(byte_values / step) * step, _BYTE, self.value_range)
 
 
 class AutoContrast(ImageLayer):

@@ -60,9 +60,9 @@ def whole(layer: Any, name: str, value: Any, least: int = 1, most: float = math.
     """
     fits = hasattr(value, "__index__") and not isinstance(value, bool) and least <= value <= most
     if not fits:
-        wanted = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
+        bounds = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
         raise InvalidArgumentError(
-            f"{_label(layer)}: {name} must be an int {wanted}, got {value!r}"
+            f"{_label(layer)}: {name} must be an int {bounds}, got {value!r}"
         )
     return int(value)
 

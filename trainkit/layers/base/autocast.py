@@ -28,8 +28,8 @@ class AutocastVariable(Variable):
     compute_dtype: DType
 
     def _read(self) -> Tensor:
-        kept = super()._read()
-        return kept if FRAME.entry is None else cast(kept, self.compute_dtype)
+        value = super()._read()
+        return value if FRAME.entry is None else cast(value, self.compute_dtype)
 
 
 def to_input(x: Any, dtype: DType | None) -> Any:

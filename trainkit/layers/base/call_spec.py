@@ -80,19 +80,19 @@ class CallSpec:
             InvalidArgumentError: one of several parameters is not named so.
         """
         names = self.build_names if method == "build" else self.shape_names
-        given = self.by_name(args, kwargs)
-        known = {n: shapes_of(x) for n, x in given.items() if n != "mask" and has_shape(x)}
+        arguments = self.by_name(args, kwargs)
+        shapes = {n: shapes_of(x) for n, x in arguments.items() if n != "mask" and has_shape(x)}
         if len(names) < 2:
-            return {name: next(iter(known.values()), None) for name in names}
+            return {name: next(iter(shapes.values()), None) for name in names}
         for name in names:
             source = name.removesuffix("_shape")
-            if source == name or (source not in self.names and source not in given):
+            if source == name or (source not in self.names and source not in arguments):
                 raise InvalidArgumentError(
                     f"{type(layer).__name__}.{method} has several arguments, so each must be named "
                     f"after one of call's, with '_shape' at its end; {name!r} is not. call has "
                     f"{', '.join(self.names)}"
                 )
-        pairs = ((name, known.get(name.removesuffix("_shape"))) for name in names)
+        pairs = ((name, shapes.get(name.removesuffix("_shape"))) for name in names)
         return {name: shape for name, shape in pairs if shape is not None}
 
 

@@ -22,7 +22,7 @@ _IF_GIVEN = {"lora_rank", "lora_alpha", "gptq_unpacked_column_size"}
 @cache
 def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
     """Name of each `__init__` parameter and whether this package wrote it, bases included."""
-    found: dict[str, bool] = {}
+    is_ours: dict[str, bool] = {}
     for base in kind.__mro__:
         init = base.__dict__.get("__init__")
         if init is None:
@@ -31,10 +31,10 @@ def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
         ours = base.__module__.startswith("trainkit.")
         for p in parameters:
             if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
-                found.setdefault(p.name, ours)
+                is_ours.setdefault(p.name, ours)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
-    return tuple(found.items())
+    return tuple(is_ours.items())
 
 
 @cache
@@ -69,22 +69,26 @@ def written_by_users(kind: Any) -> frozenset[str]:
     return theirs - _of_this_package(kind)
 
 
-def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[str, Any]:
+def arguments_of(
+    target: Any, init_arguments: tuple[tuple[Any, ...], dict[str, Any]]
+) -> dict[str, Any]:
     """What to call the class of `target` with to get its like.
 
     Args:
         target: an object; the classes of this package keep each argument as the attribute of that
             name.
-        given: the positional and keyword arguments that it was made with; these count for classes
-            of users, whose attributes may mean something else, unless they have a `get_config` of
-            their own.
+        init_arguments: the positional and keyword arguments that it was made with; these count for
+            classes of users, whose attributes may mean something else, unless they have a
+            `get_config` of their own.
 
     Raises:
         TypeError: an argument can't be put into a config.
     """
     try:
         bound: dict[str, Any] = (
-            inspect.signature(type(target).__init__).bind(None, *given[0], **given[1]).arguments
+            inspect.signature(type(target).__init__)
+            .bind(None, *init_arguments[0], **init_arguments[1])
+            .arguments
         )
     except TypeError:
         bound = {}

@@ -264,14 +264,14 @@ def policy_of(identifier: Any) -> DTypePolicy:
     if isinstance(identifier, DTypePolicy):
         return identifier
     if isinstance(identifier, dict):
-        found: DTypePolicy = POLICIES.deserialize(
+        policy: DTypePolicy = POLICIES.deserialize(
             identifier
             if "class_name" in identifier
             else {"class_name": "DTypePolicy", "config": identifier}
         )
-        return found
+        return policy
     if isinstance(identifier, str):
-        named = next((found for read in BY_NAME if (found := read(identifier)) is not None), None)
+        named = next((policy for read in BY_NAME if (policy := read(identifier)) is not None), None)
         return DTypePolicy(identifier) if named is None else named
     try:
         return DTypePolicy(dtypes.as_dtype(identifier).name)

@@ -47,12 +47,12 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
 
 def nearest_argument(kind: type, name: str) -> str:
     """A hint at the argument of a layer's constructor that `name` may stand for, or nothing."""
-    known: set[str] = set()
+    names: set[str] = set()
     for base in kind.__mro__:
         if "__init__" in vars(base):
-            known |= set(inspect.signature(vars(base)["__init__"]).parameters)
-    known -= {"self", "args", "kwargs"}
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+            names |= set(inspect.signature(vars(base)["__init__"]).parameters)
+    names -= {"self", "args", "kwargs"}
+    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

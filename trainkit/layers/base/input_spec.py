@@ -89,15 +89,15 @@ class InputSpec:
         return self.allow_last_axis_squeeze and self.ndim is not None and abs(rank - self.ndim) == 1
 
     def _size_fault(self, shape: tuple[int | None, ...]) -> str | None:
-        for axis, wanted in self.axes.items():
+        for axis, size in self.axes.items():
             have = shape[axis] if -len(shape) <= axis < len(shape) else None
-            if wanted is not None and have is not None and have != wanted:
-                which = "the last axis" if axis == -1 else f"axis {axis}"
-                return f"{which} of the input has size {have}, the layer was built for {wanted}"
+            if size is not None and have is not None and have != size:
+                axis_text = "the last axis" if axis == -1 else f"axis {axis}"
+                return f"{axis_text} of the input has size {have}, the layer was built for {size}"
         if self.shape is not None and len(shape) == len(self.shape):
-            for axis, (have, wanted) in enumerate(zip(shape, self.shape, strict=True)):
-                if None not in (have, wanted) and have != wanted:
-                    return f"axis {axis} of the input has size {have}, the layer needs {wanted}"
+            for axis, (have, size) in enumerate(zip(shape, self.shape, strict=True)):
+                if None not in (have, size) and have != size:
+                    return f"axis {axis} of the input has size {have}, the layer needs {size}"
         return None
 
 
@@ -114,13 +114,13 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
             f"layer {layer.name!r} ({type(layer).__name__}) takes {len(specs)} inputs, it was "
             f"given {len(values)}"
         )
-    for wanted, x in zip(specs, values, strict=True):
-        if wanted is None or not hasattr(x, "shape"):
+    for leaf_spec, x in zip(specs, values, strict=True):
+        if leaf_spec is None or not hasattr(x, "shape"):
             continue
-        why = wanted.fault(tuple(x.shape), x.dtype)
-        if why:
-            missing = (wanted.ndim or wanted.min_ndim or 0) - len(x.shape)
-            raise ShapeError(_message(layer, why, x, missing))
+        fault = leaf_spec.fault(tuple(x.shape), x.dtype)
+        if fault:
+            missing = (leaf_spec.ndim or leaf_spec.min_ndim or 0) - len(x.shape)
+            raise ShapeError(_message(layer, fault, x, missing))
 
 
 def check_positional(layer: Any, values: Any) -> None:
@@ -137,11 +137,11 @@ def check_positional(layer: Any, values: Any) -> None:
             )
 
 
-def _message(layer: Any, why: str, x: Any, missing_axes: int) -> str:
-    lines = [f"layer {layer.name!r} ({type(layer).__name__}): {why}."]
+def _message(layer: Any, fault: str, x: Any, missing_axes: int) -> str:
+    lines = [f"layer {layer.name!r} ({type(layer).__name__}): {fault}."]
     lines.append(f"  input  {tuple(x.shape)} {x.dtype.name}")
     lines += [f"  {w._name}  {tuple(w.shape)}" for w in layer.weights[:4]]
-    if "built for" in why:
+    if "built for" in fault:
         advice = (
             "Make a new layer for this input, or reshape the input to what the layer was built for."
         )

@@ -44,13 +44,13 @@ class KerasOperation:
         if not has_symbol and not (self.kind in _OF_SCALARS and all(map(_is_scalar, operands))):
             raise ConfigError(f"the config calls {self.name!r} on no tensor of the model")
         try:
-            found = self.function(*args, **self.settings, **kwargs)
+            outputs = self.function(*args, **self.settings, **kwargs)
         except TypeError as error:
             raise ConfigError(f"the operation {self.name!r} can't be called: {error}") from error
-        made = found.node if isinstance(found, KerasTensor) else None
-        if made is not None and type(made.operation) is PrimitiveCall:
-            made.operation.name = self.name
-        return found
+        node = outputs.node if isinstance(outputs, KerasTensor) else None
+        if node is not None and type(node.operation) is PrimitiveCall:
+            node.operation.name = self.name
+        return outputs
 
 
 def _is_scalar(x: Any) -> bool:
@@ -110,14 +110,14 @@ def _found(config: dict[str, Any]) -> KerasOperation | None:
 
 @functools.lru_cache(1000)
 def _function(kind: str) -> Any:
-    wanted = kind.lower()
-    for place in _PLACES:
-        space = getattr(ops, place, None) if place else ops
+    plain_name = kind.lower()
+    for namespace in _PLACES:
+        space = getattr(ops, namespace, None) if namespace else ops
         for name in getattr(space, "__all__", None) or dir(space or ()):
-            if name.replace("_", "") == wanted:
-                found = getattr(space, name)
-                if callable(found) and not isinstance(found, type):
-                    return found
+            if name.replace("_", "") == plain_name:
+                function = getattr(space, name)
+                if callable(function) and not isinstance(function, type):
+                    return function
     return None
 
 

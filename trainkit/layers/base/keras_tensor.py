@@ -154,16 +154,16 @@ class KerasTensor(SymbolicTensor):
             tensors.append(leaf)
             return Place(len(tensors) - 1)
 
-        held = nest.map_structure(place, (args, kwargs))
-        return _noted(FunctionCall(name, *held), tuple(tensors), {})
+        arguments = nest.map_structure(place, (args, kwargs))
+        return _noted(FunctionCall(name, *arguments), tuple(tensors), {})
 
     @property
     def _keras_history(self) -> KerasHistory:
         """Keras's name for where it comes from; what no layer gave has no such attribute."""
         if self.node is None:
             raise AttributeError(f"{self!r} was given by no layer, so it has no history")
-        which = [x is self for x in nest.flatten(self.node.outputs)].index(True)
-        return KerasHistory(self.node.operation, self.node.index, which)
+        tensor_index = [x is self for x in nest.flatten(self.node.outputs)].index(True)
+        return KerasHistory(self.node.operation, self.node.index, tensor_index)
 
     sparse = property(lambda self: False, doc="Whether it is sparse: never.")
     ragged = property(lambda self: False, doc="Whether it is ragged: never.")
@@ -176,10 +176,11 @@ class KerasTensor(SymbolicTensor):
         """Without axes of size 1, as `keras.ops.squeeze` gives it."""
         return squeeze(self, axis)
 
-    def _no_value(self, what: str) -> NoKerasValueError:
+    def _no_value(self, usage: str) -> NoKerasValueError:
         return NoKerasValueError(
-            f"{what} needs a value, and {self!r} has none: it stands for data that a model will be "
-            "given. Use operations of trainkit.ops on it, or do this step in the call of a layer."
+            f"{usage} needs a value, and {self!r} has none: it stands for data that a model will "
+            "be given. Use operations of trainkit.ops on it, or do this step in the call of a "
+            "layer."
         )
 
     def __iter__(self) -> Any:
@@ -231,9 +232,9 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def symbol(spec: Any) -> Any:
         if not isinstance(spec, Spec | SymbolicTensor):
             return spec
-        made = KerasTensor(spec.shape, spec.dtype)
-        made.node = node
-        return made
+        tensor = KerasTensor(spec.shape, spec.dtype)
+        tensor.node = node
+        return tensor
 
     node.outputs = nest.map_structure(symbol, specs)
     node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
@@ -426,9 +427,9 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def _symbol_for(layer: InputLayer, given: KerasTensor | None) -> None:
-    """Make `given`, or a new symbolic tensor, that of an input layer."""
-    symbol = given
+def _symbol_for(layer: InputLayer, tensor: KerasTensor | None) -> None:
+    """Make `tensor`, or a new symbolic tensor, that of an input layer."""
+    symbol = tensor
     if symbol is None:
         symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
     symbol.node = CallNode(layer, (), {})

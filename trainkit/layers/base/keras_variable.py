@@ -137,12 +137,12 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
     # ------------------------------------------------------------------ reading
 
     def _read(self) -> Tensor:
-        kept = super()._read()
+        value = super()._read()
         layer = FRAME.entry
-        if layer is None or not self.autocast or kept.dtype == layer.compute_dtype:
-            return kept
-        wanted = dtypes.as_dtype(layer.compute_dtype)
-        return elementwise.cast(kept, wanted) if kept.dtype.is_floating else kept
+        if layer is None or not self.autocast or value.dtype == layer.compute_dtype:
+            return value
+        dtype = dtypes.as_dtype(layer.compute_dtype)
+        return elementwise.cast(value, dtype) if value.dtype.is_floating else value
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -259,22 +259,22 @@ def known_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _plain_name(what: str, name: Any) -> str:
+def _plain_name(owner: str, name: Any) -> str:
     if not isinstance(name, str) or "/" in name:
-        raise ValueError(f"{what}: the name must be a string without '/', got {name!r}")
+        raise ValueError(f"{owner}: the name must be a string without '/', got {name!r}")
     return name
 
 
-def _one_of(what: str, value: str | None, allowed: tuple[str, ...]) -> str:
+def _one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> str:
     value = "none" if value is None else value
     if value not in allowed:
-        raise ValueError(f"Variable: {what} must be one of {allowed} or None, got {value!r}")
+        raise ValueError(f"Variable: {option} must be one of {allowed} or None, got {value!r}")
     return value
 
 
-def _function_or_none(what: str, value: Any) -> Any:
+def _function_or_none(option: str, value: Any) -> Any:
     if value is not None and not callable(value):
-        raise ValueError(f"Variable: {what} must be a function or None, got {value!r}")
+        raise ValueError(f"Variable: {option} must be a function or None, got {value!r}")
     return value
 
 

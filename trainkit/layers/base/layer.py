@@ -207,16 +207,16 @@ class Layer(Quantizable, StatelessCalls):
         """
         name, shape, initializer, dtype = placed(args, name, shape, initializer, dtype)
         check_unlocked(self)
-        wanted = dtypes.as_dtype(dtype or self.variable_dtype)
+        weight_dtype = dtypes.as_dtype(dtype or self.variable_dtype)
         label = name or "variable"
         sizes = known_sizes(self, label, () if shape is None else shape)
-        weight_budget.spend(self, label, sizes, wanted)
-        default = "glorot_uniform" if wanted.is_floating else "zeros"
+        weight_budget.spend(self, label, sizes, weight_dtype)
+        default = "glorot_uniform" if weight_dtype.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
         check_options(self, aggregation)
-        with memory_for(self, label, sizes, wanted):
-            start = make(sizes, dtype=wanted.name)
-            variable = Variable(start, bool(trainable), label, wanted)
+        with memory_for(self, label, sizes, weight_dtype):
+            start = make(sizes, dtype=weight_dtype.name)
+            variable = Variable(start, bool(trainable), label, weight_dtype)
         set_autocast(variable, self if autocast else None)
         if overwrite_with_gradient:
             OVERWRITTEN[id(variable)] = variable
@@ -305,8 +305,8 @@ class Layer(Quantizable, StatelessCalls):
                 training = facts.training_default
                 if training and entry is not None:
                     training = self._default_training_within(entry)
-            if len(args) > (place := facts.training_position):
-                args = (*args[:place], training, *args[place + 1 :])
+            if len(args) > (position := facts.training_position):
+                args = (*args[:position], training, *args[position + 1 :])
             else:
                 kwargs["training"] = training
         frame.training = training
@@ -333,7 +333,7 @@ class Layer(Quantizable, StatelessCalls):
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build and call; a failure leaves this layer and those inside as they were."""
-        kept = state_of_all(self) if FRAME.entry is None else []
+        states = state_of_all(self) if FRAME.entry is None else []
         try:
             with scope(self):
                 if "name" in self.__dict__:  # else `_prepare` says what is wrong
@@ -348,7 +348,7 @@ class Layer(Quantizable, StatelessCalls):
             missing = (
                 called_on_none(self, FRAME.entry, args) if isinstance(error, Exception) else ""
             )
-            put_back(kept)
+            put_back(states)
             if missing:
                 raise ValueError(missing) from error
             raise
@@ -386,7 +386,7 @@ class Layer(Quantizable, StatelessCalls):
 
     def _get_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Check and build for arguments with `Spec`s, for a class that says its output shape."""
-        kept = [] if self.built else state_of_all(self)
+        states = [] if self.built else state_of_all(self)
         try:
             with scope(self):
                 args, kwargs = self._prepare(args, kwargs)
@@ -394,7 +394,7 @@ class Layer(Quantizable, StatelessCalls):
                     shapes = self._facts.shapes_for("build", self, args, kwargs)
                     self.build(*list(shapes.values())[:1])
         except BaseException:
-            put_back(kept)
+            put_back(states)
             raise
 
     def _regularize_activity(self, y: Any) -> None:
@@ -442,8 +442,8 @@ class Layer(Quantizable, StatelessCalls):
             config["activity_regularizer"] = serialize_object(self.activity_regularizer)
         kind: Any = type(self)
         if not own_get_config(kind):
-            taken = accepted(kind)
-            config = {name: value for name, value in config.items() if name in taken}
+            argument_names = accepted(kind)
+            config = {name: value for name, value in config.items() if name in argument_names}
         return {**config, **arguments_of(self, self._init_arguments)}
 
     @classmethod
@@ -455,11 +455,11 @@ class Layer(Quantizable, StatelessCalls):
         its arguments as they stand in the config.
         """
         raw = written_by_users(cls)  # type: ignore[arg-type]
-        given = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
-        if given.get("quantization_config", 0) is None:  # Keras notes that it has none
-            del given["quantization_config"]
+        arguments = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
+        if arguments.get("quantization_config", 0) is None:  # Keras notes that it has none
+            del arguments["quantization_config"]
         try:
-            return cls(**given)
+            return cls(**arguments)
         except ValueError as error:
             raise ConfigError(
                 f"{cls.__name__} can't be made from its config: {error}\n  config  {config}"

@@ -36,16 +36,20 @@ def filled_in(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
         args: of the call.
         kwargs: of the call.
     """
-    given = facts.by_name(args, kwargs)
-    holders = [name for name, value in given.items() if _is_tensors(value)]
+    arguments = facts.by_name(args, kwargs)
+    holders = [name for name, value in arguments.items() if _is_tensors(value)]
     alone = holders[0] if len(holders) == 1 else None
     added = {}
     for name in facts.mask_names:
         source = alone if name == "mask" else name.removesuffix("_mask")
-        if source in holders and given.get(name) is None and name not in facts.names[: len(args)]:
-            found = masks_of(given[source])
-            if there(found):
-                added[name] = found
+        if (
+            source in holders
+            and arguments.get(name) is None
+            and name not in facts.names[: len(args)]
+        ):
+            mask = masks_of(arguments[source])
+            if there(mask):
+                added[name] = mask
     return {**kwargs, **added} if added else kwargs
 
 
@@ -82,10 +86,14 @@ def pass_on(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -
         if layer._warns_of_lost_masks and there(previous):
             _warn_of_lost_mask(layer)
         return
-    made = layer.compute_mask(inputs, previous)
-    if made is None:
+    output_masks = layer.compute_mask(inputs, previous)
+    if output_masks is None:
         return
-    several = nest.flatten(made) if isinstance(made, list | tuple | dict) else [made]
+    several = (
+        nest.flatten(output_masks)
+        if isinstance(output_masks, list | tuple | dict)
+        else [output_masks]
+    )
     for out, mask in zip(outputs, several, strict=False):
         if mask is not None and mask_of(out) is None:
             set_mask(out, mask)

@@ -55,26 +55,26 @@ class Operation(Layer):
         bound.apply_defaults()
         config: dict[str, Any] = {"name": self.name}
         takes_name = False
-        for place, parameter in enumerate(signature.parameters.values()):
-            given = bound.arguments[parameter.name]
+        for position, parameter in enumerate(signature.parameters.values()):
+            argument = bound.arguments[parameter.name]
             takes_name |= parameter.kind is parameter.VAR_KEYWORD or parameter.name == "name"
-            if not place or parameter.name == "name":
+            if not position or parameter.name == "name":
                 continue
             if parameter.kind is parameter.VAR_KEYWORD:
-                config.update({k: v for k, v in given.items() if k != "name"})
+                config.update({k: v for k, v in argument.items() if k != "name"})
             elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-                if given or parameter.kind is parameter.POSITIONAL_ONLY:
+                if argument or parameter.kind is parameter.POSITIONAL_ONLY:
                     raise self._unwritten(f"{parameter.name!r} is given by position alone")
             else:
-                config[parameter.name] = given
+                config[parameter.name] = argument
         for name, value in config.items():
             if not all(isinstance(leaf, _PLAIN) for leaf in nest.flatten(value)):
                 raise self._unwritten(f"{name!r} is {value!r}")
         return config if takes_name else {k: v for k, v in config.items() if k != "name"}
 
-    def _unwritten(self, why: str) -> NotImplementedError:
+    def _unwritten(self, reason: str) -> NotImplementedError:
         return NotImplementedError(
-            f"{type(self).__name__}: {why}, which no config holds by itself; write a get_config "
+            f"{type(self).__name__}: {reason}, which no config holds by itself; write a get_config "
             "that gives what from_config needs"
         )
 

@@ -81,11 +81,11 @@ class SpecsByRunning(WeightHolder):
         One that takes values only, which may be why the layer says its output shape, builds them at
         the first call with values.
         """
-        kept = state_of_all(self)
+        states = state_of_all(self)
         try:
             self._specs_by_running(*args, **kwargs)
         except Exception:
-            put_back(kept)
+            put_back(states)
 
     def _as_size(self, size: Any) -> Any:
         """A size that `compute_output_shape` gave; a whole float, of a division, is an int."""
@@ -114,12 +114,12 @@ class SpecsByRunning(WeightHolder):
         """
         shapes = list(input_shapes) + list(more.values())
         specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
-        kept = state_of_all(self)
+        states = state_of_all(self)
         own = self._facts.own_output_spec
         try:
             result = (self.compute_output_spec if own else self._specs_by_running)(*specs)
         finally:
-            put_back(kept)
+            put_back(states)
         return nest.map_structure(
             lambda y: tuple(y.shape) if isinstance(y, Spec | Tensor) else y, result
         )
@@ -181,14 +181,14 @@ class SpecsByRunning(WeightHolder):
             return [tuple(x.shape) for x in symbols]
         return tuple(symbols.shape)
 
-    def _symbolic(self, which: int) -> Any:
+    def _symbolic(self, index: int) -> Any:
         if self._symbolic_call is None:
             raise AttributeError(
                 f"layer {self.name!r} has no input or output yet: it was never called on the "
                 "symbolic tensors of a functional model"
             )
-        found = nest.flatten(self._symbolic_call[which])
-        symbols = [x for x in found if isinstance(x, SymbolicTensor)]
+        leaves = nest.flatten(self._symbolic_call[index])
+        symbols = [x for x in leaves if isinstance(x, SymbolicTensor)]
         return symbols[0] if len(symbols) == 1 else symbols
 
 

@@ -119,23 +119,25 @@ class RematerializedCall:
 
     def _with_activation(self, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The result, the layer's activation function computed again for gradients."""
-        held = self.layer.__dict__
-        activation = held.get("activation")
+        attributes = self.layer.__dict__
+        activation = attributes.get("activation")
         if activation is None or activation is activations.linear:
             return method(*args, **kwargs)
-        held["activation"] = recompute_grad(activation)
+        attributes["activation"] = recompute_grad(activation)
         try:
             return method(*args, **kwargs)
         finally:
-            held["activation"] = activation
+            attributes["activation"] = activation
 
     def _size(self, method: Callable[..., Any], args: Any, kwargs: Any) -> int:
         """How many elements the result has; unknown sizes count as 1."""
-        given = nest.map_structure(_spec, (args, kwargs))
-        key = repr(given)
+        specs = nest.map_structure(_spec, (args, kwargs))
+        key = repr(specs)
         if key not in self._sizes:
-            found = _without_losses(lambda: result_specs(method, *given[0], **given[1]))
-            sizes = [[n or 1 for n in y.shape] for y in nest.flatten(found) if isinstance(y, Spec)]
+            outputs = _without_losses(lambda: result_specs(method, *specs[0], **specs[1]))
+            sizes = [
+                [n or 1 for n in y.shape] for y in nest.flatten(outputs) if isinstance(y, Spec)
+            ]
             self._sizes[key] = sum(map(math.prod, sizes))
         return self._sizes[key]
 
@@ -174,7 +176,7 @@ class _LayerContext(CallContext):
     def again(self, call: Callable[[], Any]) -> tuple[Any, list[Any]]:
         """The same, for what the first call ran for; layers keep the losses that they have."""
         frame = FRAME
-        kept = [(layer, list(layer._losses)) for layer, _ in self._noted]
+        saved_losses = [(layer, list(layer._losses)) for layer, _ in self._noted]
         outer = frame.entry, frame.training, frame.noted
         frame.entry, frame.training, frame.noted = self._entry, self._training, []
         try:
@@ -182,7 +184,7 @@ class _LayerContext(CallContext):
             return result, [loss for _, loss in frame.noted]
         finally:
             frame.entry, frame.training, frame.noted = outer
-            for layer, losses in kept:
+            for layer, losses in saved_losses:
                 layer.__dict__["_losses"] = losses
 
     def replace(self, left: list[Any]) -> None:

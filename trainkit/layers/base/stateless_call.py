@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def scope_of_values(
-    owner: Any, method: str, given: Mapping[str, tuple[Sequence[Variable], Sequence[Any]]]
+    owner: Any, method: str, replacements: Mapping[str, tuple[Sequence[Variable], Sequence[Any]]]
 ) -> StatelessScope:
     """A scope in which variables have other values.
 
     Args:
         owner: the layer, for messages.
         method: the name of the method that was called, for messages.
-        given: by the name of an argument the variables and their values.
+        replacements: by the name of an argument the variables and their values.
 
     Raises:
         NotBuiltError: the layer has no weights yet.
@@ -33,13 +33,13 @@ def scope_of_values(
             f"{owner.name}.{method}: the layer must be built, so that its variables exist; call it "
             "on data once, or call build(input_shape)"
         )
-    for argument, (variables, values) in given.items():
+    for argument, (variables, values) in replacements.items():
         if len(values) != len(variables):
             raise ValueError(
                 f"{owner.name}.{method}: {argument} has {len(values)} values, the layer has "
                 f"{len(variables)} variables: {[v.path for v in variables]}"
             )
-    pairs = [zip(variables, values, strict=True) for variables, values in given.values()]
+    pairs = [zip(variables, values, strict=True) for variables, values in replacements.values()]
     return StatelessScope([pair for some in pairs for pair in some])
 
 
@@ -88,11 +88,11 @@ class StatelessCalls(SpecsByRunning):
             (6.0, 2.0)
         """
         state = self.non_trainable_variables
-        given = {
+        replacements = {
             "trainable_variables": (self.trainable_variables, trainable_variables),
             "non_trainable_variables": (state, non_trainable_variables),
         }
-        with scope_of_values(self, "stateless_call", given):
+        with scope_of_values(self, "stateless_call", replacements):
             try:
                 outputs = self(*args, **kwargs)
                 after: list[Tensor] = [variable.value() for variable in state]

@@ -74,17 +74,17 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     They are kept until an attribute is set. While there are containers, which may grow, only the
     attributes are.
     """
-    found = layer.__dict__.get("_found")
-    if type(found) is not tuple:
-        parts = list(Trackable.parts(layer).values()) if found is None else found
+    cached = layer.__dict__.get("_found")
+    if type(cached) is not tuple:
+        parts = list(Trackable.parts(layer).values()) if cached is None else cached
         flat = once(leaves(parts))
         mine = once([*layer._own, *(part for part in flat if isinstance(part, Variable))])
         own = sorted(mine, key=lambda v: not v._created_trainable)
         sources = [part for part in flat if hasattr(type(part), "_is_generator")]
-        found = own, sources, [part for part in flat if not isinstance(part, Variable)]
+        cached = own, sources, [part for part in flat if not isinstance(part, Variable)]
         may_grow = any(isinstance(part, _CONTAINERS) for part in parts)
-        layer.__dict__["_found"] = parts if may_grow else found
-    return found
+        layer.__dict__["_found"] = parts if may_grow else cached
+    return cached
 
 
 def own_variables(layer: Any) -> list[Variable]:
@@ -118,14 +118,14 @@ def metrics(root: Any, kind: type) -> list[Any]:
 
 def all_layers(root: Any, kind: type) -> list[Any]:
     """`root` and the layers inside, outer ones first, each once; cycles end where they close."""
-    found: dict[int, Any] = {}
+    by_id: dict[int, Any] = {}
     stack = [root]
     while stack:
         layer = stack.pop()
-        if id(layer) not in found:
-            found[id(layer)] = layer
+        if id(layer) not in by_id:
+            by_id[id(layer)] = layer
             stack.extend(part for part in reversed(_found(layer)[2]) if isinstance(part, kind))
-    return list(found.values())
+    return list(by_id.values())
 
 
 def gathered(root: Any, kind: type, with_states: bool) -> list[Variable]:

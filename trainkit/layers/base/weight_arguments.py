@@ -18,13 +18,13 @@ _AGGREGATIONS = (None, *AGGREGATIONS)
 _GIB = 2**30
 
 
-def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any, Any]:
+def placed(args: tuple[Any, ...], name: Any, *by_keyword: Any) -> tuple[Any, Any, Any, Any]:
     """Name, shape, initializer and dtype of a weight from arguments by position and by keyword.
 
     Args:
         args: those by position: shape, initializer, dtype, a name before them or not.
         name: the one given by keyword.
-        *given: shape, initializer and dtype given by keyword.
+        *by_keyword: shape, initializer and dtype given by keyword.
 
     Raises:
         TypeError: there are too many by position.
@@ -39,11 +39,13 @@ def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any
             "add_weight takes shape, initializer and dtype by position (and a name before them); "
             f"got {len(args)} such arguments: {args!r}"
         )
-    values = dict(zip(_BY_POSITION, given, strict=True))
-    for which, value in zip(_BY_POSITION, args, strict=False):
-        if values[which] is not None:
-            raise ValueError(f"add_weight: {which} is given twice, {value!r} and {values[which]!r}")
-        values[which] = value
+    values = dict(zip(_BY_POSITION, by_keyword, strict=True))
+    for argument, value in zip(_BY_POSITION, args, strict=False):
+        if values[argument] is not None:
+            raise ValueError(
+                f"add_weight: {argument} is given twice, {value!r} and {values[argument]!r}"
+            )
+        values[argument] = value
     return name, *values.values()
 
 

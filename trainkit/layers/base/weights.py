@@ -83,10 +83,10 @@ class WeightHolder(Trackable):
     def _flatten_layers(self, include_self: bool = True, recursive: bool = True) -> list[Any]:
         """This layer and those inside, as Keras lists them for programs that traverse models."""
         if recursive:
-            found = tracking.all_layers(self, WeightHolder)
+            layers = tracking.all_layers(self, WeightHolder)
         else:
-            found = [self, *tracking.sublayers(self, WeightHolder)]
-        return found if include_self else found[1:]
+            layers = [self, *tracking.sublayers(self, WeightHolder)]
+        return layers if include_self else layers[1:]
 
     @property
     def trainable_weights(self) -> list[Variable]:
@@ -271,9 +271,9 @@ class WeightHolder(Trackable):
     def parts(self) -> dict[str, Trackable]:
         """The trackable attributes by name, then weights that no attribute holds by theirs."""
         parts = super().parts()
-        held = {id(part) for part in tracking.leaves(parts.values())}
+        attribute_ids = {id(part) for part in tracking.leaves(parts.values())}
         for variable in self._own:
-            if id(variable) not in held:
+            if id(variable) not in attribute_ids:
                 name, count = variable._name, 1
                 while name in parts:
                     name, count = f"{variable._name}_{count}", count + 1

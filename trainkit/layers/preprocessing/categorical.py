@@ -171,8 +171,8 @@ class Discretization(Layer):
         return layer
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
-        known = self.bin_boundaries
-        depth = self.num_bins if known is None else len(known) + 1
+        boundaries = self.bin_boundaries
+        depth = self.num_bins if boundaries is None else len(boundaries) + 1
         return encoded_shape(input_shape, self.output_mode, int(depth or 0))
 
     def compute_output_spec(self, inputs: Any) -> Any:

@@ -62,16 +62,18 @@ class Normalization(Layer):
 
     def build(self, input_shape: Any) -> None:
         rank = len(input_shape)
-        kept = shapes.canonical_axes(self.axis, rank, "Normalization") if self.axis else ()
-        sizes = tuple(input_shape[i] for i in sorted(kept))
+        kept_axes = shapes.canonical_axes(self.axis, rank, "Normalization") if self.axis else ()
+        sizes = tuple(input_shape[i] for i in sorted(kept_axes))
         if None in sizes:
             raise ShapeError(
                 f"Normalization {self.name!r}: axes {self.axis} must have known sizes, the input "
                 f"has shape {tuple(input_shape)}"
             )
-        self._reduced = tuple(i for i in range(rank) if i not in kept)
-        all_sizes = tuple(input_shape[i] if i in kept else 1 for i in range(rank))
-        self._broadcast = all_sizes if kept else ()  # one mean of all serves inputs of any rank
+        self._reduced = tuple(i for i in range(rank) if i not in kept_axes)
+        all_sizes = tuple(input_shape[i] if i in kept_axes else 1 for i in range(rank))
+        self._broadcast = (
+            all_sizes if kept_axes else ()
+        )  # one mean of all serves inputs of any rank
         if self._given is None:
             frozen: dict[str, Any] = {"trainable": False, "autocast": False}
             self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)
@@ -80,11 +82,11 @@ class Normalization(Layer):
         else:
             for value in self._given:
                 np.broadcast_shapes(value.shape, sizes)
-        axes = {i: input_shape[i] for i in kept if i}
+        axes = {i: input_shape[i] for i in kept_axes if i}
         if self.axis == (-1,):  # serves inputs of any rank whose last size is this one
             self.input_spec = InputSpec(min_ndim=1, axes={-1: input_shape[-1]})
         else:
-            self.input_spec = InputSpec(ndim=rank, axes=axes) if kept else None
+            self.input_spec = InputSpec(ndim=rank, axes=axes) if kept_axes else None
 
     @property
     def mean(self) -> Any:
@@ -96,14 +98,14 @@ class Normalization(Layer):
         """The variance, shaped to broadcast with the input."""
         return self._moment(1)
 
-    def _moment(self, which: int) -> Any:
+    def _moment(self, index: int) -> Any:
         if self._given is None:
-            learned = self.adapt_variance if which else self.adapt_mean
+            learned = self.adapt_variance if index else self.adapt_mean
             moment = learned.value()
-            here = state_here(moment, home_of(learned, moment))
-            return ops.reshape(here, self._broadcast)
+            local_moment = state_here(moment, home_of(learned, moment))
+            return ops.reshape(local_moment, self._broadcast)
         sizes = tuple(n for n in self._broadcast if n != 1)
-        value = self._given[which]
+        value = self._given[index]
         if value.size not in (1, math.prod(sizes)):
             value = np.broadcast_to(value, sizes)
         shape = self._broadcast if value.size > 1 else (1,) * len(self._broadcast)
@@ -136,13 +138,13 @@ class Normalization(Layer):
                 self.build((None, *batch.shape[1:]))
             count = math.prod(batch.shape[i] for i in self._reduced)
             new_mean, new_variance = batch.mean(self._reduced), batch.var(self._reduced)
-            whole = total + count
-            joined = (mean * total + new_mean * count) / whole
+            new_total = total + count
+            joined = (mean * total + new_mean * count) / new_total
             variance = (
                 (variance + (mean - joined) ** 2) * total
                 + (new_variance + (new_mean - joined) ** 2) * count
-            ) / whole
-            mean, total = joined, whole
+            ) / new_total
+            mean, total = joined, new_total
         if not total:
             raise InvalidArgumentError(f"Normalization {self.name!r}: adapt was given no data")
         self.adapt_mean.assign(np.asarray(mean))

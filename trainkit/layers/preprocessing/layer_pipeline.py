@@ -45,10 +45,10 @@ class Pipeline(Augmenting):
     def call(self, inputs: Any, training: Any = True, mask: Any = None) -> Any:
         for layer in self._pipeline_layers:
             facts = layer._facts
-            given = {"mask": mask} if "mask" in facts.mask_names else {}
+            options = {"mask": mask} if "mask" in facts.mask_names else {}
             if facts.takes_training and training is not None:
-                given["training"] = training
-            inputs = layer(inputs, **given)
+                options["training"] = training
+            inputs = layer(inputs, **options)
             mask = nest.map_structure(masks.mask_of, inputs)
         return inputs
 

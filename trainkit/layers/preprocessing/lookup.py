@@ -248,8 +248,8 @@ class Lookup(Layer):
         keys = [token for _, token in sorted(counted, reverse=True)][: self._room()]
         weights = None
         if self.output_mode == "tf_idf":
-            seen = np.array([self._documents[key] for key in keys], np.float32)
-            weights = np.log(1 + self._rows / (1 + seen))
+            document_counts = np.array([self._documents[key] for key in keys], np.float32)
+            weights = np.log(1 + self._rows / (1 + document_counts))
         self._install([self._shown(key) for key in keys], weights)
 
     # ------------------------------------------------------------------ looking up
@@ -264,22 +264,22 @@ class Lookup(Layer):
             )
         table, oov = self._table, self._oov
         items = array.ravel().tolist()
-        found = [table.get(item, oov) for item in items]
+        indices = [table.get(item, oov) for item in items]
         if self.num_oov_indices > 1:
-            self._number_unknown(items, found)
-        elif oov is None and None in found:
+            self._number_unknown(items, indices)
+        elif oov is None and None in indices:
             raise InvalidArgumentError(
-                f"{self._who()}: {items[found.index(None)]!r} is not in the vocabulary, and "
+                f"{self._who()}: {items[indices.index(None)]!r} is not in the vocabulary, and "
                 "num_oov_indices is 0"
             )
-        return np.array(found, np.int64).reshape(array.shape)
+        return np.array(indices, np.int64).reshape(array.shape)
 
-    def _number_unknown(self, items: list[Any], found: list[Any]) -> None:
+    def _number_unknown(self, items: list[Any], indices: list[Any]) -> None:
         """Give each unknown token one of several numbers, by its hash."""
         first = len(self._special()) - self.num_oov_indices
-        for i, number in enumerate(found):
+        for i, number in enumerate(indices):
             if number is None:
-                found[i] = first + self._hash(items[i]) % self.num_oov_indices
+                indices[i] = first + self._hash(items[i]) % self.num_oov_indices
 
     def _as_data(self) -> Any:
         """An operation and its settings that number as the layer does now; none for text."""
@@ -287,11 +287,13 @@ class Lookup(Layer):
 
     def _tokens_of(self, array: Any) -> Any:
         """The tokens with the numbers in an array."""
-        known = [self._key(token) for token in self.get_vocabulary()]
+        vocabulary = [self._key(token) for token in self.get_vocabulary()]
         other = self._key(self.oov_token)
-        found = [known[i] if 0 <= i < len(known) else other for i in array.ravel().tolist()]
-        out = np.empty(len(found), as_dtype(self.token_dtype).dtype)
-        for i, token in enumerate(found):
+        tokens = [
+            vocabulary[i] if 0 <= i < len(vocabulary) else other for i in array.ravel().tolist()
+        ]
+        out = np.empty(len(tokens), as_dtype(self.token_dtype).dtype)
+        for i, token in enumerate(tokens):
             out[i] = token
         return string_results(out.reshape(array.shape))
 
@@ -330,9 +332,9 @@ class Lookup(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        kept = {name: value for name, value in config.items() if name not in cls._noted}
+        settings = {name: value for name, value in config.items() if name not in cls._noted}
         with config_scope():
-            return super().from_config(kept)
+            return super().from_config(settings)
 
     def get_config(self) -> dict[str, Any]:
         names = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert",

@@ -109,12 +109,12 @@ class TextVectorization(Layer):
         super().__init__(name=name, **kwargs)
         modes = tuple(mode for mode in MODES if mode != "one_hot")
         self.output_mode = output_mode = one_of(self, "output_mode", mode_of(output_mode), modes)
-        for setting, value, known in (
+        for setting, value, choices in (
             ("standardize", standardize, _STANDARDS),
             ("split", split, _SPLITS),
         ):
             if value is not None and not callable(value):
-                one_of(self, setting, value, known)
+                one_of(self, setting, value, choices)
         one_of(self, "ragged", bool(ragged), (False,))
         self.encoding = one_of(self, "encoding", encoding, ("utf-8",))
         if output_sequence_length is not None and output_mode != "int":
@@ -132,8 +132,8 @@ class TextVectorization(Layer):
         """How many neighbouring words count as one."""
         if ngrams is None:
             return None
-        given = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
-        lengths = tuple(given) if isinstance(given, range | tuple | list) else ()
+        sizes = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
+        lengths = tuple(sizes) if isinstance(sizes, range | tuple | list) else ()
         if not lengths or not all(isinstance(n, int) and n > 0 for n in lengths):
             raise InvalidArgumentError(
                 "TextVectorization: ngrams must be None, a positive int, or a tuple of such, "
@@ -212,8 +212,10 @@ class TextVectorization(Layer):
             return text.split()
         if self.split == "character":
             return [c.encode() for c in text.decode(errors="replace")]
-        found: list[bytes] = convert_to_tensor(self.split(convert_to_tensor(text))).numpy().tolist()
-        return found
+        pieces: list[bytes] = (
+            convert_to_tensor(self.split(convert_to_tensor(text))).numpy().tolist()
+        )
+        return pieces
 
     def _with_ngrams(self, tokens: list[bytes]) -> list[bytes]:
         if self.ngrams is None:
@@ -227,9 +229,9 @@ class TextVectorization(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        kept = {name: value for name, value in config.items() if name != "vocabulary_size"}
+        settings = {name: value for name, value in config.items() if name != "vocabulary_size"}
         with config_scope():
-            return super().from_config(kept)
+            return super().from_config(settings)
 
     def load_assets(self, folder: str) -> None:
         """Take the vocabulary from a file of Keras's; see `StringLookup`."""
@@ -237,10 +239,10 @@ class TextVectorization(Layer):
 
     def get_config(self) -> dict[str, Any]:
         inner = self.lookup.get_config()
-        kept = ("max_tokens", "pad_to_max_tokens", "sparse", "vocabulary", "idf_weights")
+        setting_names = ("max_tokens", "pad_to_max_tokens", "sparse", "vocabulary", "idf_weights")
         return {
             **super().get_config(),
-            **{name: inner[name] for name in kept},
+            **{name: inner[name] for name in setting_names},
             "standardize": _config_of(self.standardize),
             "split": _config_of(self.split),
             "ngrams": self.ngrams,

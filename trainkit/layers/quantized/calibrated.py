@@ -43,8 +43,8 @@ class Calibrated(Projection):
             )
         bits, size = source.weight_bits, source.group_size
         groups = 1 if size == -1 else -(-rows // size)
-        kept = -(-columns // _PER_BYTE.get(bits, 1))
-        cls._add(layer, "quantized_kernel", (kept, rows), "zeros", "uint8", "kernel")
+        packed_columns = -(-columns // _PER_BYTE.get(bits, 1))
+        cls._add(layer, "quantized_kernel", (packed_columns, rows), "zeros", "uint8", "kernel")
         cls._add(layer, "kernel_scale", (columns, groups), "ones", None)
         cls._add(layer, "kernel_zero", (columns, groups), "zeros", "uint8")
         if cls.mode == "awq":
@@ -104,12 +104,12 @@ class Calibrated(Projection):
 
     def _integers(self) -> Any:
         """A row for each output."""
-        kept, columns = self.quantized_kernel.value(), self._unpacked_columns
+        packed, columns = self.quantized_kernel.value(), self._unpacked_columns
         bits = self._weight_bits
         if bits not in _PER_BYTE:
-            return kept
+            return packed
         unpack = unpack_int4 if bits == 4 else unpack_int2
-        return unpack(kept, columns, axis=0, dtype="uint8")
+        return unpack(packed, columns, axis=0, dtype="uint8")
 
     def _unpacked(self) -> Any:
         return self._integers() if self._calibrated else self.__dict__.get("kernel")
@@ -165,8 +165,8 @@ class GPTQKernel(Calibrated):
     stored = ("bias", "quantized_kernel", "kernel_scale", "kernel_zero", "g_idx")
 
     def _as_now(self, name: str, value: np.ndarray) -> np.ndarray:
-        wanted = tuple(self.__dict__[name].shape)
-        if name == "quantized_kernel" and self._weight_bits == 2 and value.shape != wanted:
+        shape = tuple(self.__dict__[name].shape)
+        if name == "quantized_kernel" and self._weight_bits == 2 and value.shape != shape:
             packed = pack_int2(value.astype(np.uint8), axis=0, dtype="uint8")[0]
             return packed.numpy()  # files of old had a byte for each
         return value

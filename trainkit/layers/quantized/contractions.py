@@ -63,10 +63,11 @@ class EinsumContraction:
 
     def project(self, layer: Any, x: Any, kernel: Any) -> Any:
         """The product of inputs and kernel; sums of integers are int32."""
-        given, weight, result = _letters(layer)
-        summed = len(given) - sum(name in result for name in given)
+        input_letters, weight, result = _letters(layer)
+        summed = len(input_letters) - sum(name in result for name in input_letters)
         as_matrices = (
-            given[-summed:] == weight[:summed] and result == given[:-summed] + weight[summed:]
+            input_letters[-summed:] == weight[:summed]
+            and result == input_letters[:-summed] + weight[summed:]
         )
         if x.dtype.name != "int8" or not summed or not as_matrices:
             return ops.einsum(layer.equation, x, kernel)
@@ -79,8 +80,8 @@ class EinsumContraction:
 
     def project_back(self, layer: Any, g: Any, kernel: Any) -> Any:
         """The gradient by the inputs, where `g` is that by the product."""
-        given, weight, result = _letters(layer)
-        return ops.einsum(f"{result},{weight}->{given}", g, kernel)
+        input_letters, weight, result = _letters(layer)
+        return ops.einsum(f"{result},{weight}->{input_letters}", g, kernel)
 
     def kernel_axes(self, layer: Any) -> Axes:
         """The axes of the kernel that are summed over."""
@@ -89,8 +90,8 @@ class EinsumContraction:
 
     def input_axes(self, layer: Any) -> Axes:
         """The axes of the input that are summed over."""
-        given, _, result = _letters(layer)
-        return tuple(i for i, name in enumerate(given) if name not in result)
+        input_letters, _, result = _letters(layer)
+        return tuple(i for i, name in enumerate(input_letters) if name not in result)
 
     def scale_shape(self, layer: Any, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of a stored scale."""
@@ -110,8 +111,8 @@ class EinsumContraction:
 
     def input_scale(self, layer: Any, scale: Any) -> Any:
         """The scale of the inputs as it goes with the output."""
-        given, _, result = _letters(layer)
-        return _moved(scale, given, result)
+        input_letters, _, result = _letters(layer)
+        return _moved(scale, input_letters, result)
 
     def matrix(self, layer: Any, shape: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of the kernel as a matrix."""
@@ -135,8 +136,8 @@ def leading_matrix(layer: Any, contraction: Any, shape: Sequence[int]) -> tuple[
             f"layer {layer.name!r}: this mode takes kernels whose first axes are summed over; "
             f"{layer.equation!r} sums over axes {axes}"
         )
-    found: tuple[int, int] = contraction.matrix(layer, shape)
-    return found
+    rows_and_columns: tuple[int, int] = contraction.matrix(layer, shape)
+    return rows_and_columns
 
 
 def _letters(layer: Any) -> tuple[str, str, str]:
@@ -147,17 +148,17 @@ def _letters(layer: Any) -> tuple[str, str, str]:
 def _spelled(equation: str, rank: int) -> tuple[str, str, str]:
     """The letters of input, kernel and output, with letters of their own for what dots cover."""
     left, _, result = equation.replace(" ", "").partition("->")
-    given, _, weight = left.partition(",")
+    input_letters, _, weight = left.partition(",")
     spare = [c for c in string.ascii_letters if c not in equation]
-    covered = "".join(spare[: rank - len(given.replace("...", ""))])
-    return given.replace("...", covered), weight, result.replace("...", covered)
+    covered = "".join(spare[: rank - len(input_letters.replace("...", ""))])
+    return input_letters.replace("...", covered), weight, result.replace("...", covered)
 
 
-def _moved(x: Any, names: str, wanted: str) -> Any:
-    """`x`, whose axes have `names`, with those `wanted`; axes that come or go have size 1."""
-    gone = tuple(i for i, name in enumerate(names) if name not in wanted)
+def _moved(x: Any, names: str, new_names: str) -> Any:
+    """`x`, whose axes have `names`, with `new_names`; axes that come or go have size 1."""
+    gone = tuple(i for i, name in enumerate(names) if name not in new_names)
     x = ops.squeeze(x, gone) if gone else x
-    kept = [name for name in names if name in wanted]
-    x = ops.transpose(x, [kept.index(name) for name in wanted if name in kept])
-    new = tuple(i for i, name in enumerate(wanted) if name not in kept)
+    common_names = [name for name in names if name in new_names]
+    x = ops.transpose(x, [common_names.index(name) for name in new_names if name in common_names])
+    new = tuple(i for i, name in enumerate(new_names) if name not in common_names)
     return ops.expand_dims(x, new) if new else x

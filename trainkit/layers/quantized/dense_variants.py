@@ -77,8 +77,8 @@ def add_lora(layer: Any, rank: int, alpha: Any, a_start: Any, b_start: Any) -> N
         raise NotImplementedError(f"layer {layer.name!r}: LoRA is not supported with mode {mode!r}")
     if mode is None:
         become(layer, LoraEinsum if hasattr(layer, "equation") else LoraKernel)
-    held = layer.__dict__["kernel"]
-    shape = tuple(layer.original_kernel_shape if mode == "int4" else held.shape)
+    kernel = layer.__dict__["kernel"]
+    shape = tuple(layer.original_kernel_shape if mode == "int4" else kernel.shape)
     shapes = ((*shape[:-1], rank), (rank, shape[-1]))
     add_pair(layer, shapes, layer.kernel_regularizer, rank, alpha, (a_start, b_start))
-    held.trainable = False
+    kernel.trainable = False

@@ -49,16 +49,16 @@ class QuantizedTable(StoredWeights):
 
     @staticmethod
     def _add(layer: Any, name: str, shape: Any, start: Any = "zeros", dtype: Any = "int8") -> None:
-        made = layer.add_weight(name, shape, initializer=start, dtype=dtype, trainable=False)
-        hold(layer, name, made)
+        variable = layer.add_weight(name, shape, initializer=start, dtype=dtype, trainable=False)
+        hold(layer, name, variable)
 
     @property
     def embeddings(self) -> Any:
         """The table as it is kept, unpacked; with LoRA what that adds, too."""
-        kept = self._unpacked()
+        table = self._unpacked()
         if not self.lora_enabled:
-            return kept
-        return ops.cast(ops.add(kept, lora_delta(self)), self.compute_dtype)
+            return table
+        return ops.cast(ops.add(table, lora_delta(self)), self.compute_dtype)
 
     @embeddings.setter
     def embeddings(self, value: Any) -> None:
@@ -153,13 +153,13 @@ class Int8Embeddings(QuantizedTable):
     def encoded(cls, layer: Any, config: Any) -> dict[str, Any]:
         """The values of the new variables by name, from the floats of `layer`."""
         value, scale = _WEIGHTS(config, AbsMaxQuantizer(axis=-1))(layer._embeddings, to_numpy=True)
-        found = {"embeddings": value, "embeddings_scale": ops.squeeze(scale, -1)}
+        values = {"embeddings": value, "embeddings_scale": ops.squeeze(scale, -1)}
         if _has_reverse(layer):
             quantizer = _WEIGHTS(config, AbsMaxQuantizer(axis=0))
             value, scale = quantizer(layer.reverse_embeddings, to_numpy=True)
-            found["reverse_embeddings"] = value
-            found["reverse_embeddings_scale"] = ops.reshape(scale, (-1,))
-        return found
+            values["reverse_embeddings"] = value
+            values["reverse_embeddings_scale"] = ops.reshape(scale, (-1,))
+        return values
 
     @classmethod
     def _encoded_table(cls, layer: Any, table: Any) -> dict[str, Any]:
@@ -167,8 +167,8 @@ class Int8Embeddings(QuantizedTable):
         return {"embeddings": value, "embeddings_scale": ops.squeeze(scale, -1)}
 
     def _floats(self) -> Any:
-        kept = ops.cast(self.__dict__["embeddings"].value(), self.compute_dtype)
-        return ops.divide(kept, ops.expand_dims(self.embeddings_scale.value(), -1))
+        table = ops.cast(self.__dict__["embeddings"].value(), self.compute_dtype)
+        return ops.divide(table, ops.expand_dims(self.embeddings_scale.value(), -1))
 
     def _looked_up(self, inputs: Any) -> Any:
         rows = ops.embedding_lookup(self.__dict__["embeddings"].value(), inputs)
@@ -236,22 +236,22 @@ class Int4Embeddings(QuantizedTable):
     def encoded(cls, layer: Any, config: Any) -> dict[str, Any]:
         """The values of the new variables by name, from the floats of `layer`."""
         block, own = block_size_of(layer, config), _WEIGHTS(config, None)
-        found = _encoded_rows(layer._embeddings, block, own)
+        values = _encoded_rows(layer._embeddings, block, own)
         if _has_reverse(layer):
             integers, scale, zero = _integers_of(layer.reverse_embeddings, block, own, 0)
-            found["reverse_embeddings"] = pack_int4(integers, axis=0)[0]
-            found["reverse_embeddings_scale"] = scale
+            values["reverse_embeddings"] = pack_int4(integers, axis=0)[0]
+            values["reverse_embeddings_scale"] = scale
             if zero is not None:
-                found["reverse_embeddings_zero"] = ops.cast(zero, "float32")
-        return found
+                values["reverse_embeddings_zero"] = ops.cast(zero, "float32")
+        return values
 
     @classmethod
     def _encoded_table(cls, layer: Any, table: Any) -> dict[str, Any]:
         return _encoded_rows(table, block_size_of(layer, layer.quantization_config), None)
 
     def _unpacked(self) -> Any:
-        kept = self.__dict__["embeddings"].value()
-        return unpack_int4(kept, self._orig_output_dim, axis=-1)
+        packed = self.__dict__["embeddings"].value()
+        return unpack_int4(packed, self._orig_output_dim, axis=-1)
 
     def _floats(self) -> Any:
         scale = self.embeddings_scale.value()
@@ -276,8 +276,8 @@ class Int4Embeddings(QuantizedTable):
 
     def _compared(self, x: Any) -> Any:
         if _has_reverse(self):
-            kept = self.reverse_embeddings.value()
-            integers = unpack_int4(kept, self._orig_output_dim, axis=0)
+            packed = self.reverse_embeddings.value()
+            integers = unpack_int4(packed, self._orig_output_dim, axis=0)
             scale = self.reverse_embeddings_scale.value()
             zero = self.__dict__.get("reverse_embeddings_zero")
             floats = self._decoded(integers, scale, None if zero is None else zero.value(), 0)
@@ -288,8 +288,8 @@ class Int4Embeddings(QuantizedTable):
 
 def _encoded_rows(table: Any, block: int | None, own: Any) -> dict[str, Any]:
     integers, scale, zero = _integers_of(table, block, own, -1)
-    found = {"embeddings": pack_int4(integers, axis=-1)[0], "embeddings_scale": scale}
-    return found if zero is None else {**found, "embeddings_zero": zero}
+    values = {"embeddings": pack_int4(integers, axis=-1)[0], "embeddings_scale": scale}
+    return values if zero is None else {**values, "embeddings_zero": zero}
 
 
 def _integers_of(table: Any, block: int | None, own: Any, axis: int) -> tuple[Any, Any, Any]:
@@ -299,8 +299,8 @@ def _integers_of(table: Any, block: int | None, own: Any, axis: int) -> tuple[An
         integers, scale = quantizer(table, to_numpy=True)
         return integers, ops.squeeze(scale, axis), None
     turned = table if axis == 0 else ops.transpose(table)
-    found = abs_max_quantize_grouped_with_zero_point(turned, block, _INT4, to_numpy=True)
-    return found if axis == 0 else tuple(ops.transpose(x) for x in found)  # type: ignore[return-value]
+    quantized = abs_max_quantize_grouped_with_zero_point(turned, block, _INT4, to_numpy=True)
+    return quantized if axis == 0 else tuple(ops.transpose(x) for x in quantized)  # type: ignore[return-value]
 
 
 VARIANTS: dict[str, dict[str, type[QuantizedTable]]] = {

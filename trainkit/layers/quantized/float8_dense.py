@@ -33,7 +33,7 @@ class Float8(Projection):
     stored = (
         "kernel",
         "bias",
-        *(f"{what}_{kind}" for what in _WHAT for kind in ("scale", "amax_history")),
+        *(f"{operand}_{kind}" for operand in _WHAT for kind in ("scale", "amax_history")),
     )
 
     @classmethod
@@ -44,16 +44,16 @@ class Float8(Projection):
             QuantizedFloat8DTypePolicy.default_amax_history_length,
         )
         before = list(layer._own)
-        for what in _WHAT:
-            cls._add_trained(layer, f"{what}_scale", (), "ones")
-            cls._add_trained(layer, f"{what}_amax_history", (length,), "zeros")
+        for operand in _WHAT:
+            cls._add_trained(layer, f"{operand}_scale", (), "ones")
+            cls._add_trained(layer, f"{operand}_amax_history", (length,), "zeros")
         # A layer built in this mode has them in front; optimizers in files go by that order.
         layer._own[:] = [*layer._own[len(before) :], *before]
         become(layer, cls)
 
     @staticmethod
     def _add_trained(layer: Any, name: str, shape: Any, start: str) -> None:
-        made = layer.add_weight(
+        variable = layer.add_weight(
             name,
             shape,
             initializer=start,
@@ -61,15 +61,17 @@ class Float8(Projection):
             autocast=False,
             overwrite_with_gradient=True,
         )
-        setattr(layer, name, made)
+        setattr(layer, name, variable)
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         if self.lora_enabled:
             raise NotImplementedError(f"layer {self.name!r}: float8 does not go with LoRA")
         return super().call(inputs, training)
 
-    def _state(self, what: str) -> tuple[Any, Any]:
-        return tuple(self.__dict__[f"{what}_{kind}"].value() for kind in ("scale", "amax_history"))
+    def _state(self, operand: str) -> tuple[Any, Any]:
+        return tuple(
+            self.__dict__[f"{operand}_{kind}"].value() for kind in ("scale", "amax_history")
+        )
 
     def _product(self, inputs: Any, training: Any) -> Any:
         dtype = self.compute_dtype

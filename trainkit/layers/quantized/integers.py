@@ -155,8 +155,8 @@ class Int4(Projection):
 
     def _integers(self) -> Any:
         """The integers as a matrix."""
-        kept = self.__dict__["kernel"].value()
-        return unpack_int4(kept, self._orig_output_dim, axis=-1)
+        packed = self.__dict__["kernel"].value()
+        return unpack_int4(packed, self._orig_output_dim, axis=-1)
 
     def _floats(self) -> Any:
         integers, scale = self._integers(), self.kernel_scale.value()

@@ -25,9 +25,9 @@ def lora_delta(layer: Any) -> Any:
     return ops.multiply(ops.matmul(a, b), lora_factor(layer))
 
 
-def with_lora(layer: Any, kept: Any) -> Any:
+def with_lora(layer: Any, weight: Any) -> Any:
     """A weight with what LoRA adds to it, in the compute dtype."""
-    return ops.cast(ops.add(kept, lora_delta(layer)), layer.compute_dtype)
+    return ops.cast(ops.add(weight, lora_delta(layer)), layer.compute_dtype)
 
 
 class LoraKernel(StoredWeights):

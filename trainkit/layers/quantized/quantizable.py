@@ -218,10 +218,10 @@ class Quantizable:
             raise NotImplementedError(
                 f"Layer {type(self).__name__} can't be quantized: it has no `quantize` of its own"
             )
-        found: dict[str, type[Variant]] = module.VARIANTS[kind.__name__]
-        if mode not in found:
-            self._refuse_mode(mode, tuple(found))
-        return found[mode]
+        variants: dict[str, type[Variant]] = module.VARIANTS[kind.__name__]
+        if mode not in variants:
+            self._refuse_mode(mode, tuple(variants))
+        return variants[mode]
 
     def _refuse_mode(self, mode: Any, modes: tuple[str, ...] = QUANTIZATION_MODES) -> NoReturn:
         raise NotImplementedError(
@@ -229,9 +229,9 @@ class Quantizable:
             f"of {modes}, got quantization_mode={mode!r}"
         )
 
-    def _taken_policy(self, given: Any) -> Any:
-        """What the attribute `dtype_policy` becomes when `given` is assigned."""
-        policy = policy_of(given)
+    def _taken_policy(self, identifier: Any) -> Any:
+        """What the attribute `dtype_policy` becomes when `identifier` is assigned."""
+        policy = policy_of(identifier)
         self._check_policy(policy)
         now, path = self.__dict__.get("dtype_policy"), self.__dict__.get("_path")
         if not isinstance(now, DTypePolicyMap) or path is None or policy is now:

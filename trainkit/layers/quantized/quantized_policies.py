@@ -91,8 +91,8 @@ class _Grouped(QuantizedDTypePolicy):
 
     def __init__(self, mode: str, source_name: str | None = None) -> None:
         kind, *numbers = mode.split("/")
-        wanted, *names = self.form.split("/")
-        if kind != wanted or len(numbers) != len(names):
+        form_kind, *names = self.form.split("/")
+        if kind != form_kind or len(numbers) != len(names):
             raise ValueError(
                 f"Invalid mode for {type(self).__name__}. Expected format {self.form!r}, got "
                 f"{mode!r}"

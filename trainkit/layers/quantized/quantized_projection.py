@@ -58,10 +58,10 @@ class Projection(StoredWeights):
     @staticmethod
     def _add(layer: Any, name: str, shape: Any, start: Any, dtype: Any, label: str = "") -> None:
         """Make a variable that is not trained."""
-        made = layer.add_weight(
+        variable = layer.add_weight(
             label or name, shape, initializer=start, dtype=dtype, trainable=False
         )
-        hold(layer, name, made)
+        hold(layer, name, variable)
 
     # ------------------------------------------------------------------ calling
 
@@ -95,8 +95,8 @@ class Projection(StoredWeights):
     @property
     def kernel(self) -> Any:
         """The kernel as it is kept, unpacked; with LoRA what that adds, too."""
-        kept = self._unpacked()
-        return with_lora(self, kept) if self.lora_enabled else kept
+        weight = self._unpacked()
+        return with_lora(self, weight) if self.lora_enabled else weight
 
     @kernel.setter
     def kernel(self, value: Any) -> None:

@@ -38,8 +38,8 @@ class Ternary(Projection):
         return {"packed_kernel": pack_ternary(signs, axis=0)[0], "kernel_scale": scale}
 
     def _unpacked(self) -> Any:
-        kept = self.__dict__["packed_kernel"].value()
-        return unpack_ternary(kept, self._orig_input_dim, axis=0)
+        packed = self.__dict__["packed_kernel"].value()
+        return unpack_ternary(packed, self._orig_input_dim, axis=0)
 
     def _floats(self) -> Any:
         signs = ops.cast(self._unpacked(), self.compute_dtype)

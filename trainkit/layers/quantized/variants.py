@@ -71,14 +71,14 @@ def drop_weight(layer: Any, name: str) -> None:
 
 
 class HeldWeight:
-    """A name in Keras's code for the variable that is kept as the attribute `held`.
+    """A name in Keras's code for the variable that is kept as an attribute.
 
     Args:
-        held: the attribute.
+        attribute: its name.
     """
 
-    def __init__(self, held: str) -> None:
-        self.held = held
+    def __init__(self, attribute: str) -> None:
+        self.held = attribute
 
     def __get__(self, layer: Any, kind: type | None = None) -> Any:
         if layer is None:

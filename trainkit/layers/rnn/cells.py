@@ -64,22 +64,22 @@ class Cell(Layer):
         self.__dict__["_masks"] = None
 
     def _dropped(
-        self, which: str, rate: float, x: Any, training: Any, over_time: bool = False
+        self, operand: str, rate: float, x: Any, training: Any, over_time: bool = False
     ) -> Any:
         """`x` with dropout; with `over_time` one mask serves all steps, the second axis."""
         if not training or not rate:
             return x
         masks = self._masks
-        if masks is None or which not in masks:
+        if masks is None or operand not in masks:
             dims = ops.shape(x)
             shape = (dims[0], 1, *dims[2:]) if over_time else dims
             seed, scale = along_batch(self.seed_generator), 1 / (1 - rate) if rate < 1 else 0.0
             with beside(x):
                 mask = random.bernoulli_mask(shape, rate, scale, x.dtype, seed)
             if masks is not None:
-                masks[which] = mask
+                masks[operand] = mask
         else:
-            mask = masks[which]
+            mask = masks[operand]
         return ops.multiply(x, mask)
 
     def build(self, input_shape: Any) -> None:
@@ -325,14 +325,14 @@ class GRUCell(Cell):
                 inner = ops.add(inner, self.bias.value()[1])
             h_update, h_reset, h_new = ops.split(inner, 3, axis=-1)
             update = sigma(ops.add(x_update, h_update))
-            kept = ops.multiply(sigma(ops.add(x_reset, h_reset)), h_new)
+            recurrent = ops.multiply(sigma(ops.add(x_reset, h_reset)), h_new)
         else:
             gates_kernel, new_kernel = ops.split(kernel, [2 * self.units], axis=-1)
             h_update, h_reset = ops.split(ops.matmul(used, gates_kernel), 2, axis=-1)
             update = sigma(ops.add(x_update, h_update))
             reset = sigma(ops.add(x_reset, h_reset))
-            kept = ops.matmul(ops.multiply(reset, used), new_kernel)
-        new = self.activation(ops.add(x_new, kept))
+            recurrent = ops.matmul(ops.multiply(reset, used), new_kernel)
+        new = self.activation(ops.add(x_new, recurrent))
         output = ops.add(ops.multiply(update, before), ops.multiply(ops.subtract(1.0, update), new))
         return output, [output]
 
@@ -431,10 +431,10 @@ class LSTMCell(Cell):
 
     def _add_bias(self) -> None:
         def with_ones(shape: Any, dtype: Any = None) -> Any:
-            given, units = self.bias_initializer, self.units
+            initializer, units = self.bias_initializer, self.units
             ones = initializers.Ones()((units,), dtype)
-            rest = given((2 * units,), dtype=dtype)
-            return ops.concatenate([given((units,), dtype=dtype), ones, rest])
+            other_gates = initializer((2 * units,), dtype=dtype)
+            return ops.concatenate([initializer((units,), dtype=dtype), ones, other_gates])
 
         start = with_ones if self.unit_forget_bias else None
         self._add("bias", (4 * self.units,), "bias", start)
@@ -586,10 +586,10 @@ def build_cell(cell: Layer, input_shape: Any) -> None:
     if type(cell).build is not Layer.build:
         cell.build(input_shape)
         return
-    batch, *rest = input_shape
+    batch, *sample_shape = input_shape
     dtype = cell.compute_dtype
 
     def step(inputs: Any) -> Any:
         return call_cell(cell, inputs, initial_state(cell, batch or 1, dtype), False)
 
-    eval_shape.result_specs(step, Spec((batch or 1, *rest), dtype))
+    eval_shape.result_specs(step, Spec((batch or 1, *sample_shape), dtype))

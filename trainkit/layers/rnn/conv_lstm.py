@@ -125,11 +125,11 @@ class ConvLSTMCell(Cell):
 
     def _forget_bias(self, shape: Any, dtype: Any = None) -> Any:
         n = self.filters
-        given = self.bias_initializer
+        initializer = self.bias_initializer
         parts = [
-            given((n,), dtype=dtype),
+            initializer((n,), dtype=dtype),
             initializers.Ones()((n,), dtype),
-            given((2 * n,), dtype=dtype),
+            initializer((2 * n,), dtype=dtype),
         ]
         return ops.concatenate(parts)
 

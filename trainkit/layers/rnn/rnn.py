@@ -135,9 +135,9 @@ class RNN(Layer):
         return len(self.state_size) == 1
 
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
-        batch, _, *rest = sequences_shape
+        batch, _, *frame_shape = sequences_shape
         if isinstance(self.cell, Layer) and not self.cell.built:
-            build_cell(self.cell, (batch, *rest))
+            build_cell(self.cell, (batch, *frame_shape))
         if self.stateful and self._kept is None:
             if batch is None:
                 raise ShapeError(
@@ -196,11 +196,11 @@ class RNN(Layer):
                 f"their shape is {tuple(sequences.shape)}"
             )
         if self._kept is not None and batch is not None:
-            kept = self._kept.variables[0].shape[0]
-            if batch != kept:
+            state_batch = self._kept.variables[0].shape[0]
+            if batch != state_batch:
                 raise ShapeError(
                     f"{type(self).__name__} {self.name!r}: a stateful layer keeps the batch size "
-                    f"that it was built with, {kept}; it was given a batch size of {batch}"
+                    f"that it was built with, {state_batch}; it was given a batch size of {batch}"
                 )
 
     def _check_mask(self, mask: Any, sequences: Any) -> None:
@@ -220,11 +220,13 @@ class RNN(Layer):
     def _cells_with_masks(self) -> list[Any]:
         return [self.cell] if hasattr(self.cell, "begin_sequence") else []
 
-    def _start(self, sequences: Any, given: Any) -> list[Any]:
-        if given is not None:
-            states = list(given) if isinstance(given, list | tuple) else [given]
-            wanted = self.cell.state_size
-            count = len(wanted) if has_many(wanted) else 1
+    def _start(self, sequences: Any, initial_state: Any) -> list[Any]:
+        if initial_state is not None:
+            states = (
+                list(initial_state) if isinstance(initial_state, list | tuple) else [initial_state]
+            )
+            sizes = self.cell.state_size
+            count = len(sizes) if has_many(sizes) else 1
             if len(states) != count:
                 raise InvalidArgumentError(
                     f"initial_state has {len(states)} tensors, the state of "

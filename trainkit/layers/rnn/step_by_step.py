@@ -66,15 +66,15 @@ class StepByStep:
         """As `run`, after steps that gave these outputs and this output and state."""
         frames = ops.unstack(inputs, axis=1)
         masks = [None] * len(frames) if mask is None else ops.unstack(mask, axis=1)
-        for frame, kept in zip(frames, masks, strict=True):
-            carry = self._next(carry, frame, kept)
+        for frame, step_mask in zip(frames, masks, strict=True):
+            carry = self._next(carry, frame, step_mask)
             outputs.append(carry[0])
         return (ops.stack(outputs, axis=1) if self._return_sequences else carry[0]), carry[1]
 
     def _loop(self, inputs: Any, states: list[Any], mask: Any) -> Carry:
         """The first step, in which cells make what they keep for the others, then a loop."""
-        kept = None if mask is None else mask[:, 0]
-        first = self._next((None, states), inputs[:, 0], kept)
+        first_mask = None if mask is None else mask[:, 0]
+        first = self._next((None, states), inputs[:, 0], first_mask)
         later = None if mask is None else mask[:, 1:]
         if inputs.shape[1] is not None and self._adds_losses():
             return self._one_by_one(inputs[:, 1:], later, [first[0]], first)
@@ -85,24 +85,26 @@ class StepByStep:
             after = self._next((output, states), x[0], x[1] if mask is not None else None)
             return after, after[0] if self._return_sequences else None
 
-        last, rest = ops.scan(body, (first[0], list(first[1])), rows)
+        last, later_outputs = ops.scan(body, (first[0], list(first[1])), rows)
         if not self._return_sequences:
             return last
         if inputs.shape[1] is None:  # without rows the loop does not know the batch's size either
-            rest = ops.reshape(rest, (ops.shape(inputs)[1] - 1, *ops.shape(first[0])))
-        together = ops.concatenate([ops.expand_dims(first[0], 0), rest], axis=0)
+            later_outputs = ops.reshape(
+                later_outputs, (ops.shape(inputs)[1] - 1, *ops.shape(first[0]))
+            )
+        together = ops.concatenate([ops.expand_dims(first[0], 0), later_outputs], axis=0)
         return ops.moveaxis(together, 0, 1), last[1]
 
-    def _next(self, carry: Carry, frame: Any, kept: Any) -> Carry:
+    def _next(self, carry: Carry, frame: Any, step_mask: Any) -> Carry:
         """Output and states after one more step, of which the mask may leave out some samples."""
         before, old = carry
         output, new = self._step(frame, old)
-        if kept is None:
+        if step_mask is None:
             return output, list(new)
         if self._zero_output or before is None:
             before = ops.zeros_like(output)
-        states = nest.map_structure(lambda a, b: _chosen(kept, a, b), list(new), list(old))
-        return _chosen(kept, output, before), states
+        states = nest.map_structure(lambda a, b: _chosen(step_mask, a, b), list(new), list(old))
+        return _chosen(step_mask, output, before), states
 
 
 def _chosen(mask: Any, a: Any, b: Any) -> Any:

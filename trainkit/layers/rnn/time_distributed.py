@@ -84,8 +84,10 @@ class TimeDistributed(Wrapper):
         """The steps one by one: a layer with statistics of its batches sees each step as one."""
         masks = [None] * inputs.shape[1] if mask is None else ops.unstack(mask, axis=1)
         outputs = []
-        for x, seen in zip(ops.unstack(inputs, axis=1), masks, strict=True):
-            outputs.append(self.layer(x, **more, **({} if seen is None else {"mask": seen})))
+        for x, step_mask in zip(ops.unstack(inputs, axis=1), masks, strict=True):
+            outputs.append(
+                self.layer(x, **more, **({} if step_mask is None else {"mask": step_mask}))
+            )
         return ops.stack(outputs, axis=1)
 
     def _check_mask(self, mask: Any, inputs: Any) -> None:
