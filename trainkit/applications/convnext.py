@@ -67,7 +67,7 @@ def _block(x: Any, width: int, name: str) -> Any:
     return x + layers.Activation("linear", name=f"{name}_identity")(y)
 
 
-def _features(image: Any, which: str, name: str, preprocessed: bool) -> Any:
+def _features(image: Any, variant: str, name: str, preprocessed: bool) -> Any:
     x = image
     if preprocessed:
         means = [255 * mean for mean in _MEANS]
@@ -75,7 +75,7 @@ def _features(image: Any, which: str, name: str, preprocessed: bool) -> Any:
         x = layers.Normalization(
             mean=means, variance=variances, name=f"{name}_prestem_normalization"
         )(x)
-    depths, widths = _SIZES[which]
+    depths, widths = _SIZES[variant]
     between = [_smaller(widths[0], 4, name, "stem", "", first=True)]
     for i, width in enumerate(widths[1:]):
         between.append(_smaller(width, 2, name, "downsampling", f"_{i}", first=False))
@@ -86,20 +86,20 @@ def _features(image: Any, which: str, name: str, preprocessed: bool) -> Any:
     return x
 
 
-def _convnext(wanted: Wanted, which: str, include_preprocessing: bool) -> Any:
-    wanted.check_channels_last()
-    image = wanted.image(224, 32)
-    name = wanted.name or f"convnext_{which}"
-    x = _features(image, which, name, include_preprocessing and wanted.colors(image) == 3)
-    if wanted.include_top:
+def _convnext(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
+    spec.check_channels_last()
+    image = spec.image(224, 32)
+    name = spec.name or f"convnext_{variant}"
+    x = _features(image, variant, name, include_preprocessing and spec.colors(image) == 3)
+    if spec.include_top:
         x = layers.GlobalAveragePooling2D(name=f"{name}_head_gap")(x)
         x = _normalized(x, f"{name}_head_layernorm")
-        x = wanted.classified(x, name=f"{name}_head_dense")
+        x = spec.classified(x, name=f"{name}_head_dense")
     else:
-        x = _normalized(wanted.pooled(x))
-    ending = ".h5" if wanted.include_top else "_notop.h5"
-    url = f"{FOLDER}convnext/convnext_{which}{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]), name)
+        x = _normalized(spec.pooled(x))
+    ending = ".h5" if spec.include_top else "_notop.h5"
+    url = f"{FOLDER}convnext/convnext_{variant}{ending}"
+    return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]), name)
 
 
 def ConvNeXtTiny(
@@ -134,11 +134,11 @@ def ConvNeXtTiny(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _convnext(wanted, "tiny", include_preprocessing)
+    return _convnext(spec, "tiny", include_preprocessing)
 
 
 def ConvNeXtSmall(
@@ -173,11 +173,11 @@ def ConvNeXtSmall(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _convnext(wanted, "small", include_preprocessing)
+    return _convnext(spec, "small", include_preprocessing)
 
 
 def ConvNeXtBase(
@@ -212,11 +212,11 @@ def ConvNeXtBase(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _convnext(wanted, "base", include_preprocessing)
+    return _convnext(spec, "base", include_preprocessing)
 
 
 def ConvNeXtLarge(
@@ -251,11 +251,11 @@ def ConvNeXtLarge(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _convnext(wanted, "large", include_preprocessing)
+    return _convnext(spec, "large", include_preprocessing)
 
 
 def ConvNeXtXLarge(
@@ -290,8 +290,8 @@ def ConvNeXtXLarge(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _convnext(wanted, "xlarge", include_preprocessing)
+    return _convnext(spec, "xlarge", include_preprocessing)

@@ -38,10 +38,10 @@ def _halved(x: Any, name: str) -> Any:
     return layers.AveragePooling2D(2, strides=2, name=f"{name}_pool")(x)
 
 
-def _densenet(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
+def _densenet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
     if channel_axis() == 1:
-        raise InvalidArgumentError(f"{which}: images must have the data format channels_last")
-    image = wanted.image(224, 32)
+        raise InvalidArgumentError(f"{variant}: images must have the data format channels_last")
+    image = spec.image(224, 32)
     x = layers.ZeroPadding2D(3)(image)
     x = layers.Conv2D(64, 7, strides=2, use_bias=False, name="conv1_conv")(x)
     x = _activated(x, "conv1_bn", "conv1_relu")
@@ -52,10 +52,10 @@ def _densenet(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
             x = _halved(x, f"pool{number - 1}")
         for i in range(1, depth + 1):
             x = _layer(x, f"conv{number}_block{i}")
-    x = wanted.head(_activated(x, "bn", "relu"), names=("avg_pool", "max_pool"))
-    ending = ".h5" if wanted.include_top else "_notop.h5"
-    url = f"{FOLDER}densenet/{which}_weights_tf_dim_ordering_tf_kernels{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]))
+    x = spec.head(_activated(x, "bn", "relu"), names=("avg_pool", "max_pool"))
+    ending = ".h5" if spec.include_top else "_notop.h5"
+    url = f"{FOLDER}densenet/{variant}_weights_tf_dim_ordering_tf_kernels{ending}"
+    return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
 def DenseNet121(
@@ -87,11 +87,11 @@ def DenseNet121(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _densenet(wanted, "densenet121", (6, 12, 24, 16))
+    return _densenet(spec, "densenet121", (6, 12, 24, 16))
 
 
 def DenseNet169(
@@ -123,11 +123,11 @@ def DenseNet169(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _densenet(wanted, "densenet169", (6, 12, 32, 32))
+    return _densenet(spec, "densenet169", (6, 12, 32, 32))
 
 
 def DenseNet201(
@@ -159,8 +159,8 @@ def DenseNet201(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _densenet(wanted, "densenet201", (6, 12, 48, 32))
+    return _densenet(spec, "densenet201", (6, 12, 48, 32))

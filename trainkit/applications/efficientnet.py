@@ -103,27 +103,27 @@ def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
     x = _conv(x, width, "stem_conv", 3, strides=2, padding="valid")
     x = _normalized(x, "stem_bn", "stem_activation")
     depths = [math.ceil(deep * stage[1]) for stage in _STAGES]
-    done = 0
+    block_index = 0
     for number, (window, _, out, factor, stride) in enumerate(_STAGES, 1):
         for i in range(depths[number - 1]):
             before, width = width, divisible(out * wide)
-            name, drop = f"block{number}{chr(ord('a') + i)}_", _DROP * done / sum(depths)
+            name, drop = f"block{number}{chr(ord('a') + i)}_", _DROP * block_index / sum(depths)
             x = _block(x, before, width, window, factor, 1 if i else stride, drop, name)
-            done += 1
+            block_index += 1
     return _normalized(_conv(x, divisible(1280 * wide), "top_conv"), "top_bn", "top_activation")
 
 
-def _efficientnet(wanted: Wanted, which: str) -> Any:
-    wide, deep, size, dropout = _SIZES[which]
-    image = wanted.image(size, 32)
-    x = wanted.head(
-        _features(image, wide, deep, wanted.weights == "imagenet"),
+def _efficientnet(spec: Wanted, variant: str) -> Any:
+    wide, deep, size, dropout = _SIZES[variant]
+    image = spec.image(size, 32)
+    x = spec.head(
+        _features(image, wide, deep, spec.weights == "imagenet"),
         names=("avg_pool", "max_pool"),
         dropout=dropout,
         kernel_initializer=VarianceScaling(1.0 / 3.0, "fan_out", "uniform"),
     )
-    url = f"{_WEIGHTS}efficientnet{which}{'' if wanted.include_top else '_notop'}.h5"
-    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]))
+    url = f"{_WEIGHTS}efficientnet{variant}{'' if spec.include_top else '_notop'}.h5"
+    return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
 def EfficientNetB0(
@@ -155,11 +155,11 @@ def EfficientNetB0(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b0")
+    return _efficientnet(spec, "b0")
 
 
 def EfficientNetB1(
@@ -191,11 +191,11 @@ def EfficientNetB1(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b1")
+    return _efficientnet(spec, "b1")
 
 
 def EfficientNetB2(
@@ -227,11 +227,11 @@ def EfficientNetB2(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b2")
+    return _efficientnet(spec, "b2")
 
 
 def EfficientNetB3(
@@ -263,11 +263,11 @@ def EfficientNetB3(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b3")
+    return _efficientnet(spec, "b3")
 
 
 def EfficientNetB4(
@@ -299,11 +299,11 @@ def EfficientNetB4(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b4")
+    return _efficientnet(spec, "b4")
 
 
 def EfficientNetB5(
@@ -335,11 +335,11 @@ def EfficientNetB5(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b5")
+    return _efficientnet(spec, "b5")
 
 
 def EfficientNetB6(
@@ -371,11 +371,11 @@ def EfficientNetB6(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b6")
+    return _efficientnet(spec, "b6")
 
 
 def EfficientNetB7(
@@ -407,8 +407,8 @@ def EfficientNetB7(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b7")
+    return _efficientnet(spec, "b7")

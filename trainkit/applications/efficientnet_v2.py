@@ -122,18 +122,18 @@ def _with_shortcut(x: Any, start: Any, drop: float, name: str) -> Any:
     return layers.add([x, start], name=f"{name}add")
 
 
-def _prepared(image: Any, which: str) -> Any:
-    if which.startswith("b") and image.shape[channel_axis()] == 3:
+def _prepared(image: Any, variant: str) -> Any:
+    if variant.startswith("b") and image.shape[channel_axis()] == 3:
         x = layers.Rescaling(1.0 / 255)(image)
         variances = [deviation**2 for deviation in _DEVIATIONS]
         return layers.Normalization(channel_axis(), list(_MEANS), variances)(x)
     return layers.Rescaling(1.0 / 128.0, -1)(image)
 
 
-def _features(x: Any, which: str) -> Any:
-    stem, wide, deep, _ = _SIZES[which]
-    stages = _STAGES.get(which, _SMALL)
-    width, blocks, done = _rounded(stem * wide), sum(stage[0] for stage in stages), 0
+def _features(x: Any, variant: str) -> Any:
+    stem, wide, deep, _ = _SIZES[variant]
+    stages = _STAGES.get(variant, _SMALL)
+    width, blocks, block_index = _rounded(stem * wide), sum(stage[0] for stage in stages), 0
     x = _normalized(_conv(x, width, 3, "stem_conv", strides=2), "stem_bn", "stem_activation")
     for number, (repeats, out, factor, stride) in enumerate(stages):
         block = _fused if number < _FUSED_STAGES else _separate
@@ -142,23 +142,23 @@ def _features(x: Any, which: str) -> Any:
             start, step, name = x, 1 if i else stride, f"block{number + 1}{chr(ord('a') + i)}_"
             x = block(x, before, width, factor, step, name)
             if step == 1 and before == width:
-                x = _with_shortcut(x, start, _DROP * done / blocks, name)
-            done += 1
+                x = _with_shortcut(x, start, _DROP * block_index / blocks, name)
+            block_index += 1
     x = _conv(x, _rounded(1280 * wide), 1, "top_conv")
     return _normalized(x, "top_bn", "top_activation")
 
 
-def _efficientnet(wanted: Wanted, which: str, include_preprocessing: bool) -> Any:
-    image = wanted.image(_SIZES[which][3], 32)
-    x = wanted.head(
-        _features(_prepared(image, which) if include_preprocessing else image, which),
+def _efficientnet(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
+    image = spec.image(_SIZES[variant][3], 32)
+    x = spec.head(
+        _features(_prepared(image, variant) if include_preprocessing else image, variant),
         names=("avg_pool", "max_pool"),
         dropout=_TOP_DROP,
         kernel_initializer=VarianceScaling(1.0 / 3.0, "fan_out", "uniform"),
     )
-    file = f"efficientnetv2-{which.removeprefix('-')}{'' if wanted.include_top else '_notop'}.h5"
-    digest = _HASHES[which][not wanted.include_top]
-    return wanted.model(image, x, WeightFile(f"{FOLDER}efficientnet_v2/{file}", digest))
+    file = f"efficientnetv2-{variant.removeprefix('-')}{'' if spec.include_top else '_notop'}.h5"
+    digest = _HASHES[variant][not spec.include_top]
+    return spec.model(image, x, WeightFile(f"{FOLDER}efficientnet_v2/{file}", digest))
 
 
 def EfficientNetV2B0(
@@ -193,11 +193,11 @@ def EfficientNetV2B0(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b0", include_preprocessing)
+    return _efficientnet(spec, "b0", include_preprocessing)
 
 
 def EfficientNetV2B1(
@@ -232,11 +232,11 @@ def EfficientNetV2B1(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b1", include_preprocessing)
+    return _efficientnet(spec, "b1", include_preprocessing)
 
 
 def EfficientNetV2B2(
@@ -271,11 +271,11 @@ def EfficientNetV2B2(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b2", include_preprocessing)
+    return _efficientnet(spec, "b2", include_preprocessing)
 
 
 def EfficientNetV2B3(
@@ -310,11 +310,11 @@ def EfficientNetV2B3(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "b3", include_preprocessing)
+    return _efficientnet(spec, "b3", include_preprocessing)
 
 
 def EfficientNetV2S(
@@ -349,11 +349,11 @@ def EfficientNetV2S(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "-s", include_preprocessing)
+    return _efficientnet(spec, "-s", include_preprocessing)
 
 
 def EfficientNetV2M(
@@ -388,11 +388,11 @@ def EfficientNetV2M(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "-m", include_preprocessing)
+    return _efficientnet(spec, "-m", include_preprocessing)
 
 
 def EfficientNetV2L(
@@ -427,8 +427,8 @@ def EfficientNetV2L(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _efficientnet(wanted, "-l", include_preprocessing)
+    return _efficientnet(spec, "-l", include_preprocessing)

@@ -66,8 +66,8 @@ def _stem(x: Any) -> Any:
 
 
 def _halved(x: Any, branches: Sequence[Sequence[tuple[int, Any]]], name: str) -> Any:
-    made = [_convs(x, steps, halved=True) for steps in branches]
-    return _joined([*made, layers.MaxPooling2D(3, strides=2)(x)], name)
+    outputs = [_convs(x, steps, halved=True) for steps in branches]
+    return _joined([*outputs, layers.MaxPooling2D(3, strides=2)(x)], name)
 
 
 def _features(image: Any) -> Any:
@@ -116,13 +116,13 @@ def InceptionResNetV2(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    image = wanted.image(299, 75)
-    x = wanted.head(_features(image))
+    image = spec.image(299, 75)
+    x = spec.head(_features(image))
     ending = ".h5" if include_top else "_notop.h5"
     file = f"inception_resnet_v2_weights_tf_dim_ordering_tf_kernels{ending}"
     digest = _HASHES[not include_top]
-    return wanted.model(image, x, WeightFile(f"{FOLDER}inception_resnet_v2/{file}", digest))
+    return spec.model(image, x, WeightFile(f"{FOLDER}inception_resnet_v2/{file}", digest))

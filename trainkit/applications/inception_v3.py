@@ -121,12 +121,12 @@ def InceptionV3(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    image = wanted.image(299, 75)
-    x = wanted.head(_features(image))
+    image = spec.image(299, 75)
+    x = spec.head(_features(image))
     ending = ".h5" if include_top else "_notop.h5"
     url = f"{FOLDER}inception_v3/inception_v3_weights_tf_dim_ordering_tf_kernels{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[not include_top]))
+    return spec.model(image, x, WeightFile(url, _HASHES[not include_top]))

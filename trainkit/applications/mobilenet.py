@@ -33,29 +33,30 @@ _BLOCKS_V2 = (
 )  # fmt: skip
 
 
-def _size(wanted: Wanted, which: str) -> int:
+def _size(spec: Wanted, variant: str) -> int:
     """The size of images for which there are trained weights, by the shape that was given."""
-    shape = wanted.input_shape
-    if shape is None and wanted.input_tensor is not None:
-        shape = tuple(wanted.input_tensor.shape)[1:]
+    shape = spec.input_shape
+    if shape is None and spec.input_tensor is not None:
+        shape = tuple(spec.input_tensor.shape)[1:]
     if shape is None or len(shape) != 3:
         return 224
     height, width = shape[1:] if channel_axis() == 1 else shape[:2]
-    return height if height is not None and height == width in _TRAINED[which] else 224
+    return height if height is not None and height == width in _TRAINED[variant] else 224
 
 
-def _check_trained(wanted: Wanted, which: str, alpha: float, image: Any) -> None:
+def _check_trained(spec: Wanted, variant: str, alpha: float, image: Any) -> None:
     """Refuse what no weights were trained for; other sizes of images take those of 224 x 224."""
-    if wanted.weights != "imagenet":
+    if spec.weights != "imagenet":
         return
-    if alpha not in _ALPHAS[which]:
+    if alpha not in _ALPHAS[variant]:
         raise InvalidArgumentError(
-            f"{which}: weights='imagenet' are there for alpha {sorted(_ALPHAS[which])}, got {alpha}"
+            f"{variant}: weights='imagenet' are there for alpha {sorted(_ALPHAS[variant])}, "
+            f"got {alpha}"
         )
     height, width = tuple(image.shape)[2:4] if channel_axis() == 1 else tuple(image.shape)[1:3]
-    if height != width or height not in _TRAINED[which]:
+    if height != width or height not in _TRAINED[variant]:
         warnings.warn(
-            f"{which}: images of {height} x {width} take the weights trained on 224 x 224",
+            f"{variant}: images of {height} x {width} take the weights trained on 224 x 224",
             stacklevel=4,
         )
 
@@ -119,13 +120,13 @@ def MobileNet(
     Raises:
         InvalidArgumentError: arguments don't fit, or there are no trained weights for them.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    size = _size(wanted, "mobilenet")
-    image = wanted.image(size, 32)
-    _check_trained(wanted, "mobilenet", alpha, image)
+    size = _size(spec, "mobilenet")
+    image = spec.image(size, 32)
+    _check_trained(spec, "mobilenet", alpha, image)
     if weights == "imagenet" and depth_multiplier != 1:
         raise InvalidArgumentError("mobilenet: weights='imagenet' are for depth_multiplier=1")
     x = layers.Conv2D(int(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="conv1")(
@@ -134,26 +135,26 @@ def MobileNet(
     x = _normalized(x, "conv1_bn", "conv1_relu")
     for number, (width, stride) in enumerate(_BLOCKS, 1):
         x = _block(x, int(width * alpha), stride, depth_multiplier, number)
-    x = _mobile_head(wanted, x, dropout)
+    x = _mobile_head(spec, x, dropout)
     ending = "_tf.h5" if include_top else "_tf_no_top.h5"
     text = _ALPHAS["mobilenet"].get(alpha, "")
     trained = WeightFile(f"{FOLDER}mobilenet/mobilenet_{text}_{size}{ending}")
-    return wanted.model(image, x, trained, f"mobilenet_{alpha:0.2f}_{_rows(image)}")
+    return spec.model(image, x, trained, f"mobilenet_{alpha:0.2f}_{_rows(image)}")
 
 
 def _rows(image: Any) -> Any:
     return image.shape[2 if channel_axis() == 1 else 1]
 
 
-def _mobile_head(wanted: Wanted, x: Any, dropout: float) -> Any:
+def _mobile_head(spec: Wanted, x: Any, dropout: float) -> Any:
     """The classifier as a convolution of one pixel."""
-    if not wanted.include_top:
-        return wanted.pooled(x)
+    if not spec.include_top:
+        return spec.pooled(x)
     x = layers.GlobalAveragePooling2D(keepdims=True)(x)
     x = layers.Dropout(dropout, name="dropout")(x)
-    x = layers.Conv2D(wanted.classes, 1, padding="same", name="conv_preds")(x)
-    x = layers.Reshape((wanted.classes,), name="reshape_2")(x)
-    return layers.Activation(wanted.classifier_activation, name="predictions")(x)
+    x = layers.Conv2D(spec.classes, 1, padding="same", name="conv_preds")(x)
+    x = layers.Reshape((spec.classes,), name="reshape_2")(x)
+    return layers.Activation(spec.classifier_activation, name="predictions")(x)
 
 
 def _block_v2(x: Any, width: int, stride: int, number: int) -> Any:
@@ -209,13 +210,13 @@ def MobileNetV2(
     Raises:
         InvalidArgumentError: arguments don't fit, or there are no trained weights for them.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    size = _size(wanted, "mobilenet_v2")
-    image = wanted.image(size, 32)
-    _check_trained(wanted, "mobilenet_v2", alpha, image)
+    size = _size(spec, "mobilenet_v2")
+    image = spec.image(size, 32)
+    _check_trained(spec, "mobilenet_v2", alpha, image)
     settings = {"epsilon": 1e-3, "momentum": 0.999}
     x = layers.Conv2D(
         divisible(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="Conv1"
@@ -225,10 +226,10 @@ def MobileNetV2(
         x = _block_v2(x, divisible(int(width * alpha)), stride, number)
     last = divisible(1280 * alpha) if alpha > 1.0 else 1280
     x = layers.Conv2D(last, 1, use_bias=False, name="Conv_1")(x)
-    x = wanted.head(_normalized(x, "Conv_1_bn", "out_relu", **settings), None)
+    x = spec.head(_normalized(x, "Conv_1_bn", "out_relu", **settings), None)
     ending = ".h5" if include_top else "_no_top.h5"
     url = (
         f"{FOLDER}mobilenet_v2/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_"
         f"{float(alpha)}_{size}{ending}"
     )
-    return wanted.model(image, x, WeightFile(url), f"mobilenetv2_{alpha:0.2f}_{_rows(image)}")
+    return spec.model(image, x, WeightFile(url), f"mobilenetv2_{alpha:0.2f}_{_rows(image)}")

@@ -112,10 +112,10 @@ def _block(
     return layers.Add(name=f"{name}add")([start, x]) if same else x
 
 
-def _features(x: Any, which: str, alpha: float, minimalistic: bool) -> Any:
+def _features(x: Any, variant: str, alpha: float, minimalistic: bool) -> Any:
     x = _normalized(_conv(x, 16, "conv", 3, 2), "conv_bn")
     x = _activated(x, not minimalistic)
-    for number, (factor, width, window, stride, weighted, hard) in enumerate(_BLOCKS[which]):
+    for number, (factor, width, window, stride, weighted, hard) in enumerate(_BLOCKS[variant]):
         if minimalistic:
             window, weighted, hard = 3, False, False
         x = _block(x, factor, divisible(width * alpha), window, stride, weighted, hard, number)
@@ -123,73 +123,73 @@ def _features(x: Any, which: str, alpha: float, minimalistic: bool) -> Any:
     return _activated(_normalized(x, "conv_1_bn"), not minimalistic)
 
 
-def _head(wanted: Wanted, x: Any, width: int, dropout_rate: float, minimalistic: bool) -> Any:
+def _head(spec: Wanted, x: Any, width: int, dropout_rate: float, minimalistic: bool) -> Any:
     """The classifier as two convolutions of one pixel."""
-    if not wanted.include_top:
-        return wanted.pooled(x, ("avg_pool", "max_pool"))
+    if not spec.include_top:
+        return spec.pooled(x, ("avg_pool", "max_pool"))
     x = layers.GlobalAveragePooling2D(keepdims=True)(x)
     x = layers.Conv2D(width, 1, padding="same", name="conv_2")(x)
     x = _activated(x, not minimalistic)
     if dropout_rate > 0:
         x = layers.Dropout(dropout_rate)(x)
-    x = layers.Conv2D(wanted.classes, 1, padding="same", name="logits")(x)
+    x = layers.Conv2D(spec.classes, 1, padding="same", name="logits")(x)
     x = layers.Flatten()(x)
-    return layers.Activation(wanted.classifier_activation, name="predictions")(x)
+    return layers.Activation(spec.classifier_activation, name="predictions")(x)
 
 
-def _check_trained(wanted: Wanted, alpha: float, minimalistic: bool, image: Any) -> None:
+def _check_trained(spec: Wanted, alpha: float, minimalistic: bool, image: Any) -> None:
     """Refuse widths that no weights were trained for; all images take those of 224 x 224."""
-    if wanted.weights != "imagenet":
+    if spec.weights != "imagenet":
         return
     trained = (1.0,) if minimalistic else (0.75, 1.0)
     if alpha not in trained:
         raise InvalidArgumentError(
-            f"{wanted.name}: weights='imagenet' with minimalistic={minimalistic} are there for "
+            f"{spec.name}: weights='imagenet' with minimalistic={minimalistic} are there for "
             f"alpha {trained}, got {alpha}"
         )
     height, width = tuple(image.shape)[2:4] if channel_axis() == 1 else tuple(image.shape)[1:3]
     if height != width or height != 224:
         warnings.warn(
-            f"{wanted.name}: images of {height} x {width} take the weights trained on 224 x 224",
+            f"{spec.name}: images of {height} x {width} take the weights trained on 224 x 224",
             stacklevel=4,
         )
 
 
-def _check_same_width(wanted: Wanted) -> None:
-    given, start = wanted.input_shape, wanted.input_tensor
-    if given is None or not hasattr(start, "_keras_history"):
+def _check_same_width(spec: Wanted) -> None:
+    input_shape, start = spec.input_shape, spec.input_tensor
+    if input_shape is None or not hasattr(start, "_keras_history"):
         return
     axis = 2 if channel_axis() == -1 else 1
-    if tuple(start.shape)[axis] != given[1]:
+    if tuple(start.shape)[axis] != input_shape[1]:
         raise InvalidArgumentError(
-            f"{wanted.name}: input_shape={tuple(given)} does not fit input_tensor of shape "
+            f"{spec.name}: input_shape={tuple(input_shape)} does not fit input_tensor of shape "
             f"{tuple(start.shape)}; leave input_shape out"
         )
 
 
 def _mobilenet(
-    wanted: Wanted,
-    which: str,
+    spec: Wanted,
+    variant: str,
     alpha: float,
     minimalistic: bool,
     dropout_rate: float,
     include_preprocessing: bool,
 ) -> Any:
-    _check_same_width(wanted)
-    image = wanted.image(224, 32, any_size=True)
-    _check_trained(wanted, alpha, minimalistic, image)
+    _check_same_width(spec)
+    image = spec.image(224, 32, any_size=True)
+    _check_trained(spec, alpha, minimalistic, image)
     x = image
     if include_preprocessing:
         x = layers.Rescaling(1.0 / 127.5, -1.0)(x)
-    x = _features(x, which, alpha, minimalistic)
-    last = _LAST[which]
+    x = _features(x, variant, alpha, minimalistic)
+    last = _LAST[variant]
     width = divisible(last * alpha) if alpha > 1.0 else last
-    x = _head(wanted, x, width, dropout_rate, minimalistic)
-    file = f"{which}{'_minimalistic' if minimalistic else ''}_224_{float(alpha)}"
-    ending = "" if wanted.include_top else "_no_top_v2"
+    x = _head(spec, x, width, dropout_rate, minimalistic)
+    file = f"{variant}{'_minimalistic' if minimalistic else ''}_224_{float(alpha)}"
+    ending = "" if spec.include_top else "_no_top_v2"
     digests = _HASHES.get(file, (None, None))
     url = f"{FOLDER}mobilenet_v3/weights_mobilenet_v3_{file}_float{ending}.h5"
-    return wanted.model(image, x, WeightFile(url, digests[not wanted.include_top]))
+    return spec.model(image, x, WeightFile(url, digests[not spec.include_top]))
 
 
 def MobileNetV3Small(
@@ -230,11 +230,11 @@ def MobileNetV3Small(
     Raises:
         InvalidArgumentError: arguments don't fit, or there are no trained weights for them.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _mobilenet(wanted, "small", alpha, minimalistic, dropout_rate, include_preprocessing)
+    return _mobilenet(spec, "small", alpha, minimalistic, dropout_rate, include_preprocessing)
 
 
 def MobileNetV3Large(
@@ -275,8 +275,8 @@ def MobileNetV3Large(
     Raises:
         InvalidArgumentError: arguments don't fit, or there are no trained weights for them.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _mobilenet(wanted, "large", alpha, minimalistic, dropout_rate, include_preprocessing)
+    return _mobilenet(spec, "large", alpha, minimalistic, dropout_rate, include_preprocessing)

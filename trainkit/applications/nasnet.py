@@ -115,8 +115,8 @@ def _adjusted(before: Any, x: Any, reduced: bool, width: int, block: str) -> Any
     """The output of an earlier cell with the sizes of `x`."""
     if before is None:
         return x
-    rows, here = before.shape[-2], x.shape[-2]
-    if reduced if rows is None or here is None else rows != here:
+    rows, target_rows = before.shape[-2], x.shape[-2]
+    if reduced if rows is None or target_rows is None else rows != target_rows:
         return _halved(before, width, block)
     if before.shape[channel_axis()] == width:
         return before
@@ -200,22 +200,22 @@ def _features(image: Any, size: _Size) -> Any:
     return _relu(x)
 
 
-def _nasnet(wanted: Wanted, size: _Size) -> Any:
-    wanted.check_channels_last()
-    shape = wanted.input_shape
-    if wanted.weights == "imagenet" and shape is not None and None in shape:
+def _nasnet(spec: Wanted, size: _Size) -> Any:
+    spec.check_channels_last()
+    shape = spec.input_shape
+    if spec.weights == "imagenet" and shape is not None and None in shape:
         raise InvalidArgumentError(
-            f"{wanted.name}: weights='imagenet' want all sizes of input_shape, got {tuple(shape)}"
+            f"{spec.name}: weights='imagenet' want all sizes of input_shape, got {tuple(shape)}"
         )
-    image = wanted.image(size.image, 32)
-    x = wanted.head(_features(image, size), None)
-    ending = "" if wanted.include_top else "-no-top"
+    image = spec.image(size.image, 32)
+    x = spec.head(_features(image, size), None)
+    ending = "" if spec.include_top else "-no-top"
     file = WeightFile(
         f"{FOLDER}nasnet/NASNet-{size.name}{ending}.h5",
-        size.hashes[not wanted.include_top],
+        size.hashes[not spec.include_top],
         f"nasnet_{size.name}{ending.replace('-', '_')}.h5",
     )
-    return wanted.model(image, x, file)
+    return spec.model(image, x, file)
 
 
 def NASNetMobile(
@@ -249,13 +249,13 @@ def NASNetMobile(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
     if input_shape is None and input_tensor is None:
-        wanted = dataclasses.replace(wanted, input_shape=(224, 224, 3))
-    return _nasnet(wanted, _MOBILE)
+        spec = dataclasses.replace(spec, input_shape=(224, 224, 3))
+    return _nasnet(spec, _MOBILE)
 
 
 def NASNetLarge(
@@ -289,8 +289,8 @@ def NASNetLarge(
     Raises:
         InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _nasnet(wanted, _LARGE)
+    return _nasnet(spec, _LARGE)

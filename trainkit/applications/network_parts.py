@@ -121,8 +121,8 @@ class Wanted:
             )
 
     def _check(self) -> None:
-        known = self.weights in (None, "imagenet")
-        if not known and not os.path.exists(local_path(self.weights)):
+        is_known = self.weights in (None, "imagenet")
+        if not is_known and not os.path.exists(local_path(self.weights)):
             raise InvalidArgumentError(
                 f"{self.name}: weights must be None, 'imagenet' or the path of a file, and there "
                 f"is no file {self.weights!r}"
@@ -146,40 +146,40 @@ class Wanted:
 
     def _shape(self, size: int, smallest: int, any_size: bool) -> tuple[int | None, ...]:
         first = channel_axis() == 1
-        pretrained, given = self.weights == "imagenet", self.input_shape
-        if given is not None and len(given) != 3:
+        pretrained, input_shape = self.weights == "imagenet", self.input_shape
+        if input_shape is not None and len(input_shape) != 3:
             raise InvalidArgumentError(
-                f"{self.name}: input_shape must have three sizes, got {given}"
+                f"{self.name}: input_shape must have three sizes, got {input_shape}"
             )
-        channels = 3 if given is None else given[0 if first else 2]
+        channels = 3 if input_shape is None else input_shape[0 if first else 2]
         if channels not in (1, 3):
             warnings.warn(f"{self.name}: images of {channels} channels are unusual", stacklevel=5)
         usual = (channels, size, size) if first else (size, size, channels)
         if pretrained and channels != 3:
             raise InvalidArgumentError(
-                f"{self.name}: weights='imagenet' are for 3 channels, got input_shape={given}"
+                f"{self.name}: weights='imagenet' are for 3 channels, got input_shape={input_shape}"
             )
         fixed = self.include_top and not any_size
-        if pretrained and fixed and given is not None and tuple(given) != usual:
+        if pretrained and fixed and input_shape is not None and tuple(input_shape) != usual:
             raise InvalidArgumentError(
                 f"{self.name}: weights='imagenet' with include_top=True are for input_shape="
-                f"{usual}, got {tuple(given)}; leave the top out, or the weights"
+                f"{usual}, got {tuple(input_shape)}; leave the top out, or the weights"
             )
-        if given is None:
+        if input_shape is None:
             open_shape = (3, None, None) if first else (None, None, 3)
             return usual if fixed else open_shape
-        sizes = given[1:] if first else given[:2]
+        sizes = input_shape[1:] if first else input_shape[:2]
         if any(s is not None and s < smallest for s in sizes):
             raise InvalidArgumentError(
                 f"{self.name}: images must have {smallest} x {smallest} pixels or more, got "
-                f"input_shape={tuple(given)}"
+                f"input_shape={tuple(input_shape)}"
             )
-        if fixed and None in given:
+        if fixed and None in input_shape:
             raise InvalidArgumentError(
                 f"{self.name}: with include_top=True all sizes of input_shape must be known, got "
-                f"{tuple(given)}"
+                f"{tuple(input_shape)}"
             )
-        return tuple(given)
+        return tuple(input_shape)
 
     def head(
         self,

@@ -71,9 +71,9 @@ def _stage_v2(x: Any, width: int, depth: int, number: int) -> Any:
     return x
 
 
-def _resnet(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
-    second = which.endswith("v2")
-    image = wanted.image(224, 32)
+def _resnet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
+    second = variant.endswith("v2")
+    image = spec.image(224, 32)
     x = layers.ZeroPadding2D(3, name="conv1_pad")(image)
     x = layers.Conv2D(64, 7, strides=2, name="conv1_conv")(x)
     if not second:
@@ -85,10 +85,10 @@ def _resnet(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
         x = stage(x, width, depth, number)
     if second:
         x = _normalized(x, "post_bn", "post_relu")
-    x = wanted.head(x, names=("avg_pool", "max_pool"))
-    ending = ".h5" if wanted.include_top else "_notop.h5"
-    url = f"{FOLDER}resnet/{which}_weights_tf_dim_ordering_tf_kernels{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]))
+    x = spec.head(x, names=("avg_pool", "max_pool"))
+    ending = ".h5" if spec.include_top else "_notop.h5"
+    url = f"{FOLDER}resnet/{variant}_weights_tf_dim_ordering_tf_kernels{ending}"
+    return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
 def ResNet50(
@@ -120,11 +120,11 @@ def ResNet50(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet50", (3, 4, 6, 3))
+    return _resnet(spec, "resnet50", (3, 4, 6, 3))
 
 
 def ResNet101(
@@ -156,11 +156,11 @@ def ResNet101(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet101", (3, 4, 23, 3))
+    return _resnet(spec, "resnet101", (3, 4, 23, 3))
 
 
 def ResNet152(
@@ -192,11 +192,11 @@ def ResNet152(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet152", (3, 8, 36, 3))
+    return _resnet(spec, "resnet152", (3, 8, 36, 3))
 
 
 def ResNet50V2(
@@ -228,11 +228,11 @@ def ResNet50V2(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet50v2", (3, 4, 6, 3))
+    return _resnet(spec, "resnet50v2", (3, 4, 6, 3))
 
 
 def ResNet101V2(
@@ -264,11 +264,11 @@ def ResNet101V2(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet101v2", (3, 4, 23, 3))
+    return _resnet(spec, "resnet101v2", (3, 4, 23, 3))
 
 
 def ResNet152V2(
@@ -300,8 +300,8 @@ def ResNet152V2(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _resnet(wanted, "resnet152v2", (3, 8, 36, 3))
+    return _resnet(spec, "resnet152v2", (3, 8, 36, 3))

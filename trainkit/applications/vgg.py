@@ -15,23 +15,23 @@ _HASHES = {
 }
 
 
-def _vgg(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
-    image = x = wanted.image(224, 32)
+def _vgg(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
+    image = x = spec.image(224, 32)
     for block, (depth, width) in enumerate(zip(depths, _WIDTHS, strict=True), 1):
         for i in range(1, depth + 1):
             name = f"block{block}_conv{i}"
             x = layers.Conv2D(width, 3, activation="relu", padding="same", name=name)(x)
         x = layers.MaxPooling2D(2, strides=2, name=f"block{block}_pool")(x)
-    if wanted.include_top:
+    if spec.include_top:
         x = layers.Flatten(name="flatten")(x)
         for name in ("fc1", "fc2"):
             x = layers.Dense(4096, activation="relu", name=name)(x)
-        x = wanted.classified(x)
+        x = spec.classified(x)
     else:
-        x = wanted.pooled(x)
-    ending = ".h5" if wanted.include_top else "_notop.h5"
-    url = f"{FOLDER}{which}/{which}_weights_tf_dim_ordering_tf_kernels{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]))
+        x = spec.pooled(x)
+    ending = ".h5" if spec.include_top else "_notop.h5"
+    url = f"{FOLDER}{variant}/{variant}_weights_tf_dim_ordering_tf_kernels{ending}"
+    return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
 def VGG16(
@@ -64,11 +64,11 @@ def VGG16(
     Raises:
         InvalidArgumentError: arguments don't fit.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _vgg(wanted, "vgg16", (2, 2, 3, 3, 3))
+    return _vgg(spec, "vgg16", (2, 2, 3, 3, 3))
 
 
 def VGG19(
@@ -99,8 +99,8 @@ def VGG19(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    return _vgg(wanted, "vgg19", (2, 2, 4, 4, 4))
+    return _vgg(spec, "vgg19", (2, 2, 4, 4, 4))

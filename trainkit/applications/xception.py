@@ -95,12 +95,12 @@ def Xception(
     Returns:
         The model.
     """
-    wanted = Wanted(
+    spec = Wanted(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    image = wanted.image(299, 71)
-    x = wanted.head(_features(image))
+    image = spec.image(299, 71)
+    x = spec.head(_features(image))
     ending = ".h5" if include_top else "_notop.h5"
     url = f"{FOLDER}xception/xception_weights_tf_dim_ordering_tf_kernels{ending}"
-    return wanted.model(image, x, WeightFile(url, _HASHES[not include_top]))
+    return spec.model(image, x, WeightFile(url, _HASHES[not include_top]))

@@ -24,17 +24,17 @@ def _overrides(callback: Any, names: Iterable[str]) -> bool:
 
 def _of_other_ranks(callbacks: list[Any], model: Any, params: dict[str, Any]) -> list[Any]:
     """The callbacks of a process that is not the first, and what stands for those of that one."""
-    found = []
+    own_callbacks = []
     for callback in callbacks:
         if not getattr(callback, "only_rank_0", False):
-            found.append(callback)
+            own_callbacks.append(callback)
             continue
         stands_in = callback.in_other_ranks() if isinstance(callback, Callback) else None
         if stands_in is not None:
             stands_in.set_params(params)
             stands_in.set_model(model)
-            found.append(stands_in)
-    return found
+            own_callbacks.append(stands_in)
+    return own_callbacks
 
 
 def _stores_last(callbacks: list[Any]) -> list[Any]:

@@ -148,5 +148,5 @@ class EarlyStopping(Callback):
         self.best = None if math.isnan(best) else best
         self.wait, self.stopped_epoch, self.best_epoch = (int(n) for n in arrays["counts"])
         count = len(arrays) - 2
-        kept = [arrays[f"{_WEIGHT}{i}"] for i in range(count)]
-        self.__dict__["best_weights"] = kept or None
+        weights = [arrays[f"{_WEIGHT}{i}"] for i in range(count)]
+        self.__dict__["best_weights"] = weights or None

@@ -15,13 +15,13 @@ from trainkit.summary.projector import entry_text, write_entries
 
 def embeddings_of(model: Any) -> list[Any]:
     """The embedding layers of a model, those of models inside included."""
-    found: list[Any] = []
+    layers: list[Any] = []
     for layer in model.layers:
         if isinstance(layer, Embedding):
-            found.append(layer)
+            layers.append(layer)
         elif hasattr(layer, "layers"):
-            found += embeddings_of(layer)
-    return found
+            layers += embeddings_of(layer)
+    return layers
 
 
 def labels_by_layer(layers: list[Any], metadata: Any) -> dict[str, str]:

@@ -128,15 +128,15 @@ class GradientSampler:
 
     def _watched(self, optimizer: Any) -> Any:
         """`_step`, through which all ways to apply gradients go, for one call in each replica."""
-        step, seen = type(optimizer)._step, set()
+        step, ranks = type(optimizer)._step, set()
 
         def apply(grads: Any, weights: Any) -> None:
             replica = replicas.among_others()
             rank = 0 if replica is None else replica.rank
-            if rank in seen or trace_state.current_trace() is not None:
+            if rank in ranks or trace_state.current_trace() is not None:
                 step(optimizer, grads, weights)
                 return
-            seen.add(rank)
+            ranks.add(rank)
             shown = whole_gradients(optimizer, grads, weights)
             before = [] if rank else [v.value() for v in weights]
             step(optimizer, grads, weights)
@@ -157,9 +157,9 @@ class GradientSampler:
                 self._step_seconds = now - self._last_end
             self._last_end = now
             return []
-        taken = self.taken
+        samples = self.taken
         self.release()
-        return taken
+        return samples
 
     def written(self, began_at: float) -> None:
         """Say that what was seen has been written; the step began at `began_at`."""

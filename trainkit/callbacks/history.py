@@ -116,8 +116,8 @@ class History(Callback):
         chosen = self._to_plot(metrics)
         if figure is None:
             figure = _new_figure(len(chosen))
-        for place, name in enumerate(chosen, 1):
-            axes = figure.add_subplot(1, len(chosen), place)
+        for index, name in enumerate(chosen, 1):
+            axes = figure.add_subplot(1, len(chosen), index)
             for label, column in (("training", name), ("validation", f"val_{name}")):
                 values = self.history.get(column)
                 if values:
@@ -135,14 +135,14 @@ class History(Callback):
         if not self.history:
             raise ValueError("History.plot: no epoch has ended, so there is nothing to draw")
         names = [name for name in self.history if not name.startswith("val_")]
-        known = sorted(names, key=lambda name: (name != "loss", name))
-        unknown = [name for name in metrics or () if name not in known]
+        metric_names = sorted(names, key=lambda name: (name != "loss", name))
+        unknown = [name for name in metrics or () if name not in metric_names]
         if unknown:
             raise ValueError(
                 f"History.plot: there is no {', '.join(map(repr, unknown))}; the history has "
-                f"{', '.join(known)}"
+                f"{', '.join(metric_names)}"
             )
-        return known if metrics is None else list(metrics)
+        return metric_names if metrics is None else list(metrics)
 
 
 def _spread(epochs: list[int], count: int) -> list[int]:

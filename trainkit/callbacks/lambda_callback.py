@@ -41,7 +41,7 @@ class LambdaCallback(base.Callback):
         **more: Callable[..., Any] | None,
     ) -> None:
         super().__init__()
-        given = {
+        functions = {
             "on_epoch_begin": on_epoch_begin,
             "on_epoch_end": on_epoch_end,
             "on_train_begin": on_train_begin,
@@ -50,11 +50,11 @@ class LambdaCallback(base.Callback):
             "on_train_batch_end": on_train_batch_end,
             **more,
         }
-        for name, function in given.items():
+        for name, function in functions.items():
             if name.startswith("on_") and not hasattr(base.Callback, name):
-                known = [n for n in dir(base.Callback) if n.startswith("on_")]
+                hooks = [n for n in dir(base.Callback) if n.startswith("on_")]
                 raise TypeError(
-                    f"LambdaCallback: there is no {name!r}; there are {', '.join(known)}"
+                    f"LambdaCallback: there is no {name!r}; there are {', '.join(hooks)}"
                 )
             if function is not None:
                 if not callable(function):

@@ -79,14 +79,14 @@ def rated(optimizer: Any) -> dict[str, Any]:
     inner = getattr(getattr(optimizer, "inner_optimizer", optimizer), "optimizers", None)
     if inner is None:
         return {"learning_rate": optimizer}
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for one in inner:
         name, count = f"learning_rate_{one.name}", 0
-        while name in found:
+        while name in by_name:
             count += 1
             name = f"learning_rate_{one.name}_{count}"
-        found[name] = one
-    return found
+        by_name[name] = one
+    return by_name
 
 
 def rates_now(optimizer: Any) -> dict[str, float]:

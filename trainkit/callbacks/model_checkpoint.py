@@ -72,13 +72,13 @@ class ModelCheckpoint(Callback):
     ) -> None:
         super().__init__()
         self.filepath = local_path(filepath)
-        whole = self.filepath.endswith((".keras", ".h5"))
+        is_model_file = self.filepath.endswith((".keras", ".h5"))
         if save_weights_only and not self.filepath.endswith(".weights.h5"):
             raise ValueError(
                 "ModelCheckpoint: with save_weights_only=True the path must end in '.weights.h5', "
                 f"got {self.filepath!r}"
             )
-        if not save_weights_only and not whole:
+        if not save_weights_only and not is_model_file:
             raise ValueError(
                 "ModelCheckpoint: with save_weights_only=False the path must end in '.keras' or "
                 f"'.h5', got {self.filepath!r}"
@@ -192,6 +192,6 @@ class _NoValue(float):
     """Stands for a metric that has no value: `nan` in any format."""
 
     @classmethod
-    def for_names(cls, template: str, known: Logs) -> Logs:
+    def for_names(cls, template: str, logs: Logs) -> Logs:
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field]
-        return {name: cls("nan") for name in fields if name not in known}
+        return {name: cls("nan") for name in fields if name not in logs}

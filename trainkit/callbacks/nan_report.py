@@ -43,16 +43,16 @@ class Snapshot:
     """
 
     def __init__(self, *roots: Trackable, others: Iterable[Variable] = ()) -> None:
-        found = {id(part): part for root in roots for _, part in traverse(root)}
-        found |= {id(variable): variable for variable in others}
-        variables = [part for part in found.values() if isinstance(part, Variable)]
+        parts = {id(part): part for root in roots for _, part in traverse(root)}
+        parts |= {id(variable): variable for variable in others}
+        variables = [part for part in parts.values() if isinstance(part, Variable)]
         self.values = [(variable, variable.value()) for variable in variables]
 
     def again(self) -> Snapshot:
         """The values of the same variables now."""
-        taken = Snapshot.__new__(Snapshot)
-        taken.values = [(variable, variable.value()) for variable, _ in self.values]
-        return taken
+        snapshot = Snapshot.__new__(Snapshot)
+        snapshot.values = [(variable, variable.value()) for variable, _ in self.values]
+        return snapshot
 
     def put_back(self) -> None:
         """Give the variables these values."""
@@ -139,21 +139,21 @@ def write_bundle(folder: Any, model: Any, generator: Any, batch: Any, text: str)
     path = _new_folder(pathlib.Path(local_path(folder)))
     (path / "report.txt").write_text(text + "\n", encoding="utf-8")
     Checkpoint(model=model, random=generator).write(path / "state")
-    given = [x for x in nest.flatten(batch) if x is not None]
-    leaves: list[Any] = [np.asarray(x.numpy() if is_tensor(x) else x) for x in given]
+    tensors = [x for x in nest.flatten(batch) if x is not None]
+    leaves: list[Any] = [np.asarray(x.numpy() if is_tensor(x) else x) for x in tensors]
     names = [leaf.dtype.name for leaf in leaves]
     raw = [leaf.view(np.uint16) if leaf.dtype.kind == "V" else leaf for leaf in leaves]
     named: dict[str, Any] = {f"leaf_{i}": leaf for i, leaf in enumerate(raw)}
     np.savez(path / "batch.npz", **named)
     described = {"structure": _described(batch, iter(range(len(leaves)))), "dtypes": names}
     (path / "batch.json").write_text(json.dumps(described), encoding="utf-8")
-    made = _LOADED
+    model_code = _LOADED
     try:
         model.save(path / "model.keras")
     except Exception as error:  # layers without a config
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        made = _MADE_BY_HAND.format(reason=reason)
-    (path / "reproduce.py").write_text(_SCRIPT.format(model=made), encoding="utf-8")
+        model_code = _MADE_BY_HAND.format(reason=reason)
+    (path / "reproduce.py").write_text(_SCRIPT.format(model=model_code), encoding="utf-8")
     return str(path)
 
 

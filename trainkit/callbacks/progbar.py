@@ -47,9 +47,9 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.1f}s"
     if seconds < 60:
         return f"{seconds:.0f}s"
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, remainder = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{remainder:02d}" if hours else f"{minutes}:{remainder:02d}"
 
 
 def rate_text(seconds: float, unit: str) -> str:
@@ -77,33 +77,33 @@ class Pace:
         """Since the beginning."""
         return time.perf_counter() - self.began_at
 
-    def of(self, done: int) -> float:
-        """Seconds for one unit, when `done` of them are."""
+    def of(self, count: int) -> float:
+        """Seconds for one unit, when `count` of them are done."""
         now = time.perf_counter()
-        if done <= 0:
+        if count <= 0:
             return 0.0
         if self._first is None:
-            self._first = (done, now)
+            self._first = (count, now)
         first, then = self._first
-        if done > first:
-            return (now - then) / (done - first)
-        return (now - self.began_at) / done
+        if count > first:
+            return (now - then) / (count - first)
+        return (now - self.began_at) / count
 
-    def pieces(self, done: int, total: int | None, unit: str, over: bool) -> list[str]:
+    def pieces(self, count: int, total: int | None, unit: str, over: bool) -> list[str]:
         """The time per unit, with what is left of the time, or what was taken when it is over."""
-        one = self.of(done)
+        one = self.of(count)
         if over:
             return [f"{duration_text(self.seconds)} {rate_text(one, unit)}"]
         if not total:
             return [f"{duration_text(self.seconds)} {rate_text(one, unit)}"]
-        return [f"{rate_text(one, unit)} {duration_text(one * max(total - done, 0))} left"]
+        return [f"{rate_text(one, unit)} {duration_text(one * max(total - count, 0))} left"]
 
 
-def count_text(done: int, total: int | None, unit: str) -> str:
+def count_text(count: int, total: int | None, unit: str) -> str:
     """How many of how many: `" 7/10"`, or `"7 steps"` where nobody knows."""
     if total is None:
-        return f"{done} {unit}{'s' * (done != 1)}"
-    return f"{done:{len(str(total))}d}/{total}"
+        return f"{count} {unit}{'s' * (count != 1)}"
+    return f"{count:{len(str(total))}d}/{total}"
 
 
 class Progbar:

@@ -54,12 +54,12 @@ class _Bar(Callback):
 
     def _hear(self, text: str, stage: str) -> None:
         """Show what takes long with the bar, and say it where none is drawn, beside the epochs."""
-        done = stage == slow_work.IS_DONE
+        is_done = stage == slow_work.IS_DONE
         if self.draws and self.line.kind != "file":
-            self.line.status("" if done else text)
-            if done:
+            self.line.status("" if is_done else text)
+            if is_done:
                 self.line.note(text)
-        elif done or stage == slow_work.BEGINS:
+        elif is_done or stage == slow_work.BEGINS:
             say_beside(text)
 
     def _listen_no_more(self) -> None:
@@ -127,13 +127,13 @@ class ProgressBar(_Bar):
     def on_test_end(self, logs: Logs | None = None) -> None:
         self.__dict__["validating"] = None
 
-    def _show_validation(self, done: int) -> None:
+    def _show_validation(self, step_count: int) -> None:
         """The line with the bar of the validation in place of that of training."""
         assert self.validating is not None
         total = self.params.get("validation_steps")
-        head = f"{self.title}  validation {count_text(done, total, 'step')}"
-        pieces = self.validating.pieces(done, total, "step", over=False) if done else []
-        share = done / total if total else None
+        head = f"{self.title}  validation {count_text(step_count, total, 'step')}"
+        pieces = self.validating.pieces(step_count, total, "step", over=False) if step_count else []
+        share = step_count / total if total else None
         self.line.draw(head, share, pieces + logs_pieces(self.batch_logs))
         self.drawn_at = time.perf_counter()
 
@@ -151,8 +151,10 @@ class ProgressBar(_Bar):
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
         self.line.leave()
-        done = f"after batch {self.steps_done} of {self.title}" if self.title else "before training"
-        say(f"stopped {done}")
+        position = (
+            f"after batch {self.steps_done} of {self.title}" if self.title else "before training"
+        )
+        say(f"stopped {position}")
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.line.leave()

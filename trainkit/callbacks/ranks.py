@@ -11,13 +11,13 @@ def rank_of(model: Any) -> int:
     return int(getattr(strategy, "rank", 0))
 
 
-def wait_for_rank_0(model: Any, what: str) -> None:
+def wait_for_rank_0(model: Any, action: str) -> None:
     """Go on once all ranks are here, so that what rank 0 has written is there for all of them.
 
     Args:
         model: the model that is trained.
-        what: what is done then, in words.
+        action: what is done then, in words.
     """
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is not None and strategy.num_replicas_in_sync > 1:
-        strategy.group.barrier(what)
+        strategy.group.barrier(action)

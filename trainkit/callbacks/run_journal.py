@@ -197,8 +197,8 @@ class RunJournal(Callback):
         return True
 
     def _describe_validation(self) -> dict[str, Any]:
-        held = self.__dict__["validation"]
-        return {} if held is None else {"validation": self._describe_data(held)}
+        validation = self.__dict__["validation"]
+        return {} if validation is None else {"validation": self._describe_data(validation)}
 
     def _describe_data(self, feed: Any) -> dict[str, Any]:
         facts: dict[str, Any] = {"kind": type(feed).__name__, "batches": feed.steps}
@@ -290,8 +290,8 @@ class RunJournal(Callback):
         tracker = getattr(self.model, "_loss_tracker", None)
         count = None if tracker is None else getattr(tracker, "count", None)
         reader = self._reader
-        seen = rows + (reader.rows if reader.epoch == self._run.epoch else 0)
-        return count is not None and seen > 0 and float(count.numpy()) == seen
+        row_count = rows + (reader.rows if reader.epoch == self._run.epoch else 0)
+        return count is not None and row_count > 0 and float(count.numpy()) == row_count
 
     # ------------------------------------------------------------------ epochs and the end
 
@@ -319,11 +319,11 @@ class RunJournal(Callback):
             return
         run = self.model.training_run
         if run.interrupted and run.epoch < self.params["epochs"]:
-            how = "interrupted"
+            ending = "interrupted"
         else:
-            how = "stopped" if run.epoch < self.params["epochs"] else "finished"
+            ending = "stopped" if run.epoch < self.params["epochs"] else "finished"
         log.save()
-        log.end(how)
+        log.end(ending)
         self.__dict__["log"] = None
 
     @contextlib.contextmanager
@@ -341,13 +341,13 @@ class RunJournal(Callback):
         if self.log is not None and self.log.writer is not None:
             self.log.flush()  # which moves the mean on
         run, reader, logs = self._run, self._reader, self._logs
-        seen = 0 if run is not None and not run.step else reader.rows
+        row_count = 0 if run is not None and not run.step else reader.rows
         mean, count = reader.mean, reader.mean_rows
-        if self.log is None and logs is not None and seen:  # of a replay, after its first step
-            mean, count = numbers(logs).get("loss", 0.0), seen
+        if self.log is None and logs is not None and row_count:  # of a replay, after its first step
+            mean, count = numbers(logs).get("loss", 0.0), row_count
         return {
             "steps": np.int64(self.steps),
-            "seen": np.int64(seen),
+            "seen": np.int64(row_count),
             "mean": np.float64(mean),
             "count": np.int64(count),
         }

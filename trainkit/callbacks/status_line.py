@@ -50,8 +50,8 @@ def bar_text(share: float, width: int, plain: bool) -> str:
         plain: of ASCII characters alone.
     """
     full, empty = ("=", ".") if plain else ("━", "╌")
-    done = int(width * min(max(share, 0.0), 1.0))
-    return full * done + empty * (width - done)
+    filled = int(width * min(max(share, 0.0), 1.0))
+    return full * filled + empty * (width - filled)
 
 
 def fitted(

@@ -179,7 +179,7 @@ class TensorBoard(Callback):
     def _operations(self, spec: Any) -> Any:
         """Write the graph of the outputs, and return it; `None` if it can't be traced."""
         try:
-            found = self.model.graph_for(spec)
+            graph = self.model.graph_for(spec)
         except Exception as error:
             warnings.warn(
                 f"TensorBoard: can't write the graph of {self.model.name!r}, which can't be "
@@ -188,8 +188,8 @@ class TensorBoard(Callback):
             )
             return None
         with self._writer("train").as_default():
-            summary.graph(found)
-        return found
+            summary.graph(graph)
+        return graph
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.step = self.began_step = int(self.model.optimizer.iterations)
@@ -208,12 +208,12 @@ class TensorBoard(Callback):
             self.sampler.before_step(self.model)
 
     def _end_profile(self, save: bool = True) -> None:
-        taken = self.profiled
-        if taken is not None:
+        profile = self.profiled
+        if profile is not None:
             self.__dict__["profiled"] = None
-            taken.__exit__()
+            profile.__exit__()
             if save:
-                taken.write_summary(os.path.join(self.log_dir, "train"))
+                profile.write_summary(os.path.join(self.log_dir, "train"))
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.batches_seen == self.last_profiled:
@@ -235,18 +235,18 @@ class TensorBoard(Callback):
     def _gradients(self, sampler: GradientSampler) -> None:
         """Write what was seen of the step, if it was one that is looked at."""
         began_at = sampler.began_at
-        taken = sampler.after_step()
+        samples = sampler.after_step()
         if began_at is None:
             return
-        if taken:
-            values = {f"gradient_norm/{one.path}": one.norm for one in taken}
-            values |= {f"update_ratio/{one.path}": one.ratio for one in taken}
+        if samples:
+            values = {f"gradient_norm/{one.path}": one.norm for one in samples}
+            values |= {f"update_ratio/{one.path}": one.ratio for one in samples}
             if not self.every:
                 values |= self._batch_rates()
             self._scalars("train", values, self.step)
             with warnings.catch_warnings(), self._writer("train").as_default():
                 warnings.simplefilter("ignore")  # a loss scale that is tried out gives infinities
-                for one in taken:
+                for one in samples:
                     summary.histogram(f"gradients/{one.path}", one.gradient, step=self.step)
         sampler.written(began_at)
 
@@ -266,9 +266,9 @@ class TensorBoard(Callback):
             train.setdefault(f"epoch_{name}", rate)
         if self.write_steps_per_second:
             train["epoch_steps_per_second"] = self._steps_per_second()
-        held = {f"epoch_{k[4:]}": v for k, v in logs.items() if k.startswith("val_")}
+        validation = {f"epoch_{k[4:]}": v for k, v in logs.items() if k.startswith("val_")}
         self._scalars("train", train, epoch)
-        self._scalars("validation", held, epoch)
+        self._scalars("validation", validation, epoch)
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             self._histograms(epoch)
         if self.embeddings_freq and epoch % self.embeddings_freq == 0:
@@ -293,10 +293,10 @@ class TensorBoard(Callback):
         self.__dict__["writers"] = {}
 
 
-def _batches_to_profile(asked: Any) -> tuple[int, int]:
+def _batches_to_profile(profile_batch: Any) -> tuple[int, int]:
     """The first and the last batch to profile, 0 and 0 for none."""
-    given = asked.split(",") if isinstance(asked, str) else asked
-    pair = list(given) if isinstance(given, list | tuple) else [given, given]
+    parts = profile_batch.split(",") if isinstance(profile_batch, str) else profile_batch
+    pair = list(parts) if isinstance(parts, list | tuple) else [parts, parts]
     try:
         first, last = [int(n) if isinstance(n, str) else operator.index(n) for n in pair]
     except (TypeError, ValueError):
@@ -304,7 +304,7 @@ def _batches_to_profile(asked: Any) -> tuple[int, int]:
     if not (first == last == 0 or 1 <= first <= last):
         raise ValueError(
             "TensorBoard: profile_batch must be 0, the number of a batch from 1 on, or a pair of "
-            f"numbers, the first and the last batch, got {asked!r}"
+            f"numbers, the first and the last batch, got {profile_batch!r}"
         )
     return first, last
 

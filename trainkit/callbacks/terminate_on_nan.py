@@ -84,13 +84,13 @@ class TerminateOnNaN(Callback):
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.__dict__.update(_before=None, _has_all=False)
 
-    def _end(self, what: str) -> None:
+    def _end(self, message: str) -> None:
         hint = "look for NaN in the data, or for a learning rate that is too large"
         if self.explain:
             hint = self._explained()
         if self.raise_error:
-            raise RuntimeError(f"TerminateOnNaN: {what}; {hint}")
-        print(f"{what}, training ends" + (f"; {hint}" if self.explain else ""), flush=True)
+            raise RuntimeError(f"TerminateOnNaN: {message}; {hint}")
+        print(f"{message}, training ends" + (f"; {hint}" if self.explain else ""), flush=True)
         self.model.stop_training = True
 
     def _explained(self) -> str:

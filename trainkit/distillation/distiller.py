@@ -164,8 +164,8 @@ class Distiller(Model):
         return loss
 
     def _by_target(self, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-        given = self.__dict__["_student_loss"]
-        check_structure(given, y_pred, "Distiller.compile")
+        student_loss = self.__dict__["_student_loss"]
+        check_structure(student_loss, y_pred, "Distiller.compile")
 
         def one(loss: Any, target: Any, prediction: Any) -> Any:
             if loss is None:
@@ -175,13 +175,13 @@ class Distiller(Model):
             values = loss(target, prediction)
             return ops.mean(values if sample_weight is None else values * sample_weight)
 
-        return total(tree.map_structure(one, given, y, y_pred))
+        return total(tree.map_structure(one, student_loss, y, y_pred))
 
     def _by_teacher(self, x: Any, y_pred: Any, training: bool) -> Any:
         of_teacher = _features(self._teacher_feature_extractor, self.teacher, x, False)
-        seen, of_student = self.__dict__["_seen"]
+        student_output, of_student = self.__dict__["_seen"]
         self.__dict__["_seen"] = (None, None)
-        if seen is not y_pred:
+        if student_output is not y_pred:
             of_student = {_FINAL: y_pred}
             if self._student_feature_extractor is not None:
                 of_student = self._student_feature_extractor(x, training=training)
@@ -215,10 +215,10 @@ class Distiller(Model):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """A distiller like the one that gave `config`, with new weights."""
-        given = dict(config)
+        arguments = dict(config)
         for name in ("teacher", "student", "distillation_losses"):
-            given[name] = deserialize_object(given[name])
-        return cls(**given)
+            arguments[name] = deserialize_object(arguments[name])
+        return cls(**arguments)
 
 
 def _check_models(teacher: Any, student: Any) -> None:
@@ -231,7 +231,7 @@ def _check_models(teacher: Any, student: Any) -> None:
     _check_alike("outputs", teacher.outputs, student.outputs)
 
 
-def _check_alike(what: str, of_teacher: list[Any], of_student: list[Any]) -> None:
+def _check_alike(label: str, of_teacher: list[Any], of_student: list[Any]) -> None:
     described = [[(tuple(x.shape), x.dtype) for x in xs] for xs in (of_teacher, of_student)]
     fits = len(of_teacher) == len(of_student) and all(
         a.dtype == b.dtype
@@ -241,7 +241,7 @@ def _check_alike(what: str, of_teacher: list[Any], of_student: list[Any]) -> Non
     )
     if not fits:
         raise ValueError(
-            f"Distiller: the {what} of teacher and student must have the same shapes and dtypes\n"
+            f"Distiller: the {label} of teacher and student must have the same shapes and dtypes\n"
             f"  teacher  {described[0]}\n  student  {described[1]}"
         )
 
@@ -272,10 +272,10 @@ def _checked_weights(losses: list[Any], weights: Sequence[float] | None) -> list
 
 def _extractor(model: Any, names: list[str | None]) -> Model | None:
     """A model that gives the outputs of `model` and of the layers named, by name."""
-    wanted = list(dict.fromkeys(name for name in names if name))
-    if not wanted:
+    layer_names = list(dict.fromkeys(name for name in names if name))
+    if not layer_names:
         return None
-    layers: dict[str, Any] = {name: model.get_layer(name).output for name in wanted}
+    layers: dict[str, Any] = {name: model.get_layer(name).output for name in layer_names}
     name = f"{model.name}_multi_feature_extractor"
     return Model(model.input, {_FINAL: model.output, **layers}, name=name)
 
@@ -285,5 +285,5 @@ def _features(
 ) -> dict[str, Any]:
     if extractor is None:
         return {_FINAL: model(x, training=training)}
-    found: dict[str, Any] = extractor(x, training=training)
-    return found
+    outputs: dict[str, Any] = extractor(x, training=training)
+    return outputs

@@ -55,16 +55,18 @@ class DistillationLoss:
         """
 
 
-def losses_of(given: Any, what: str) -> Any:
+def losses_of(identifiers: Any, owner: str) -> Any:
     """A nest of loss functions from names, objects and `None`.
 
     Raises:
         ValueError: all are `None`, or a name is unknown.
     """
-    found = tree.map_structure(lambda x: losses.get(x) if isinstance(x, str) else x, given)
-    if all(x is None for x in tree.flatten(found)):
-        raise ValueError(f"{what}: at least one loss must be other than None, got {given!r}")
-    return found
+    functions = tree.map_structure(
+        lambda x: losses.get(x) if isinstance(x, str) else x, identifiers
+    )
+    if all(x is None for x in tree.flatten(functions)):
+        raise ValueError(f"{owner}: at least one loss must be other than None, got {identifiers!r}")
+    return functions
 
 
 def total(values: Any) -> Tensor:
@@ -215,13 +217,13 @@ def is_drawn(model: Any) -> bool:
     return getattr(model, "inputs", None) is not None
 
 
-def check_structure(expected: Any, given: Any, what: str) -> None:
+def check_structure(expected: Any, structure: Any, owner: str) -> None:
     """Check that losses are nested like outputs.
 
     Raises:
         ValueError: they are not.
     """
     try:
-        tree.assert_same_structure(expected, given)
+        tree.assert_same_structure(expected, structure)
     except ValueError as error:
-        raise ValueError(f"{what}: the losses are not nested like the outputs: {error}") from None
+        raise ValueError(f"{owner}: the losses are not nested like the outputs: {error}") from None

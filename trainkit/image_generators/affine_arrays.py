@@ -110,9 +110,9 @@ def _matrix(theta: float, tx: float, ty: float, shear: float, zx: float, zy: flo
 def _about(matrix: Any, height: int, width: int) -> Any:
     """`matrix` with the middle of the image as its origin."""
     y, x = height / 2 - 0.5, width / 2 - 0.5
-    there = np.array([[1, 0, y], [0, 1, x], [0, 0, 1.0]])
+    from_center = np.array([[1, 0, y], [0, 1, x], [0, 0, 1.0]])
     back = np.array([[1, 0, -y], [0, 1, -x], [0, 0, 1.0]])
-    return there @ matrix @ back
+    return from_center @ matrix @ back
 
 
 def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> Any:
@@ -126,18 +126,18 @@ def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> A
     if fill_mode == "wrap":
         rows, columns = _wrapped(rows, height), _wrapped(columns, width)
     if order == 0:
-        found = image[
+        pixels = image[
             _within(np.floor(rows + 0.5), height, fill_mode),
             _within(np.floor(columns + 0.5), width, fill_mode),
         ].copy()
     else:
-        found = _between(image, rows, columns, fill_mode)
+        pixels = _between(image, rows, columns, fill_mode)
         if image.dtype.kind in "iu":
-            found = np.rint(found)
-        found = found.astype(image.dtype)
+            pixels = np.rint(pixels)
+        pixels = pixels.astype(image.dtype)
     if outside is not None:
-        found[outside] = cval
-    return found
+        pixels[outside] = cval
+    return pixels
 
 
 def _between(image: Any, rows: Any, columns: Any, fill_mode: str) -> Any:
@@ -153,18 +153,20 @@ def _between(image: Any, rows: Any, columns: Any, fill_mode: str) -> Any:
     return upper * (1 - down) + lower * down
 
 
-def _wrapped(places: Any, size: int) -> Any:
-    """Places in [0, size - 1]; the first and the last pixel are one place, as in SciPy."""
+def _wrapped(coordinates: Any, size: int) -> Any:
+    """Coordinates in [0, size - 1]; the first and the last pixel are at one, as in SciPy."""
     return (
-        places
+        coordinates
         if size == 1
-        else np.where((places < 0) | (places > size - 1), places % (size - 1), places)
+        else np.where(
+            (coordinates < 0) | (coordinates > size - 1), coordinates % (size - 1), coordinates
+        )
     )
 
 
-def _within(places: Any, size: int, fill_mode: str) -> Any:
-    """Whole places as indices."""
-    index = places.astype(np.intp)
+def _within(coordinates: Any, size: int, fill_mode: str) -> Any:
+    """Whole coordinates as indices."""
+    index = coordinates.astype(np.intp)
     if fill_mode == "reflect":
         index = index % (2 * size)
         return np.minimum(index, 2 * size - 1 - index)

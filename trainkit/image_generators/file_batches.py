@@ -210,10 +210,12 @@ class DirectoryIterator(FileIterator):
         folder = local_path(directory)
         if not os.path.isdir(folder):
             raise NotFoundError(f"{name}: there is no folder {folder}")
-        found = sorted(d for d in os.listdir(folder) if os.path.isdir(os.path.join(folder, d)))
-        names = list(classes or found)
-        if set(names) - set(found):
-            raise NotFoundError(f"{name}: classes {names} are not the folders of {folder}, {found}")
+        folders = sorted(d for d in os.listdir(folder) if os.path.isdir(os.path.join(folder, d)))
+        names = list(classes or folders)
+        if set(names) - set(folders):
+            raise NotFoundError(
+                f"{name}: classes {names} are not the folders of {folder}, {folders}"
+            )
         self.directory, self.subset, self.split = directory, subset, part if subset else None
         self.num_classes = len(names)
         self.class_indices = {each: number for number, each in enumerate(names)}

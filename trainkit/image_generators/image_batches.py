@@ -206,14 +206,14 @@ class NumpyArrayIterator(ImageIterator):
             raise ValueError(
                 f"NumpyArrayIterator: x must be (images, height, width, channels), got {x.shape}"
             )
-        kept = slice(None)
+        selection = slice(None)
         if subset is not None:
-            kept = _part(len(x), subset, image_data_generator._validation_split)
+            selection = _part(len(x), subset, image_data_generator._validation_split)
             if y is not None and not ignore_class_split:
-                _require_classes(y, kept)
-        self.x, self.x_misc = x[kept], [item[kept] for item in more]
-        self.y = None if y is None else y[kept]
-        self.sample_weight = None if weights is None else weights[kept]
+                _require_classes(y, selection)
+        self.x, self.x_misc = x[selection], [item[selection] for item in more]
+        self.y = None if y is None else y[selection]
+        self.sample_weight = None if weights is None else weights[selection]
         self.dtype = dtype or floatx()
         self.image_data_generator = image_data_generator
         self.data_format = channel_order(data_format)
@@ -246,8 +246,8 @@ def _part(count: int, subset: str, split: float) -> slice:
     return slice(border) if subset == "validation" else slice(border, None)
 
 
-def _require_classes(y: Any, kept: slice) -> None:
-    border = kept.stop if kept.start is None else kept.start
+def _require_classes(y: Any, selection: slice) -> None:
+    border = selection.stop if selection.start is None else selection.start
     first, second = np.unique(y[:border]), np.unique(y[border:])
     if not np.array_equal(first, second):
         raise ValueError(

@@ -303,10 +303,10 @@ class ImageDataGenerator:
             ValueError: `x` is not one image.
         """
         row, col, channel = self.row_axis - 1, self.col_axis - 1, self.channel_axis - 1
-        asked: Callable[..., Any] = transform_parameters.get
+        parameter_of: Callable[..., Any] = transform_parameters.get
         x = apply_affine_transform(
             x,
-            **{k: asked(k, 1 if k in ("zx", "zy") else 0) for k in _AFFINE},
+            **{k: parameter_of(k, 1 if k in ("zx", "zy") else 0) for k in _AFFINE},
             row_axis=row,
             col_axis=col,
             channel_axis=channel,
@@ -314,14 +314,14 @@ class ImageDataGenerator:
             cval=self.cval,
             order=self.interpolation_order,
         )
-        if asked("channel_shift_intensity") is not None:
-            x = apply_channel_shift(x, asked("channel_shift_intensity"), channel)
-        if asked("flip_horizontal"):
+        if parameter_of("channel_shift_intensity") is not None:
+            x = apply_channel_shift(x, parameter_of("channel_shift_intensity"), channel)
+        if parameter_of("flip_horizontal"):
             x = np.flip(x, col)
-        if asked("flip_vertical"):
+        if parameter_of("flip_vertical"):
             x = np.flip(x, row)
-        if asked("brightness") is not None:
-            x = apply_brightness_shift(x, asked("brightness"), False)
+        if parameter_of("brightness") is not None:
+            x = apply_brightness_shift(x, parameter_of("brightness"), False)
         return np.array(x)
 
     def random_transform(self, x: Any, seed: int | None = None) -> Any:
@@ -356,14 +356,14 @@ class ImageDataGenerator:
             x = np.reshape(flat @ self.zca_whitening_matrix, x.shape)
         return x
 
-    def _fitted(self, argument: str, found: Any) -> bool:
-        if found is None:
+    def _fitted(self, argument: str, statistic: Any) -> bool:
+        if statistic is None:
             warnings.warn(
                 f"ImageDataGenerator: {argument} needs numbers of the data; call fit(x) first, "
                 "where x is an array of images",
                 stacklevel=3,
             )
-        return found is not None
+        return statistic is not None
 
     def fit(self, x: Any, augment: bool = False, rounds: int = 1, seed: int | None = None) -> None:
         """Find mean, deviation and whitening of the data, after `rescale`.

@@ -142,8 +142,8 @@ def _require_columns(
     table: Any, x_col: str, y_col: Any, weight_col: Any, class_mode: Any, classes: Any
 ) -> None:
     """Raise `ValueError` or `TypeError` unless the columns are what `class_mode` needs."""
-    asked = [x_col, weight_col, *([] if class_mode in ("input", None) else _several(y_col))]
-    missing = [column for column in asked if column is not None and column not in table]
+    columns = [x_col, weight_col, *([] if class_mode in ("input", None) else _several(y_col))]
+    missing = [column for column in columns if column is not None and column not in table]
     if missing:
         raise ValueError(
             f"DataFrameIterator: the table has no columns {missing}; it has {list(table.columns)}"
@@ -185,12 +185,12 @@ def _kept(label: Any, names: Any) -> list[Any]:
 def _with_files(table: Any, x_col: str, folder: str) -> Any:
     """The rows whose file is there and is an image."""
     paths = [os.path.join(folder, file) for file in table[x_col]]
-    there = [path.lower().endswith(ENDINGS) and os.path.isfile(path) for path in paths]
-    if missing := there.count(False):
-        example = paths[there.index(False)]
+    has_file = [path.lower().endswith(ENDINGS) and os.path.isfile(path) for path in paths]
+    if missing := has_file.count(False):
+        example = paths[has_file.index(False)]
         warnings.warn(
             f"DataFrameIterator: {missing} names in column {x_col!r} are no image files, for "
             f"instance {example}; their rows are left out",
             stacklevel=3,
         )
-    return table[there]
+    return table[has_file]

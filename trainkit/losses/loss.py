@@ -165,22 +165,22 @@ class Loss:
             TypeError: `call` gave no tensor.
         """
         traces = THREAD.traces
-        wanted = dtypes.floatx() if self._dtype is None else self._dtype.name
+        dtype_name = dtypes.floatx() if self._dtype is None else self._dtype.name
         if mask is None and (HELD or traces) and isinstance(y_pred, Tensor):
             mask = mask_of(y_pred)
-        if type(y_pred) is not Tensor or y_pred.dtype.name != wanted:
+        if type(y_pred) is not Tensor or y_pred.dtype.name != dtype_name:
             y_pred = self._as_floats(y_pred)
         y_true = self._as_targets(y_true)
         if REPLICAS:
             mixes = self._mixes_rows(y_pred)
-            values, whole = of_whole_batch(self.call, y_true, y_pred, self.name, mixes)
-            self._of_whole_batch = whole and sample_weight is None and mask is None
+            values, is_whole = of_whole_batch(self.call, y_true, y_pred, self.name, mixes)
+            self._of_whole_batch = is_whole and sample_weight is None and mask is None
         else:
             values = self.call(y_true, y_pred)
         own_mask = mask_of(values) if HELD or traces else None
         if own_mask is not None:
             mask = own_mask if mask is None else _both(own_mask, mask)
-        if type(values) is not Tensor or values.dtype.name != wanted:
+        if type(values) is not Tensor or values.dtype.name != dtype_name:
             values = self._checked(values)
         if sample_weight is None and mask is None:
             return reduced(values, self.reduction, None)
@@ -191,8 +191,8 @@ class Loss:
             if is_structure(x):
                 return nest.map_structure(self._as_floats, x)
             x = convert_to_tensor(x)
-        wanted = self.dtype
-        return x if x.dtype.name == wanted else ops.cast(x, wanted)
+        dtype_name = self.dtype
+        return x if x.dtype.name == dtype_name else ops.cast(x, dtype_name)
 
     def _as_targets(self, x: Any) -> Any:
         if not self.takes_class_numbers:
@@ -328,7 +328,7 @@ class LossFunctionWrapper(Loss):
         for setting, value in settings.items():  # such as `from_logits`, to be read
             if not hasattr(self, setting):
                 setattr(self, setting, value)
-        self.takes_class_numbers = any(fn is known for known in _OF_CLASS_NUMBERS)
+        self.takes_class_numbers = any(fn is function for function in _OF_CLASS_NUMBERS)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -45,11 +45,11 @@ def checked_thresholds(owner: str, thresholds: Any, default: float = 0.5) -> lis
     """
     if thresholds is None:
         return [default]
-    found = list(thresholds) if isinstance(thresholds, list | tuple) else [thresholds]
-    outside = [t for t in found if not (isinstance(t, int | float | np.number) and 0 <= t <= 1)]
+    values = list(thresholds) if isinstance(thresholds, list | tuple) else [thresholds]
+    outside = [t for t in values if not (isinstance(t, int | float | np.number) and 0 <= t <= 1)]
     if outside:
         raise ValueError(f"{owner}: thresholds must be in [0, 1], got {outside}")
-    return [float(t) for t in found]
+    return [float(t) for t in values]
 
 
 def listed(thresholds: Any) -> Any:
@@ -109,23 +109,23 @@ def confusion_counts(
     ones: Any = ops.ones_like(y_pred)
     weights: Any = ops.reshape(ones, (-1,))
     if sample_weight is not None:
-        fitted, given = weights_like(name, ones, ops.cast(sample_weight, y_pred.dtype))
-        weights = ops.reshape(fitted * given, (-1,))
+        fitted, sample_weights = weights_like(name, ones, ops.cast(sample_weight, y_pred.dtype))
+        weights = ops.reshape(fitted * sample_weights, (-1,))
     labels = int(y_pred.shape[-1]) if per_label else 1
     order = sorted(range(len(thresholds)), key=lambda i: thresholds[i])
     bounds = ops.cast([thresholds[i] for i in order], y_pred.dtype)
     scores = ops.reshape(y_pred, (-1,))
     if _are_even([thresholds[i] for i in order]):
         scores = ops.clip(scores, 0.0, 1.0)
-    place = ops.cast(ops.searchsorted(bounds, scores, side="left"), "int32")
-    place = ops.where(ops.isnan(scores), 0, place)
+    segments = ops.cast(ops.searchsorted(bounds, scores, side="left"), "int32")
+    segments = ops.where(ops.isnan(scores), 0, segments)
     if per_label:
         number = ops.cast(ops.cumsum(ones, axis=-1), "int32") - 1
-        place = place * labels + ops.reshape(number, (-1,))
+        segments = segments * labels + ops.reshape(number, (-1,))
     true = ops.reshape(ops.cast(ops.not_equal(y_true, 0), y_pred.dtype), (-1,))
     both = ops.stack([true * weights, (1.0 - true) * weights], axis=-1)
     size = (len(thresholds) + 1) * labels
-    sums = ops.segment_sum(both, place, num_segments=size)
+    sums = ops.segment_sum(both, segments, num_segments=size)
     table = ops.reshape(sums, (len(thresholds) + 1, labels, 2))
     below = ops.cumsum(table, axis=0)[:-1]
     above = ops.flip(ops.cumsum(ops.flip(table, axis=0), axis=0), axis=0)[1:]
@@ -149,7 +149,7 @@ class ConfusionMetric(Metric):
     """What metrics from counts have in common: thresholds, top k, one class of several.
 
     Args:
-        kept: names of the counts that are needed: of `"tp"`, `"fp"`, `"tn"`, `"fn"`.
+        counts: names of the counts that are needed: of `"tp"`, `"fp"`, `"tn"`, `"fn"`.
         thresholds: in [0, 1].
         name: what the metric is called.
         dtype: dtype of state and result.
@@ -162,7 +162,7 @@ class ConfusionMetric(Metric):
 
     def __init__(
         self,
-        kept: Sequence[str],
+        counts: Sequence[str],
         thresholds: Sequence[float],
         name: str | None,
         dtype: Any,
@@ -173,8 +173,8 @@ class ConfusionMetric(Metric):
         self.top_k = top_k
         self.class_id = class_id
         self._thresholds = tuple(thresholds)
-        self._kept = tuple(kept)
-        for count in kept:
+        self._kept = tuple(counts)
+        for count in counts:
             long = _LONG_NAMES[count]
             setattr(self, long, self.add_variable((len(thresholds),), name=long))
 
@@ -269,9 +269,9 @@ class _OneCount(ConfusionMetric):
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
         self.init_thresholds = listed(thresholds)
-        found = checked_thresholds(type(self).__name__, thresholds)
-        super().__init__((self._count,), found, name, dtype)
-        self.thresholds = found
+        threshold_list = checked_thresholds(type(self).__name__, thresholds)
+        super().__init__((self._count,), threshold_list, name, dtype)
+        self.thresholds = threshold_list
 
     @unrecorded
     def result(self) -> Tensor:
@@ -384,9 +384,9 @@ class _Ratio(ConfusionMetric):
     ) -> None:
         self.init_thresholds = listed(thresholds)
         default = 0.5 if top_k is None else _NEVER / 2
-        found = checked_thresholds(type(self).__name__, thresholds, default)
-        super().__init__(("tp", self._other), found, name, dtype, top_k, class_id)
-        self.thresholds = found
+        threshold_list = checked_thresholds(type(self).__name__, thresholds, default)
+        super().__init__(("tp", self._other), threshold_list, name, dtype, top_k, class_id)
+        self.thresholds = threshold_list
 
     @unrecorded
     def result(self) -> Tensor:

@@ -100,8 +100,8 @@ class FBetaScore(Metric):
         positive = self._positive(y_pred)
         weights: Any = ops.ones_like(y_true)
         if sample_weight is not None:
-            given = ops.cast(sample_weight, self._dtype)
-            weights = weights * weights_like(self.name, y_true, given)[1]
+            sample_weights = ops.cast(sample_weight, self._dtype)
+            weights = weights * weights_like(self.name, y_true, sample_weights)[1]
         axis = None if self.average == "micro" else 0
         add_to(self.true_positives, ops.sum(weights * positive * y_true, axis=axis))
         add_to(self.false_positives, ops.sum(weights * positive * (1.0 - y_true), axis=axis))

@@ -78,8 +78,8 @@ class _ConfusionMatrix(Metric):
         weights = ops.where(counts, weights, ops.zeros_like(weights))
         true = ops.where(counts, true, ops.zeros_like(true))
         pred = ops.where(counts, pred, ops.zeros_like(pred))
-        place = true * self.num_classes + pred
-        sums = ops.segment_sum(weights, place, num_segments=self.num_classes**2)
+        cells = true * self.num_classes + pred
+        sums = ops.segment_sum(weights, cells, num_segments=self.num_classes**2)
         add_to(self.total_cm, ops.reshape(sums, (self.num_classes, self.num_classes)))
 
     def _numbers(self, labels: Any, sparse: bool) -> Any:
@@ -87,10 +87,10 @@ class _ConfusionMatrix(Metric):
         numbers = labels if sparse else ops.argmax(labels, axis=self.axis)
         return ops.cast(ops.reshape(numbers, (-1,)), "int32")
 
-    def _check_size(self, what: str, true: Any, other: Any) -> None:
+    def _check_size(self, argument: str, true: Any, other: Any) -> None:
         a, b = true.shape[0], other.shape[0]
         if a is not None and b is not None and a != b:
-            raise ShapeError(f"{self.name}: there are {a} labels and {b} values of {what}")
+            raise ShapeError(f"{self.name}: there are {a} labels and {b} values of {argument}")
 
     def _in_range(self, numbers: Any) -> Any:
         low = ops.greater_equal(numbers, 0)

@@ -293,9 +293,9 @@ def _function_from(fn: Any) -> Any:
     for plural in ("metric_functions", "losses"):
         family = FAMILIES[plural]
         try:
-            found = family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
+            function = family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
         except ValueError:
             continue
-        if not isinstance(found, type):
-            return found
+        if not isinstance(function, type):
+            return function
     raise ValueError(f"{fn!r} is no function of targets and predictions that is known")

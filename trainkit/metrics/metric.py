@@ -72,8 +72,8 @@ class Metric(Trackable):
 
     def __init__(self, dtype: Any = None, name: str | None = None) -> None:
         self.name = name or snake_case(type(self).__name__)
-        wanted = getattr(dtype, "compute_dtype", dtype)
-        self._dtype = dtypes.as_dtype(wanted or dtypes.floatx()).name
+        compute_dtype = getattr(dtype, "compute_dtype", dtype)
+        self._dtype = dtypes.as_dtype(compute_dtype or dtypes.floatx()).name
         self._own = _Own()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -154,7 +154,7 @@ class Metric(Trackable):
         Raises:
             TypeError: there are too many arguments by position, or one is given twice.
         """
-        given = {"shape": shape, "initializer": initializer, "dtype": dtype, "name": name}
+        arguments = {"shape": shape, "initializer": initializer, "dtype": dtype, "name": name}
         order = ["shape", "initializer", "dtype", "name"]
         if args and isinstance(args[0], str):
             order = ["name", "shape", "initializer", "dtype"]
@@ -163,18 +163,18 @@ class Metric(Trackable):
                 f"add_weight takes {', '.join(order)} by position; got {len(args)} arguments: "
                 f"{args!r}"
             )
-        for which, value in zip(order, args, strict=False):
-            if given[which] is not None:
+        for argument, value in zip(order, args, strict=False):
+            if arguments[argument] is not None:
                 raise TypeError(
-                    f"add_weight: {which} is given twice, {value!r} and {given[which]!r}"
+                    f"add_weight: {argument} is given twice, {value!r} and {arguments[argument]!r}"
                 )
-            given[which] = value
-        sizes = () if given["shape"] is None else given["shape"]
+            arguments[argument] = value
+        sizes = () if arguments["shape"] is None else arguments["shape"]
         return self.add_variable(
             (sizes,) if isinstance(sizes, int) else sizes,
-            given["initializer"] or "zeros",
-            given["dtype"],
-            name=given["name"],
+            arguments["initializer"] or "zeros",
+            arguments["dtype"],
+            name=arguments["name"],
         )
 
     def parts(self) -> dict[str, Trackable]:
@@ -195,8 +195,8 @@ class Metric(Trackable):
 
     def _assigned(self) -> list[Variable]:
         """Variables among the attributes, and in lists and dicts there, that are new."""
-        known = {id(variable) for variable, _ in self._own.added}
-        return [v for v in _leaves(super().parts(), Variable) if id(v) not in known]
+        added_ids = {id(variable) for variable, _ in self._own.added}
+        return [v for v in _leaves(super().parts(), Variable) if id(v) not in added_ids]
 
     def _inner(self) -> list[Metric]:
         return _leaves(super().parts(), Metric)
@@ -303,13 +303,13 @@ class Metric(Trackable):
 
 def _leaves(parts: dict[str, Trackable], kind: type[Any]) -> list[Any]:
     """The parts of a kind, also those in lists, dicts and tuples."""
-    found: list[Any] = []
+    leaves: list[Any] = []
     for part in parts.values():
         if isinstance(part, kind):
-            found.append(part)
+            leaves.append(part)
         elif isinstance(part, list | tuple | dict):
-            found += _leaves(part.parts(), kind)
-    return found
+            leaves += _leaves(part.parts(), kind)
+    return leaves
 
 
 class _Own:

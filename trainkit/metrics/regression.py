@@ -304,10 +304,11 @@ class R2Score(Metric):
         dtype: Any = None,
     ) -> None:
         super().__init__(dtype, name)
-        known = (None, "uniform_average", "variance_weighted_average")
-        if class_aggregation not in known:
+        aggregations = (None, "uniform_average", "variance_weighted_average")
+        if class_aggregation not in aggregations:
             raise ValueError(
-                f"R2Score: class_aggregation must be one of {known}, got {class_aggregation!r}"
+                f"R2Score: class_aggregation must be one of {aggregations}, got "
+                f"{class_aggregation!r}"
             )
         if num_regressors < 0:
             raise ValueError(f"R2Score: num_regressors must be at least 0, got {num_regressors!r}")
@@ -350,8 +351,8 @@ class R2Score(Metric):
         ones: Any = ops.ones_like(y_true)
         weights: Any = ones
         if sample_weight is not None:
-            given = ops.cast(sample_weight, self._dtype)
-            weights = weights_like(self.name, y_true, given)[1] * ones
+            sample_weights = ops.cast(sample_weight, self._dtype)
+            weights = weights_like(self.name, y_true, sample_weights)[1] * ones
         add_to(self.sum, ops.sum(weights * y_true, axis=0))
         add_to(self.squared_sum, ops.sum(weights * y_true * y_true, axis=0))
         add_to(self.total_mse, ops.sum(weights * ops.square(y_true - y_pred), axis=0))

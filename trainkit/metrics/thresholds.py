@@ -56,9 +56,9 @@ class _BestUnderBound(ConfusionMetric):
             raise ValueError(f"{kind}: {self._bound_name} must be in [0, 1], got {bound!r}")
         if num_thresholds < 1:
             raise ValueError(f"{kind}: num_thresholds must be at least 1, got {num_thresholds!r}")
-        found = even_thresholds(num_thresholds)
-        super().__init__(("tp", "tn", "fp", "fn"), found, name, dtype, None, class_id)
-        self.thresholds = found
+        threshold_list = even_thresholds(num_thresholds)
+        super().__init__(("tp", "tn", "fp", "fn"), threshold_list, name, dtype, None, class_id)
+        self.thresholds = threshold_list
         self.num_thresholds = num_thresholds
         self._bound = bound
 
@@ -227,11 +227,11 @@ CURVES = ("ROC", "PR", "PRGAIN")
 SUMMATIONS = ("interpolation", "minoring", "majoring")
 
 
-def _checked_choice(owner: str, name: str, value: str, known: Sequence[str]) -> str:
-    for choice in known:
+def _checked_choice(owner: str, name: str, value: str, choices: Sequence[str]) -> str:
+    for choice in choices:
         if str(value).lower() == choice.lower():
             return choice
-    raise ValueError(f"{owner}: {name} must be one of {', '.join(known)}, got {value!r}")
+    raise ValueError(f"{owner}: {name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 class AUC(ConfusionMetric):
@@ -289,14 +289,16 @@ class AUC(ConfusionMetric):
         if thresholds is None and num_thresholds < 2:
             raise ValueError(f"AUC: num_thresholds must be at least 2, got {num_thresholds!r}")
         self._given = None if thresholds is None else tuple(thresholds)
-        found = even_thresholds(num_thresholds) if self._given is None else self._bounded_by_ends()
-        super().__init__((), found, name, dtype)
-        self.thresholds = found
-        self.num_thresholds = len(found)
+        threshold_list = (
+            even_thresholds(num_thresholds) if self._given is None else self._bounded_by_ends()
+        )
+        super().__init__((), threshold_list, name, dtype)
+        self.thresholds = threshold_list
+        self.num_thresholds = len(threshold_list)
         self.multi_label = multi_label
         self.num_labels = num_labels
-        given = None if label_weights is None else tuple(float(w) for w in label_weights)
-        self.label_weights = given
+        weights = None if label_weights is None else tuple(float(w) for w in label_weights)
+        self.label_weights = weights
         self.from_logits = from_logits
         self._kept = ("tp", "tn", "fp", "fn")
         if not multi_label or num_labels:
@@ -348,8 +350,10 @@ class AUC(ConfusionMetric):
         weights: Any = ops.ones_like(y_pred) * ops.cast(self.label_weights, y_pred.dtype)
         if sample_weight is None:
             return weights
-        weights, given = weights_like(self.name, weights, ops.cast(sample_weight, y_pred.dtype))
-        return weights * given
+        weights, sample_weights = weights_like(
+            self.name, weights, ops.cast(sample_weight, y_pred.dtype)
+        )
+        return weights * sample_weights
 
     @unrecorded
     def result(self) -> Tensor:

@@ -40,8 +40,8 @@ def sparse_top_k_categorical_accuracy(
     y_true, y_pred = class_numbers(y_true, y_pred)
     check_classes("sparse_top_k_categorical_accuracy", y_true, y_pred, 1)
     if from_sorted_ids:
-        found = ops.equal(ops.expand_dims(ops.cast(y_true, y_pred.dtype), -1), y_pred[..., :k])
-        return ops.cast(ops.any(found, axis=-1), dtypes.floatx())
+        matches = ops.equal(ops.expand_dims(ops.cast(y_true, y_pred.dtype), -1), y_pred[..., :k])
+        return ops.cast(ops.any(matches, axis=-1), dtypes.floatx())
     labels = ops.expand_dims(ops.cast(y_true, "int64"), -1)
     of_label = ops.take_along_axis(y_pred, labels, axis=-1)
     better = ops.sum(ops.cast(ops.greater(y_pred, of_label), "float32"), axis=-1)

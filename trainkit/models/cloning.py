@@ -78,7 +78,7 @@ class _Cloner:
         function: what the user gave, or `None`.
         call: what the user gave to call layers, or `None`.
         recursive: whether models inside are taken apart.
-        known: the new layers by the `id` of the old ones.
+        clones: the new layers by the `id` of the old ones.
     """
 
     def __init__(

@@ -126,31 +126,38 @@ def awq_search_best_clip(
     x = x / np.asarray(ops.convert_to_tensor(awq_scales), np.float32)
     width = group_size if group_size > 0 and inputs % group_size == 0 else inputs
     groups = inputs // width
-    seen = np.ascontiguousarray(x.reshape(-1, groups, width).transpose(1, 2, 0))  # (g, n, rows)
+    grouped_inputs = np.ascontiguousarray(
+        x.reshape(-1, groups, width).transpose(1, 2, 0)
+    )  # (g, n, rows)
     shape = (-1, groups, width)
     shrinks = [1.0 - i * max_shrink / n_grid for i in range(max(1, int(n_grid)))]
-    found = [
-        _best_bounds(weights[i : i + oc_batch_size].reshape(shape), seen, shrinks)
+    bounds = [
+        _best_bounds(weights[i : i + oc_batch_size].reshape(shape), grouped_inputs, shrinks)
         for i in range(0, outputs, oc_batch_size)
     ]
-    return convert_to_tensor(np.concatenate(found)), width, groups
+    return convert_to_tensor(np.concatenate(bounds)), width, groups
 
 
-def _best_bounds(weights: np.ndarray, seen: np.ndarray, shrinks: list[float]) -> np.ndarray:
-    """The bounds for some outputs: weights (outputs, groups, width), seen (groups, width, rows)."""
+def _best_bounds(
+    weights: np.ndarray, grouped_inputs: np.ndarray, shrinks: list[float]
+) -> np.ndarray:
+    """The bounds for some outputs.
+
+    Shapes: weights (outputs, groups, width), inputs (groups, width, rows).
+    """
     outputs, groups, width = weights.shape
 
     def results(w: np.ndarray) -> np.ndarray:
-        return np.matmul(w.transpose(1, 0, 2), seen)  # (groups, outputs, rows)
+        return np.matmul(w.transpose(1, 0, 2), grouped_inputs)  # (groups, outputs, rows)
 
-    wanted = results(weights)
+    targets = results(weights)
     most = np.abs(weights).max(axis=-1, keepdims=True)
     best, least = most, np.full((outputs, groups, 1), np.inf, np.float32)
     for shrink in shrinks:
         bound = most * np.float32(shrink)
         clipped = np.clip(weights, -bound, bound).reshape(outputs, groups * width)
         back = _through_integers(convert_to_tensor(clipped), width if groups > 1 else -1)
-        error = results(back.numpy().reshape(weights.shape)) - wanted
+        error = results(back.numpy().reshape(weights.shape)) - targets
         harm = np.square(error).mean(axis=-1).T[..., None]
         best = np.where(harm < least, bound, best)
         least = np.minimum(harm, least)
@@ -244,8 +251,8 @@ class AWQ:
             raise ValueError(f"AWQ: the kernel has {self.rows} inputs, got features {x.shape[1]}")
         self.num_samples += x.shape[0]
         mean = np.abs(x).mean(axis=0)
-        known = self.activation_magnitudes.numpy()
-        moved = known + (mean - known) * np.float32(x.shape[0] / self.num_samples)
+        magnitudes = self.activation_magnitudes.numpy()
+        moved = magnitudes + (mean - magnitudes) * np.float32(x.shape[0] / self.num_samples)
         self.activation_magnitudes = convert_to_tensor(moved.astype(np.float32))
         room = MAX_CLIP_SAMPLE_ROWS - self._clip_sample_rows
         if self.config.apply_clip and room > 0:

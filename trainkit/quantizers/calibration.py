@@ -143,9 +143,9 @@ def _tokens(tokenizer: Any, items: list[Any], eos_id: int | None) -> np.ndarray:
     texts = isinstance(items[0], str)
     pieces = []
     for i, item in enumerate(items):
-        found = tokenizer.tokenize(item) if texts else item
-        found = found.numpy() if hasattr(found, "numpy") else found
-        pieces.append(np.asarray(found).reshape(-1).astype(np.int32))
+        ids = tokenizer.tokenize(item) if texts else item
+        ids = ids.numpy() if hasattr(ids, "numpy") else ids
+        pieces.append(np.asarray(ids).reshape(-1).astype(np.int32))
         if texts and eos_id is not None and i < len(items) - 1:
             pieces.append(np.array([eos_id], np.int32))
     tokens = np.concatenate(pieces)
@@ -232,13 +232,13 @@ def quantize_blocks(
     blocks = structure.get("sequential_blocks") or []
     if not blocks:
         raise ValueError("No sequential blocks found in the structure to quantize")
-    seen = []
+    sequences = []
     for batch in data:
         x: Any = convert_to_tensor(np.asarray(batch, np.int32))
         for layer in structure.get("pre_block_layers") or []:
             x = layer(x)
-        seen.append(x)
-    seen = seen[: config.num_samples]
+        sequences.append(x)
+    sequences = sequences[: config.num_samples]
     for number, block in enumerate(blocks):
         layers = {
             name: layer
@@ -246,20 +246,20 @@ def quantize_blocks(
             if should_quantize_layer(layer, filters)
         }
         solvers = {name: solver(layer, config) for name, layer in layers.items()}
-        with watched_calls(layers, lambda name, x, known=solvers: known[name].observe(x)):  # type: ignore[misc]
-            for batch in batch_stream(seen, batch_size) if layers else ():
+        with watched_calls(layers, lambda name, x, by_name=solvers: by_name[name].observe(x)):  # type: ignore[misc]
+            for batch in batch_stream(sequences, batch_size) if layers else ():
                 block(batch)
-        for found in solvers.values():
-            found.quantize()
+        for layer_solver in solvers.values():
+            layer_solver.quantize()
         if number < len(blocks) - 1:
-            seen = _sent_on(block, seen, batch_size)
+            sequences = _sent_on(block, sequences, batch_size)
 
 
-def _sent_on(block: Any, seen: list[Any], batch_size: int) -> list[Any]:
+def _sent_on(block: Any, sequences: list[Any], batch_size: int) -> list[Any]:
     """What the block gives for each sequence."""
-    found: list[Any] = []
-    for batch in batch_stream(seen, batch_size):
+    outputs: list[Any] = []
+    for batch in batch_stream(sequences, batch_size):
         y = block(batch)
         y = y[0] if isinstance(y, list | tuple) else y
-        found.extend(y[i] for i in range(int(y.shape[0])))
-    return found
+        outputs.extend(y[i] for i in range(int(y.shape[0])))
+    return outputs

@@ -42,10 +42,10 @@ def fake_quant_with_min_max_vars(
         shape: tuple[int, ...] = ()
     else:
         rank = len(x.shape)
-        place = canonical_axis(axis, rank, "fake_quant_with_min_max_vars")
-        shape = (*[1] * place, -1, *[1] * (rank - 1 - place))
+        position = canonical_axis(axis, rank, "fake_quant_with_min_max_vars")
+        shape = (*[1] * position, -1, *[1] * (rank - 1 - position))
         for end in ends:
-            if len(end.shape) > 1 or tuple(end.shape) not in ((), (1,), (x.shape[place],)):
+            if len(end.shape) > 1 or tuple(end.shape) not in ((), (1,), (x.shape[position],)):
                 raise ValueError(
                     f"fake_quant_with_min_max_vars: axis {axis} of inputs of shape "
                     f"{tuple(x.shape)} needs one number for each channel, got ends of shapes "

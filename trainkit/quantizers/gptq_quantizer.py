@@ -22,11 +22,11 @@ class GPTQQuantizer:
     output_dtype = "int8"
 
     def __init__(self, config: GPTQConfig | None = None, compute_dtype: str = "float32") -> None:
-        given = GPTQConfig(dataset=None, tokenizer=None) if config is None else config
-        self.weight_bits = given.weight_bits
-        self.per_channel = given.per_channel
-        self.symmetric = given.symmetric
-        self.group_size = given.group_size
+        settings = GPTQConfig(dataset=None, tokenizer=None) if config is None else config
+        self.weight_bits = settings.weight_bits
+        self.per_channel = settings.per_channel
+        self.symmetric = settings.symmetric
+        self.group_size = settings.group_size
         self.compute_dtype = compute_dtype
         self.scale: Any = None
         self.zero: Any = None

@@ -94,7 +94,7 @@ def pack_ternary(arr: Any, axis: int = 0) -> tuple[Tensor, tuple[int, ...], int]
     """
     array, length = _in_front(arr, axis, _TRITS)
     digits = (np.clip(np.rint(array), -1, 1) + 1).astype(np.uint8)
-    packed = sum(digits[i::_TRITS] * np.uint8(place) for i, place in enumerate(_PLACES))
+    packed = sum(digits[i::_TRITS] * np.uint8(power) for i, power in enumerate(_PLACES))
     return _packed(packed, axis, length)
 
 
@@ -134,9 +134,9 @@ def _packed(array: Any, axis: int, length: int) -> tuple[Tensor, tuple[int, ...]
 
 def _pack(arr: Any, axis: int, dtype: str, bits: int) -> tuple[Tensor, tuple[int, ...], int]:
     _check_dtype(dtype)
-    given = dtypes.as_dtype(arr.dtype).name
-    if given != dtype:
-        raise TypeError(f"the integers to pack must have dtype {dtype}, got {given}")
+    dtype_name = dtypes.as_dtype(arr.dtype).name
+    if dtype_name != dtype:
+        raise TypeError(f"the integers to pack must have dtype {dtype}, got {dtype_name}")
     count = 8 // bits
     array, length = _in_front(arr, axis, count)
     fields = array.view(np.uint8) & np.uint8(2**bits - 1)
@@ -148,13 +148,13 @@ def _pack(arr: Any, axis: int, dtype: str, bits: int) -> tuple[Tensor, tuple[int
 
 def _unpack(packed: Any, orig_len: int, axis: int, dtype: str, bits: int) -> Tensor:
     _check_dtype(dtype)
-    given = dtypes.as_dtype(packed.dtype).name
-    if given not in ("int8", "uint8"):
-        raise TypeError(f"packed integers must have dtype int8 or uint8, got {given}")
-    whole = ops.cast(packed, "uint8") if given == "int8" else packed
+    dtype_name = dtypes.as_dtype(packed.dtype).name
+    if dtype_name not in ("int8", "uint8"):
+        raise TypeError(f"packed integers must have dtype int8 or uint8, got {dtype_name}")
+    unsigned = ops.cast(packed, "uint8") if dtype_name == "int8" else packed
     mask = convert_to_tensor(np.uint8(2**bits - 1))
     fields = [
-        ops.bitwise_and(ops.right_shift(whole, convert_to_tensor(np.uint8(shift))), mask)
+        ops.bitwise_and(ops.right_shift(unsigned, convert_to_tensor(np.uint8(shift))), mask)
         for shift in range(0, 8, bits)
     ]
     if dtype == "int8":
@@ -170,5 +170,5 @@ def _interleaved(fields: list[Any], length: int, axis: int) -> Tensor:
     stacked = ops.stack(fields, axis=axis + 1)
     shape = [-1 if n is None else int(n) for n in fields[0].shape]
     shape[axis] = -1 if shape[axis] == -1 else shape[axis] * len(fields)
-    whole = ops.reshape(stacked, shape)
-    return whole[(slice(None),) * axis + (slice(0, length),)]
+    joined = ops.reshape(stacked, shape)
+    return joined[(slice(None),) * axis + (slice(0, length),)]

@@ -47,8 +47,8 @@ class QuantizationConfig:
     @staticmethod
     def weight_quantizer_or_default(config: Any, default: Any) -> Any:
         """The quantizer for weights that `config` names, else `default`."""
-        given = None if config is None else config.weight_quantizer
-        return default if given is None else given
+        quantizer = None if config is None else config.weight_quantizer
+        return default if quantizer is None else quantizer
 
     @staticmethod
     def activation_quantizer_or_default(config: Any, default: Any) -> Any:

@@ -59,7 +59,7 @@ class QuantizationReport:
 
     def skipped_by_reason(self, reason: str) -> list[str]:
         """The paths of the layers that were left alone for this reason."""
-        return [path for path, why in self.skipped if why == reason]
+        return [path for path, skip_reason in self.skipped if skip_reason == reason]
 
     def summary_warning(self, max_examples: int = 5) -> str | None:
         """One text about layers that can't be quantized, `None` if there are none.
@@ -70,8 +70,8 @@ class QuantizationReport:
         unsupported = self.skipped_by_reason(self.SKIP_NO_SUPPORT)
         failed = [path for path, _ in self.errors]
         parts = [
-            f"{len(paths)} layer(s) {what} (e.g. {_named(paths, max_examples)})."
-            for paths, what in (
+            f"{len(paths)} layer(s) {description} (e.g. {_named(paths, max_examples)})."
+            for paths, description in (
                 (unsupported, "were skipped because they do not support quantization"),
                 (failed, "reported errors"),
             )

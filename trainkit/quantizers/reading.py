@@ -51,9 +51,9 @@ def get(identifier: Any, **kwargs: Any) -> Any:
         return None
     if isinstance(identifier, dict):
         return deserialize(identifier)
-    found = QUANTIZERS.find(identifier) if isinstance(identifier, str) else identifier
-    if isinstance(found, type):
-        return found(**kwargs)
-    if not callable(found):
+    quantizer = QUANTIZERS.find(identifier) if isinstance(identifier, str) else identifier
+    if isinstance(quantizer, type):
+        return quantizer(**kwargs)
+    if not callable(quantizer):
         raise ValueError(f"{identifier!r} is no quantizer: give a name, a class, or a config")
-    return found
+    return quantizer

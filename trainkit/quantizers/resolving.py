@@ -59,10 +59,10 @@ def validate_and_resolve_config(mode: Any, config: Any) -> QuantizationConfig:
     if mode is not None and config.mode != mode:
         raise ValueError(f"Contradictory arguments: mode={mode!r}, but config.mode={config.mode!r}")
     check_mode(config.mode)
-    wanted = _CALIBRATED.get(config.mode)
-    if wanted is not None and not isinstance(config, wanted):
+    kind = _CALIBRATED.get(config.mode)
+    if kind is not None and not isinstance(config, kind):
         raise ValueError(
-            f"Mode {config.mode!r} requires a valid `config` of type {wanted.__name__}, got "
+            f"Mode {config.mode!r} requires a valid `config` of type {kind.__name__}, got "
             f"{type(config).__name__}"
         )
     return config
@@ -77,5 +77,5 @@ def _default(mode: Any) -> QuantizationConfig:
         )
     if mode is None:
         raise ValueError("You must provide either `mode` or `config` to `quantize`")
-    made: QuantizationConfig = _BY_DEFAULT[mode]()
-    return made
+    config: QuantizationConfig = _BY_DEFAULT[mode]()
+    return config

@@ -203,16 +203,16 @@ def draw_segmentation_masks(
             f"must be {(*array.shape[:3], 1)}"
         )
     classes, array = masks[..., 0].astype("int64"), array.astype("float32")
-    kept = classes != ignore_index
+    is_drawn = classes != ignore_index
     if num_classes is None:
-        num_classes = max(1, int(np.max(classes, initial=-1, where=kept)) + 1)
+        num_classes = max(1, int(np.max(classes, initial=-1, where=is_drawn)) + 1)
     colors = _palette(num_classes) if color_mapping is None else color_mapping
     table = np.array([colors[i] for i in range(num_classes)], "float32")
     inside = (classes >= 0) & (classes < num_classes)
     painted = np.where(inside[..., None], table[np.where(inside, classes, 0)], array)
     if not blend:
         return painted
-    mixed = np.where(kept[..., None], array * (1 - alpha) + painted * alpha, array)
+    mixed = np.where(is_drawn[..., None], array * (1 - alpha) + painted * alpha, array)
     return np.clip(mixed, 0, 255).astype("uint8")
 
 

@@ -144,13 +144,13 @@ class SKLearnClassifier(ClassifierMixin, _Estimator):
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
-        self.classes_, places = np.unique(y, return_inverse=True)
+        self.classes_, indices = np.unique(y, return_inverse=True)
         if len(self.classes_) == 1:
             raise ValueError(
                 f"{type(self).__name__} can't train: all targets are of one class, "
                 f"{self.classes_.tolist()[0]!r}"
             )
-        return X, np.eye(len(self.classes_), dtype=np.float32)[places]
+        return X, np.eye(len(self.classes_), dtype=np.float32)[indices]
 
     def decision_function(self, X: Any) -> Any:
         """The outputs of the model (samples, classes), be they probabilities or logits."""
@@ -158,8 +158,8 @@ class SKLearnClassifier(ClassifierMixin, _Estimator):
 
     def predict(self, X: Any) -> Any:
         """The label with the highest output for each sample, (samples,)."""
-        places = self._outputs(X).argmax(axis=-1)
-        return self.classes_[places]
+        indices = self._outputs(X).argmax(axis=-1)
+        return self.classes_[indices]
 
 
 class SKLearnRegressor(RegressorMixin, _Estimator):

@@ -99,14 +99,14 @@ class LogMetrics(Callback):
     def on_train_end(self, logs: Logs | None = None) -> None:
         run = self.model.training_run
         is_early = run is not None and run.epoch < self.params.get("epochs", 0)
-        how = "interrupted" if is_early and run.interrupted else "stopped" if is_early else ""
-        self._finish(how or "finished")
+        ending = "interrupted" if is_early and run.interrupted else "stopped" if is_early else ""
+        self._finish(ending or "finished")
 
-    def _finish(self, how: str) -> None:
+    def _finish(self, ending: str) -> None:
         if self.__dict__["_is_open"]:
             self.__dict__["_is_open"] = False
             for logger in self.__dict__["loggers"]:
-                logger.finish(how)
+                logger.finish(ending)
 
     @contextlib.contextmanager
     def finished_at_the_end(self) -> Iterator[None]:

@@ -59,9 +59,9 @@ class MLflowLogger(Logger):
         if self._client is None:
             client = self._mlflow.MlflowClient(self.tracking_uri)
             if self.run_id is None:
-                known = client.get_experiment_by_name(self.experiment)
-                number = client.create_experiment(self.experiment) if known is None else None
-                number = known.experiment_id if number is None else number
+                experiment = client.get_experiment_by_name(self.experiment)
+                number = client.create_experiment(self.experiment) if experiment is None else None
+                number = experiment.experiment_id if number is None else number
                 self.run_id = client.create_run(number, run_name=self.run_name).info.run_id
             else:
                 client.update_run(self.run_id, status="RUNNING")

@@ -92,17 +92,17 @@ class CompiledMetrics(metrics.Metric):
 
     def __init__(
         self,
-        unweighted: Any,
+        given: Any,
         weighted: Any,
         output_names: list[str] | None = None,
         added: Callable[[Any], Any] = lambda metric: None,
     ) -> None:
         super().__init__(name="compile_metrics")
-        check_names(unweighted, "metrics")
+        check_names(given, "metrics")
         check_names(weighted, "weighted_metrics")
         self.__dict__.update(
             added=added,
-            given=unweighted,
+            given=given,
             given_weighted=weighted,
             names=output_names,
             metrics=[],

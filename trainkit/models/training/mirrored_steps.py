@@ -150,8 +150,8 @@ class _CutOnce:
 
     Args:
         first: a batch.
-        rest: gives those after it.
-        places: the device of each replica.
+        following: gives those after it.
+        replica_devices: the device of each replica.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ class DividedFeed(IterableFeed):
 
     Args:
         group: the processes that have a replica each.
-        whole: the feed of whole batches.
+        feed: the feed of whole batches.
 
     Attributes:
         rows: see `DistributedFeed`.

@@ -212,7 +212,7 @@ class ReplicaPortion(Portion):
 
     Args:
         batches: a feed that knows the rows of each batch.
-        done: how many batches were taken before.
+        batch_count: how many batches were taken before.
         wait: see `Portion`.
         replicas: hears of each batch.
     """
