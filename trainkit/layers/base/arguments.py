@@ -15,6 +15,8 @@ _GET = {
     "constraint": constraints.get,
     "activation": activations.get,
 }
+# What else stands in `locals()`: `__class__` comes with super(), and the others go to
+# Layer.__init__, which has its own way with them.
 _NOT_KEPT = {"self", "kwargs", "__class__", "activity_regularizer", "name", "dtype", "trainable"}
 
 
@@ -58,6 +60,7 @@ def whole(layer: Any, name: str, value: Any, least: int = 1, most: float = math.
     Raises:
         InvalidArgumentError: it is none.
     """
+    # NumPy's integers are meant, too; True has an `__index__` and is a mistake.
     fits = hasattr(value, "__index__") and not isinstance(value, bool) and least <= value <= most
     if not fits:
         bounds = f"of {least} or more" if most == math.inf else f"from {least} to {most}"

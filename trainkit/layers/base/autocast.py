@@ -39,6 +39,7 @@ def to_input(x: Any, dtype: DType | None) -> Any:
     All else stays.
     """
     if not isinstance(x, Tensor):
+        # Arrays of objects and texts stay: layers that read text take them as they are.
         if isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "OUS":
             x = convert_to_tensor(x)
         elif is_tensor(x):
@@ -49,6 +50,7 @@ def to_input(x: Any, dtype: DType | None) -> Any:
             return x
     if dtype is None or not x.dtype.is_floating or x.dtype == dtype:
         return x
+    # The cast makes another tensor, and masks go by identity.
     y = cast(x, dtype)
     if masks.any_held():
         masks.set_mask(y, masks.mask_of(x))
@@ -58,6 +60,7 @@ def to_input(x: Any, dtype: DType | None) -> Any:
 def first_input(x: Any) -> Any:
     """A nested list of numbers as one tensor; all else as it is."""
     if isinstance(x, list | tuple) and x:
+        # A list of tensors is several inputs; only one of plain numbers means an array.
         leaves = nest.flatten(x)
         if leaves and all(isinstance(leaf, int | float) for leaf in leaves):
             return convert_to_tensor(x)

@@ -25,16 +25,21 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
         inside = self.__dict__.get("_in_build", False)  # `super().build()` of a subclass's build
         self.__dict__["_in_build"] = True
         try:
+            # Weights need values now, not symbols of a graph that is traced around the first call,
+            # and tapes must not see initial values computed. The scope gives the paths of weights.
             with eval_shape.eagerly(), trace_state.silence(), scope(self):
                 self.__dict__["_path"] = current_path()
                 build(self, *args, **kwargs)
         except BaseException:
             put_back([(self, before)])
             raise
+        # Not before the build has ended: what it calls would take the layer for one with weights.
         self.built = True
         self.__dict__.update(
             _build_shapes=shapes, _in_build=inside, _locked=self._locks and not inside
         )
+        # A checkpoint that waits for weights hears of attributes as they are set, and of the others
+        # here. By the class, as an attribute of the user's may be called `parts`.
         for name, part in type(self).parts(self).items():
             if name not in self.__dict__:  # weights that no attribute holds
                 self._part_added(name, part)
@@ -44,6 +49,8 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
 
 def state_of(layer: Any) -> dict[str, Any]:
     """What `layer` is made of now."""
+    # The lists change in place, so they are copied; the class is noted since quantizing and LoRA
+    # turn a layer into one of another class.
     return {
         **layer.__dict__,
         "_own": list(layer._own),

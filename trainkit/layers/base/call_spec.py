@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.base.nested_shapes import has_shape, shapes_of
 
+# A position no call reaches, so that `len(args) > position` needs no test for None before it.
 _FAR = 1 << 30
 
 
@@ -81,11 +82,14 @@ class CallSpec:
         """
         names = self.build_names if method == "build" else self.shape_names
         arguments = self.by_name(args, kwargs)
+        # A mask is a tensor as well, but nothing is built for its shape.
         shapes = {n: shapes_of(x) for n, x in arguments.items() if n != "mask" and has_shape(x)}
         if len(names) < 2:
             return {name: next(iter(shapes.values()), None) for name in names}
         for name in names:
             source = name.removesuffix("_shape")
+            # Refused now, by name: a parameter that matches no argument would get no shape, and
+            # `build` would raise a TypeError about its own signature.
             if source == name or (source not in self.names and source not in arguments):
                 raise InvalidArgumentError(
                     f"{type(layer).__name__}.{method} has several arguments, so each must be named "

@@ -31,7 +31,9 @@ def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
         ours = base.__module__.startswith("trainkit.")
         for p in parameters:
             if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+                # The nearest class that has the argument says what it means.
                 is_ours.setdefault(p.name, ours)
+        # A class without **kwargs hands nothing on, so arguments of its bases are not its own.
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
     return tuple(is_ours.items())
@@ -92,6 +94,7 @@ def arguments_of(
         )
     except TypeError:
         bound = {}
+    # Arguments that went through **kwargs count by their own names.
     bound = {**bound, **bound.get("kwargs", {})}
     config: dict[str, Any] = {}
     kind: Any = type(target)
@@ -100,6 +103,9 @@ def arguments_of(
     for name, ours in _parameters(kind):
         if name in _BASE or name in theirs:
             continue
+        # The attribute is what counts today, as it may have been set since; of a class of the
+        # user's nobody knows what an attribute of that name means, so what it was called with
+        # counts.
         if (ours or name in inherited) and hasattr(target, name):
             value = getattr(target, name)
             if value is not None or name not in _IF_GIVEN:

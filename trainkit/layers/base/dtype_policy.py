@@ -12,6 +12,7 @@ from trainkit.core.registry import Registry, deserialize_object, serialize_objec
 from trainkit.layers.base.autocast import to_input
 
 POLICIES = Registry("dtype_policies", "dtype policy")
+# A hook: the policies of quantized layers are above this file, and enter themselves.
 BY_NAME: list[Callable[[str], Any]] = []
 """What knows policies of other kinds by their names; each gives one or `None`."""
 
@@ -142,6 +143,7 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
         return self.default_policy if path is None else self[path]
 
     def __getitem__(self, key: str) -> DTypePolicy:
+        # A path is no pattern of itself: names may have a "." or "+" in them.
         if key in self._policies:
             return self._policies[key]
         fitting = [pattern for pattern in self._policies if re.fullmatch(pattern, key)]
@@ -208,6 +210,7 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
 POLICIES.add(DTypePolicy, "FloatDTypePolicy", "Policy")
 POLICIES.add(DTypePolicyMap)
 
+# Empty stands for the default float, which `set_floatx` may change at any time.
 _CHOSEN: list[DTypePolicy] = []
 
 

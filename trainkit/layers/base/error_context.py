@@ -29,14 +29,18 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
         error: changed in place; errors of other kinds are left alone.
         args: of the call.
     """
+    # Where memory ran out is only noted: the error that users see is made at the end of the step,
+    # with what all layers hold.
     if isinstance(error, MemoryError) and not hasattr(error, "_layer_text"):
         error._layer_text = f"layer {layer.name!r} ({shown_kind(layer)})"  # type: ignore[attr-defined]
+    # The error passes the calls of all layers around; the innermost has named itself.
     if not isinstance(error, OpError) or getattr(error, "_names_layer", False):
         return
     error._names_layer = True  # type: ignore[attr-defined]
     text = str(error.args[0]) if error.args else ""
     head, colon, tail = text.partition(": ")
     where = f"layer {layer.name!r} ({shown_kind(layer)})"
+    # A head without spaces is the name of the operation, which stays in front.
     text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
     inputs = [x for x in nest.flatten(args) if is_tensor(x)]
     lines = [f"  input  {tuple(x.shape)} {x.dtype.name}" for x in inputs]
@@ -66,6 +70,8 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
     """
     if not args or args[0] is not None:
         return ""
+    # None came from a layer that ran before: one without `return` has marked itself when it was
+    # first called, and is named in place of the one that stumbled over it.
     parts: list[Any] = [] if outer is None else [part for _, part in traverse(outer)]
     guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
     text = f"layer {layer.name!r} ({shown_kind(layer)}) was called on None"

@@ -90,6 +90,7 @@ class InputSpec:
 
     def _size_fault(self, shape: tuple[int | None, ...]) -> str | None:
         for axis, size in self.axes.items():
+            # An axis that the input lacks is a matter of its rank, which is compared before.
             have = shape[axis] if -len(shape) <= axis < len(shape) else None
             if size is not None and have is not None and have != size:
                 axis_text = "the last axis" if axis == -1 else f"axis {axis}"
@@ -119,6 +120,7 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
             continue
         fault = leaf_spec.fault(tuple(x.shape), x.dtype)
         if fault:
+            # One axis too few is most often a batch or channels of size 1, which the advice names.
             missing = (leaf_spec.ndim or leaf_spec.min_ndim or 0) - len(x.shape)
             raise ShapeError(_message(layer, fault, x, missing))
 

@@ -47,6 +47,8 @@ class KerasOperation:
             outputs = self.function(*args, **self.settings, **kwargs)
         except TypeError as error:
             raise ConfigError(f"the operation {self.name!r} can't be called: {error}") from error
+        # Only a call that is one operation can take the name of the config; a function made of
+        # several has given each its own, and its last node is not the whole.
         node = outputs.node if isinstance(outputs, KerasTensor) else None
         if node is not None and type(node.operation) is PrimitiveCall:
             node.operation.name = self.name
@@ -108,6 +110,8 @@ def _found(config: dict[str, Any]) -> KerasOperation | None:
     return KerasOperation(function, settings, name, kind)
 
 
+# Each operation of a file asks for its function, so the search is made once; bounded, since the
+# names come from files.
 @functools.lru_cache(1000)
 def _function(kind: str) -> Any:
     plain_name = kind.lower()

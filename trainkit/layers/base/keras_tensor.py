@@ -84,6 +84,7 @@ def known_sizes(shape: Any) -> tuple[int | None, ...]:
     for n in sizes:
         if n is None:
             continue
+        # `int` would read "3" and cut 2.5, which are mistakes of the caller's.
         if isinstance(n, str | float) or not hasattr(n, "__int__") or int(n) < 0:
             raise ValueError(
                 f"the shape {sizes} has the size {n!r}; sizes are whole numbers of 0 or more, or "
@@ -154,6 +155,8 @@ class KerasTensor(SymbolicTensor):
             tensors.append(leaf)
             return Place(len(tensors) - 1)
 
+        # Tensors may stand anywhere in the arguments; a node has them in a row, and the rest as it
+        # is.
         arguments = nest.map_structure(place, (args, kwargs))
         return _noted(FunctionCall(name, *arguments), tuple(tensors), {})
 
@@ -162,6 +165,7 @@ class KerasTensor(SymbolicTensor):
         """Keras's name for where it comes from; what no layer gave has no such attribute."""
         if self.node is None:
             raise AttributeError(f"{self!r} was given by no layer, so it has no history")
+        # `outputs.index(self)` would compare symbols, which is an operation of the model.
         tensor_index = [x is self for x in nest.flatten(self.node.outputs)].index(True)
         return KerasHistory(self.node.operation, self.node.index, tensor_index)
 
@@ -209,6 +213,7 @@ def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> CallNode:
     for x in nest.flatten(outputs):
         if isinstance(x, KerasTensor):
             x.node = node
+    # An input layer is called on nothing: what it gives is its `input`, too.
     first = outputs if isinstance(layer, InputLayer) else (args, kwargs)
     node.index = layer._note_symbolic_call(first, outputs)
     return node
@@ -222,9 +227,12 @@ DECODERS["__keras_tensor__"] = _symbol_from
 
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    # The node has what the user wrote. Masks are filled in anew whenever the model runs, and only
+    # serve here for the shapes.
     node = CallNode(layer, args, kwargs)
     facts = layer._facts
     with_masks = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
+    # Running `call` on shapes builds a layer on the way; a class that says its output skips that.
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
         layer._get_ready(*nest.map_structure(described, (args, with_masks)))
     specs = layer.compute_output_spec(*args, **with_masks)
@@ -237,6 +245,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return tensor
 
     node.outputs = nest.map_structure(symbol, specs)
+    # The number goes into configs, which name a symbol by layer, call and output.
     node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
     mask_propagation.pass_on(layer, args, with_masks, node.outputs)
     return node.outputs
@@ -284,6 +293,8 @@ class PrimitiveCall(Operation):
         """How Keras calls the operation, `None` if it has none like it."""
         specs = None
         if self._symbolic_call is not None:
+            # How Keras calls it can depend on the arguments: a convolution by channel is a class of
+            # its own.
             (args, _), *_ = self._symbolic_call
             specs = tuple(map(_spec_of, args))
         return as_keras(self.primitive, self.settings, specs)
@@ -333,6 +344,7 @@ class FunctionCall(PrimitiveCall):
     def __init__(self, function: str, args: Any, kwargs: Any, name: str | None = None) -> None:
         if function not in ONE_NODE:
             raise InvalidArgumentError(f"there is no function {function!r} that is one operation")
+        # Past the __init__ of PrimitiveCall, which looks for a primitive of that name.
         Operation.__init__(self, name or unique_name(function.rpartition(".")[2]))
         self.primitive, self.__dict__["settings"] = "", {}
         self.function = function
@@ -380,6 +392,7 @@ def _written(value: Any) -> Any:
         return {"tuple": [_written(item) for item in value]}
     if isinstance(value, list):
         return [_written(item) for item in value]
+    # Each dict of the user's is marked, so that none reads as a mark: {"input": 0} is one.
     if isinstance(value, dict):
         return {"dict": {key: _written(item) for key, item in value.items()}}
     if is_tensor(value) or isinstance(value, np.ndarray | np.generic):
@@ -420,6 +433,7 @@ def _plain(value: Any) -> Any:
 
 def _hashable(value: Any) -> Any:
     """What `_plain` gave, as the setting it was."""
+    # Settings can be hashed, so what JSON has made a list of becomes a tuple again.
     if isinstance(value, list):
         return tuple(_hashable(item) for item in value)
     if isinstance(value, dict):

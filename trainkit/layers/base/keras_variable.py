@@ -25,6 +25,7 @@ class _AnyVariable(type):
     """Makes every variable an instance of Keras's class, those that layers make among them."""
 
     def __instancecheck__(cls, x: Any) -> bool:
+        # Of this class alone: for a subclass `isinstance` means what it always does.
         if cls.__dict__.get("_stands_for_all"):
             return isinstance(x, Variable)
         return super().__instancecheck__(x)
@@ -83,12 +84,14 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         self.autocast = bool(autocast)
         if isinstance(initializer, str):
             initializer = initializers.get(initializer)
+        # What `v.value` gives is callable, too; it has a dtype, and is a value.
         if callable(initializer) and not hasattr(initializer, "dtype"):
             if shape is None:
                 raise ValueError(
                     f"Variable: the initializer {initializer!r} needs a shape; give shape=..."
                 )
             dtype = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
+            # Called by `Variable`, which keeps tapes from seeing how the value comes about.
             initializer = partial(initializer, known_shape(shape), dtype=dtype.name)
         elif dtype is not None:  # so that lists of floats may become integers
             initializer = elementwise.cast(convert_to_tensor(initializer), dtype)
@@ -192,6 +195,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
             InvalidArgumentError: the shape differs; the value stays.
         """
         super().assign(value)
+        # Not `_read`: the new value is wanted as it is held, also within a layer of another dtype.
         return Variable._read(self)
 
     def _fitting(self, value: Any) -> Tensor:
@@ -213,6 +217,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         twin.path, twin.aggregation = self.path, self.aggregation
         twin.synchronization = self.synchronization
         twin.regularizer, twin.constraint = self.regularizer, self.constraint
+        # Held by `id` in a table, so that a copy has to enter itself.
         twin.overwrite_with_gradient = self.overwrite_with_gradient
         twin._created_trainable = self._created_trainable
         twin._frozen_by_layer = self._frozen_by_layer
@@ -283,6 +288,7 @@ def _function_or_none(option: str, value: Any) -> Any:
 
 def _binary(op: Callable[..., Any], reflected: bool) -> Any:
     def operator(self: Any, other: Any) -> Any:
+        # Read here, so that a layer under way gets the dtype in which it computes.
         a, b = self._read(), other
         return op(b, a) if reflected else op(a, b)
 
@@ -338,6 +344,7 @@ class KerasNameScope(names.name_scope):
         self.caller = caller
         self.deduplicate = deduplicate
         self.override_parent = override_parent
+        # A stack, as one scope can be entered again while it is open.
         self._before: list[list[str]] = []
 
     def __enter__(self) -> Any:

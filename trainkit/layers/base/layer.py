@@ -95,6 +95,9 @@ class Layer(Quantizable, StatelessCalls):
     _rematerialized_by_scopes = True  # unless a scope names its layers
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # Made here, as subclasses set attributes before they call super().__init__(), and setting
+        # one reads `_own` and `_found`. Into `__dict__` at once: none of this is a part or a
+        # setting.
         layer = object.__new__(cls)
         layer.__dict__.update(
             _facts=_facts_of(cls),
@@ -114,6 +117,8 @@ class Layer(Quantizable, StatelessCalls):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Wrapped once for each class that writes one, so that super().build() is a whole build as
+        # well.
         if "build" in cls.__dict__:
             cls.build = marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
         if cls.__module__.startswith("trainkit.") and not cls.__name__.startswith("_"):
@@ -148,6 +153,7 @@ class Layer(Quantizable, StatelessCalls):
         self.supports_masking = self._facts.makes_masks
         self.input_spec: Any = None
         self._trainable = bool(trainable)
+        # Where a layer is made decides, not where it is called, so calls need not look for scopes.
         if SCOPES.active:
             rematerialize(self, SCOPES.active[-1])
         if input_shape is not None:
@@ -162,6 +168,8 @@ class Layer(Quantizable, StatelessCalls):
         shapes. `super().build(input_shape)` in a `build` of one's own leaves them to the call.
         """
         runs = type(self).call is not Layer.call and input_shape is not None
+        # A build of the class's own that ends in super().build() leaves the layers inside to the
+        # call, which may have masks and further arguments that a run on shapes alone would lack.
         runs = runs and (type(self).build is _BASE_BUILD or self._built_by_running)
         if runs and tracking.sublayers(self, Layer) and not all_built(self):
             eval_shape.result_specs(self.call, specs_of(input_shape, self.compute_dtype))
@@ -210,6 +218,7 @@ class Layer(Quantizable, StatelessCalls):
         weight_dtype = dtypes.as_dtype(dtype or self.variable_dtype)
         label = name or "variable"
         sizes = known_sizes(self, label, () if shape is None else shape)
+        # Before any memory is asked for: a file of a few bytes can name a weight of any size.
         weight_budget.spend(self, label, sizes, weight_dtype)
         default = "glorot_uniform" if weight_dtype.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
@@ -220,13 +229,17 @@ class Layer(Quantizable, StatelessCalls):
         set_autocast(variable, self if autocast else None)
         if overwrite_with_gradient:
             OVERWRITTEN[id(variable)] = variable
+        # Fixed now: only while layers are being built it is known which ones are around this one.
         variable.path = path_in(self, label)
+        # Programs of TensorFlow see "kernel:0"; weights of layers have the names that Keras gives.
         variable._numbered = False
         variable.aggregation = "none" if aggregation is None else aggregation
         variable.regularizer = regularizers.get(regularizer)
         variable.constraint = constraints.get(constraint)
         if not self._trainable:
+            # Frozen by its layer, not by itself: thawing the layer is to thaw it.
             tracking.set_trainable(variable, False)
+        # A weight counts although no attribute may ever hold it.
         self._own.append(variable)
         self.__dict__["_found"] = None
         return variable
@@ -253,6 +266,8 @@ class Layer(Quantizable, StatelessCalls):
             self._losses.append(one)
             if FRAME.noted is not None:
                 FRAME.noted.append((self, one))
+        # The next outermost call clears the losses of all layers inside, and looks at one flag for
+        # it: its own. So a loss raises the flag here and at the layer whose call is under way.
         self.__dict__["_losses_held"] = True
         if FRAME.entry is not None:
             FRAME.entry.__dict__["_losses_held"] = True
@@ -276,6 +291,10 @@ class Layer(Quantizable, StatelessCalls):
     # ------------------------------------------------------------------ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # A call like the last one that was checked, on a tensor of that shape and dtype without any
+        # mask about, needs no conversion, no check and no search for symbols, which cost more than
+        # a small layer computes. `_array` is asked, since the shape of a Tensor is an object of its
+        # own.
         frame, facts, has_masks = FRAME, self._facts, False
         if not (
             len(args) == 1
@@ -295,6 +314,9 @@ class Layer(Quantizable, StatelessCalls):
         entry, outer = frame.entry, frame.training
         training = outer
         if kwargs and "training" in kwargs:
+            # An explicit None asks for what the call around runs for. What a caller says holds for
+            # the layers inside even if this `call` has no such argument, which then must not get
+            # it.
             training = outer if kwargs["training"] is None else kwargs["training"]
             if not facts.takes_training:
                 del kwargs["training"]
@@ -310,6 +332,8 @@ class Layer(Quantizable, StatelessCalls):
             else:
                 kwargs["training"] = training
         frame.training = training
+        # Losses outlive the call that added them, as `losses` is read after it; the next call from
+        # outside ends them. A call from within must not: those of its siblings are there.
         if entry is None:
             frame.entry = self
             if self._losses_held:
@@ -323,6 +347,7 @@ class Layer(Quantizable, StatelessCalls):
             raise
         finally:
             frame.entry, frame.training = entry, outer
+        # `_HELD` is asked again, as the call itself may have set the first mask.
         if has_masks or _HELD or (facts.makes_masks and self.supports_masking):
             mask_propagation.pass_on(self, args, kwargs, y)
         return y
@@ -333,12 +358,15 @@ class Layer(Quantizable, StatelessCalls):
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build and call; a failure leaves this layer and those inside as they were."""
+        # The outermost call notes the whole tree. One inside need not: each layer would be noted
+        # once for each layer around it.
         states = state_of_all(self) if FRAME.entry is None else []
         try:
             with scope(self):
                 if "name" in self.__dict__:  # else `_prepare` says what is wrong
                     self.__dict__["_path"] = current_path()  # a map of dtype policies asks for it
                 args, kwargs = self._prepare(args, kwargs)
+                # Before the call: it comes back through `__call__`, which would build once more.
                 self.__dict__.update(built=True, _locked=self._locks)
                 y = self(*args, **kwargs)
                 if y is None:
@@ -355,6 +383,7 @@ class Layer(Quantizable, StatelessCalls):
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments converted, checked and completed; the layer built."""
+        # Set by __init__ of this class, so a subclass has left that call out.
         if "dtype_policy" not in self.__dict__:
             raise RuntimeError(
                 f"{type(self).__name__} is not set up: call super().__init__() first in its "
@@ -367,12 +396,16 @@ class Layer(Quantizable, StatelessCalls):
         kwargs = {k: nest.map_structure(lambda x: to_input(x, dtype), v) for k, v in kwargs.items()}
         if len(args) > 1 and not self._allow_non_tensor_positional_args:
             check_positional(self, args[1:])
+        # Checked after the casts, as a spec may name a dtype, and before the build, so that an
+        # input that does not fit makes no weights of its sizes.
         if self.input_spec is not None and (args or kwargs):
             check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
         if not self.built:
             self._build_for(args, kwargs)
+        # After the casts, which move masks to the tensors that they make.
         if masks.any_held() and self._facts.mask_names:
             kwargs = mask_propagation.filled_in(self._facts, args, kwargs)
+        # Last, so that a call that failed above does not spare the next one its checks.
         if len(args) == 1 and type(args[0]) is Tensor:
             array = args[0]._array
             self.__dict__.update(_ready_shape=array.shape, _ready_dtype=array.dtype)
@@ -390,6 +423,8 @@ class Layer(Quantizable, StatelessCalls):
         try:
             with scope(self):
                 args, kwargs = self._prepare(args, kwargs)
+                # A class without a build of its own was left to its call, which shapes do not reach
+                # where the class says its output itself; it is built as far as shapes can.
                 if not self.built:
                     shapes = self._facts.shapes_for("build", self, args, kwargs)
                     self.build(*list(shapes.values())[:1])
@@ -400,6 +435,8 @@ class Layer(Quantizable, StatelessCalls):
     def _regularize_activity(self, y: Any) -> None:
         for out in nest.flatten(y):
             if is_tensor(out):
+                # Divided by the batch size, as in Keras, so that the strength does not depend on
+                # it.
                 penalty = convert_to_tensor(self.activity_regularizer(out))
                 batch = ops.shape(out)[0] if len(out.shape) else 1
                 self.add_loss(ops.divide_no_nan(penalty, ops.cast(batch, penalty.dtype)))
@@ -441,6 +478,9 @@ class Layer(Quantizable, StatelessCalls):
         if self.activity_regularizer is not None:
             config["activity_regularizer"] = serialize_object(self.activity_regularizer)
         kind: Any = type(self)
+        # A class of the user's may take neither `trainable` nor `dtype`, and from_config is to make
+        # it from what stands here. One with a get_config of its own drops what it does not want
+        # there.
         if not own_get_config(kind):
             argument_names = accepted(kind)
             config = {name: value for name, value in config.items() if name in argument_names}
@@ -489,6 +529,7 @@ class Layer(Quantizable, StatelessCalls):
         config = dict(config)
         frozen = config.pop("frozen_weights", ())
         self._build_with(config.get("shapes_dict", config))
+        # The numbers count weights, which the build has made just now.
         tracking.freeze_alone(self, frozen)
 
     def _build_with(self, shapes: dict[str, Any]) -> None:
@@ -513,6 +554,7 @@ def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
 
 
 def _facts_of(kind: type) -> CallSpec:
+    # Of this very class: a base's would be inherited, and its `call` may have other arguments.
     facts = kind.__dict__.get("_call_spec")
     if facts is None:
         facts = CallSpec(kind, Layer)
@@ -520,6 +562,7 @@ def _facts_of(kind: type) -> CallSpec:
     return facts
 
 
+# `__init_subclass__` does not run for Layer itself.
 _BASE_BUILD = Layer.build = marking_built(Layer.build)  # type: ignore[method-assign]
 
 

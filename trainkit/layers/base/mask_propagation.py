@@ -41,6 +41,7 @@ def filled_in(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
     alone = holders[0] if len(holders) == 1 else None
     added = {}
     for name in facts.mask_names:
+        # A mask that was given by position is the caller's word, even if it is None.
         source = alone if name == "mask" else name.removesuffix("_mask")
         if (
             source in holders
@@ -77,6 +78,7 @@ def pass_on(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -
     masks loses it, with a warning.
     """
     outputs = nest.flatten(y)
+    # The call has set masks itself, or has given its input back, which still has its mask.
     if outputs and all(mask_of(out) is not None for out in outputs):
         return
     inputs = first_argument(layer._facts, args, kwargs)
@@ -94,6 +96,8 @@ def pass_on(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -
         if isinstance(output_masks, list | tuple | dict)
         else [output_masks]
     )
+    # compute_mask of a user may say fewer masks than there are outputs. What the call has set
+    # counts more than what it says.
     for out, mask in zip(outputs, several, strict=False):
         if mask is not None and mask_of(out) is None:
             set_mask(out, mask)

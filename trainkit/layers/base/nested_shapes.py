@@ -38,6 +38,7 @@ def has_shape(x: Any) -> bool:
 
 def is_shape(x: Any) -> bool:
     """Whether `x` is one shape rather than a nest of them."""
+    # The empty tuple is the shape of a scalar, not a nest of nothing.
     return isinstance(x, list | tuple) and all(
         n is None or isinstance(n, int | np.integer) for n in x
     )

@@ -48,6 +48,7 @@ class Operation(Layer):
                 text, bool or `None`, nor a list, tuple or dict of these.
         """
         kind: Any = type(self)
+        # Called by the get_config of a subclass, which adds what it was made with.
         if kind.get_config is not Operation.get_config:
             return {"name": self.name}
         signature = inspect.signature(kind.__init__)
@@ -70,6 +71,7 @@ class Operation(Layer):
         for name, value in config.items():
             if not all(isinstance(leaf, _PLAIN) for leaf in nest.flatten(value)):
                 raise self._unwritten(f"{name!r} is {value!r}")
+        # from_config gives the class all that stands here, and many have no argument `name`.
         return config if takes_name else {k: v for k, v in config.items() if k != "name"}
 
     def _unwritten(self, reason: str) -> NotImplementedError:

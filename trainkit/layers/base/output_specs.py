@@ -27,6 +27,8 @@ class Replaceable:
 
     def __init__(self, read: Callable[[Any], Any]) -> None:
         """Take the getter, `read(owner)`."""
+        # There is no `__set__`: a property would refuse `self.output_shape = ...`, and Python asks
+        # the attributes of the object before a descriptor that can only be read.
         self._read = read
         self.__doc__ = read.__doc__
 
@@ -59,10 +61,13 @@ class SpecsByRunning(WeightHolder):
         """
         if not self._facts.own_output_shape:
             return self._specs_by_running(*args, **kwargs)
+        # Nobody runs `call` here, and that is what builds the layers inside.
         if not all_built(self):
             self._build_inner_layers(args, kwargs)
         shapes = self._facts.shapes_for("compute_output_shape", self, args, kwargs)
         result = nest.map_structure(self._as_size, self.compute_output_shape(**shapes))
+        # An iterable of another kind is one shape, and so is a list of nothing but sizes; other
+        # lists and tuples are nests of shapes.
         if not isinstance(result, list | tuple | dict):
             result = tuple(result)
         elif is_shape(result):
@@ -114,6 +119,7 @@ class SpecsByRunning(WeightHolder):
         """
         shapes = list(input_shapes) + list(more.values())
         specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
+        # The run builds the layer for these shapes, which nobody may have meant it to be built for.
         states = state_of_all(self)
         own = self._facts.own_output_spec
         try:
@@ -131,6 +137,8 @@ class SpecsByRunning(WeightHolder):
     def _note_symbolic_call(self, inputs: Any, outputs: Any) -> int:
         """Remember the symbolic tensors of the first call in a model; how many went before."""
         first, last, calls = self._symbolic_call or (inputs, outputs, 0)
+        # Past `__setattr__`, which would look for parts among the symbols and forget those
+        # gathered.
         object.__setattr__(self, "_symbolic_call", (first, last, calls + 1))
         return calls
 
@@ -188,6 +196,7 @@ class SpecsByRunning(WeightHolder):
                 "symbolic tensors of a functional model"
             )
         leaves = nest.flatten(self._symbolic_call[index])
+        # A call takes numbers and texts as well, which are no inputs.
         symbols = [x for x in leaves if isinstance(x, SymbolicTensor)]
         return symbols[0] if len(symbols) == 1 else symbols
 
@@ -198,6 +207,7 @@ def _specs_like(shapes: Any, dtype: str) -> Any:
         return {key: _specs_like(value, dtype) for key, value in shapes.items()}
     if is_shape(shapes):
         return Spec(tuple(shapes), dtype)
+    # A namedtuple takes its items one by one, a list or tuple all in one.
     if hasattr(shapes, "_fields"):
         return type(shapes)(*(_specs_like(item, dtype) for item in shapes))
     return type(shapes)(_specs_like(item, dtype) for item in shapes)

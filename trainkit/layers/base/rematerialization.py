@@ -91,6 +91,8 @@ def rematerialize(layer: Any, mode: RematMode) -> None:
     """Let calls of `layer` be computed again for gradients, as far as `mode` asks for it."""
     named = mode.mode == "list_of_layers" and layer.name in mode.layer_names
     if named or (mode.mode not in (None, "list_of_layers") and layer._rematerialized_by_scopes):
+        # Beside the method of the class, which `__call__` then does not reach; other layers of the
+        # class pay nothing, and a subclass may go on to override `call`.
         layer.__dict__["call"] = RematerializedCall(layer, mode)
 
 
@@ -109,6 +111,7 @@ class RematerializedCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the layer's method, with less memory kept for its gradient."""
+        # Not `self.layer.call`, which is this object.
         method = functools.partial(type(self.layer).call, self.layer)
         if self.mode.mode == "activations":
             return self._with_activation(method, args, kwargs)
@@ -123,6 +126,7 @@ class RematerializedCall:
         activation = attributes.get("activation")
         if activation is None or activation is activations.linear:
             return method(*args, **kwargs)
+        # Only while the call runs: configs and users read the attribute.
         attributes["activation"] = recompute_grad(activation)
         try:
             return method(*args, **kwargs)
@@ -132,6 +136,8 @@ class RematerializedCall:
     def _size(self, method: Callable[..., Any], args: Any, kwargs: Any) -> int:
         """How many elements the result has; unknown sizes count as 1."""
         specs = nest.map_structure(_spec, (args, kwargs))
+        # As text, since nests of lists and dicts can't be keys. A run on shapes is a whole call of
+        # the layer, so it is made once for each shape.
         key = repr(specs)
         if key not in self._sizes:
             outputs = _without_losses(lambda: result_specs(method, *specs[0], **specs[1]))
@@ -149,6 +155,7 @@ def _without_losses(call: Callable[[], Any]) -> Any:
         return call()
     finally:
         for layer, loss in FRAME.noted:
+            # By identity: `==` compares tensors element by element.
             layer.__dict__["_losses"] = [x for x in layer._losses if x is not loss]
         FRAME.noted = outer
 
@@ -176,6 +183,8 @@ class _LayerContext(CallContext):
     def again(self, call: Callable[[], Any]) -> tuple[Any, list[Any]]:
         """The same, for what the first call ran for; layers keep the losses that they have."""
         frame = FRAME
+        # The second call adds each loss once more, and it may run while another call is under way:
+        # what the frame says is that of the first call for so long, and put back after it.
         saved_losses = [(layer, list(layer._losses)) for layer, _ in self._noted]
         outer = frame.entry, frame.training, frame.noted
         frame.entry, frame.training, frame.noted = self._entry, self._training, []
@@ -189,10 +198,13 @@ class _LayerContext(CallContext):
 
     def replace(self, left: list[Any]) -> None:
         """Let layers hold the losses through which gradients go."""
+        # Tensors from inside have no gradient outside of the call, those in their place do. A scope
+        # around this one has to hear of them, as it replaces them once more.
         for (layer, old), new in zip(self._noted, left, strict=True):
             layer.__dict__["_losses"] = [new if loss is old else loss for loss in layer._losses]
             if FRAME.noted is not None:
                 FRAME.noted.append((layer, new))
 
 
+# A hook, as autodiff stands below layers and imports none of them.
 recompute.new_context = _LayerContext

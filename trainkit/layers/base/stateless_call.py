@@ -95,6 +95,9 @@ class StatelessCalls(SpecsByRunning):
         with scope_of_values(self, "stateless_call", replacements):
             try:
                 outputs = self(*args, **kwargs)
+                # Read inside of the scope, which forgets them at its end; the losses likewise are
+                # of the values that were given, and must not stay behind as those of the layer's
+                # own.
                 after: list[Tensor] = [variable.value() for variable in state]
                 losses = list(self.losses) if return_losses else []
             finally:

@@ -14,6 +14,8 @@ _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
 
 def leaves(parts: Iterable[Any], inside: tuple[int, ...] = ()) -> Iterator[Any]:
     """The parts, containers replaced by what they hold; one that holds itself ends there."""
+    # `inside` holds the containers on the way down and no others: one that stands in two places is
+    # gone through twice, which `once` evens out, and only a true cycle ends here.
     for part in parts:
         if not isinstance(part, _CONTAINERS):
             yield part
@@ -23,6 +25,7 @@ def leaves(parts: Iterable[Any], inside: tuple[int, ...] = ()) -> Iterator[Any]:
 
 def once(items: Iterable[Any]) -> list[Any]:
     """The items without repetitions; the first of equal ones stays."""
+    # By identity: variables and tensors compare element by element.
     return list({id(item): item for item in items}.values())
 
 
@@ -33,6 +36,7 @@ def was_trainable(variable: Variable) -> bool:
 
 def set_trainable(variable: Variable, value: bool) -> None:
     """Freeze a variable together with its layer, or undo that."""
+    # What is not trained by now was frozen by itself, and stays so when its layer is thawed.
     if not value and variable.trainable:
         variable.trainable = False
         variable._frozen_by_layer = True
@@ -74,11 +78,14 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     They are kept until an attribute is set. While there are containers, which may grow, only the
     attributes are.
     """
+    # None: an attribute was set since. A list: the attributes, some of them containers, which grow
+    # without telling anybody. A tuple: all three lists, good until an attribute is set.
     cached = layer.__dict__.get("_found")
     if type(cached) is not tuple:
         parts = list(Trackable.parts(layer).values()) if cached is None else cached
         flat = once(leaves(parts))
         mine = once([*layer._own, *(part for part in flat if isinstance(part, Variable))])
+        # The sort is stable, so both groups keep the order in which they were made.
         own = sorted(mine, key=lambda v: not v._created_trainable)
         sources = [part for part in flat if hasattr(type(part), "_is_generator")]
         cached = own, sources, [part for part in flat if not isinstance(part, Variable)]
@@ -124,6 +131,7 @@ def all_layers(root: Any, kind: type) -> list[Any]:
         layer = stack.pop()
         if id(layer) not in by_id:
             by_id[id(layer)] = layer
+            # Reversed, as the stack gives the last one first: attributes come in their order.
             stack.extend(part for part in reversed(_found(layer)[2]) if isinstance(part, kind))
     return list(by_id.values())
 
@@ -141,6 +149,7 @@ def gathered(root: Any, kind: type, with_states: bool) -> list[Variable]:
         own, sources, _ = _found(layer)
         for variable in own:
             variables.setdefault(id(variable), variable)
+        # After the weights of the same layer, where Keras has them, too.
         if with_states:
             for source in sources:
                 variables.setdefault(id(source.state), source.state)

@@ -30,6 +30,7 @@ def placed(args: tuple[Any, ...], name: Any, *by_keyword: Any) -> tuple[Any, Any
         TypeError: there are too many by position.
         ValueError: one is given twice.
     """
+    # TensorFlow's order has the name first; no shape is a text, so the two can't be mixed up.
     if args and (args[0] is None or isinstance(args[0], str)):
         if name is not None:
             raise ValueError(f"add_weight: the name is given twice, {args[0]!r} and {name!r}")
@@ -91,6 +92,8 @@ def follow_policy(variable: Variable, layer: Any) -> None:
     """Make a weight what the dtype policy of its layer asks for now."""
     if not getattr(variable, "_autocasts", False):
         return
+    # The class changes and not the object: attributes and slots of optimizers go by identity, and a
+    # plain weight pays nothing for what mixed precision does at each read.
     if layer.compute_dtype == layer.variable_dtype:
         variable.__class__ = Variable
         return

@@ -14,7 +14,10 @@ from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
 from trainkit.layers.base.weight_arguments import follow_policy
 
+# What a copy works out anew, or must not take along: symbols of a call lead to the whole model that
+# was drawn up with it, and losses to the tensors of a call.
 _UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
+# Lists and dicts that are no containers of parts, and are put back as they are.
 _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
 
@@ -115,6 +118,8 @@ class WeightHolder(Trackable):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
+        # Compiled steps have the list of trained variables in them, and ask this number for
+        # changes.
         CHANGES.trainable += 1
         for layer in tracking.all_layers(self, WeightHolder):
             layer.__dict__["_trainable"] = bool(value)
@@ -141,6 +146,7 @@ class WeightHolder(Trackable):
                 f"layer {self.name!r} has {len(mine)} weights, {len(arrays)} arrays were "
                 f"given{hint}"
             )
+        # All are looked at before the first is assigned, so that a wrong one changes nothing.
         for w, array in zip(mine, arrays, strict=True):
             if not w.shape.is_compatible_with(array.shape):
                 raise ShapeError(
@@ -197,6 +203,7 @@ class WeightHolder(Trackable):
                 f"layer {self.name!r} has {len(mine)} variables of its own, the file has "
                 f"{len(store.keys())} for it{hint}"
             )
+        # All are read and compared before the first is assigned: a file may be damaged at its end.
         values = [np.asarray(store[str(number)]) for number in range(len(mine))]
         for variable, value in zip(mine, values, strict=True):
             if not variable.shape.is_compatible_with(value.shape):
@@ -227,10 +234,13 @@ class WeightHolder(Trackable):
     # ------------------------------------------------------------------ attributes and parts
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # Any attribute can be a part, so what was gathered is forgotten first: a failure further
+        # down then costs a search, not a stale list.
         self.__dict__["_found"] = None
         old = self.__dict__.get(name)
         if self.__dict__.get("_locked") and isinstance(value, Variable | WeightHolder):
             self._check_known(value)
+        # The short way through `__call__` rests on checks against these two.
         if name in ("input_spec", "dtype_policy"):
             self.__dict__["_ready_shape"] = None
         if name == "dtype_policy":
@@ -241,6 +251,8 @@ class WeightHolder(Trackable):
             for variable in self._own:
                 follow_policy(variable, self)
             self._follow_quantization()
+        # A weight that another one replaces is gone for optimizers and files as well, and one that
+        # was made by itself becomes a weight by being an attribute.
         if isinstance(old, Variable) and old is not value:
             self._own[:] = [v for v in self._own if v is not old]
         if isinstance(value, Variable) and not any(value is v for v in self._own):
@@ -248,6 +260,7 @@ class WeightHolder(Trackable):
 
     def _check_known(self, value: Any) -> None:
         parts = tracking.leaves(Trackable.parts(self).values())
+        # A part that is set again, under another name or the same, is none that comes too late.
         if not any(value is part for part in [*self._own, *parts]):
             check_unlocked(self)
 
@@ -272,6 +285,7 @@ class WeightHolder(Trackable):
         """The trackable attributes by name, then weights that no attribute holds by theirs."""
         parts = super().parts()
         attribute_ids = {id(part) for part in tracking.leaves(parts.values())}
+        # Files name weights by these paths, so each needs one, and two of one name are numbered.
         for variable in self._own:
             if id(variable) not in attribute_ids:
                 name, count = variable._name, 1

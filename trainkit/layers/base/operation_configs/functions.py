@@ -77,6 +77,7 @@ def call_as_keras(
         return None
     path, names = _CLASSES[name]
     bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    # Keras's class takes the settings, its call the operands; here one call takes both.
     settings = {key: bound[key] for key in names.split() if key in bound}
     operands = tuple(value for key, value in bound.items() if key not in settings)
     for key, value in _DEFAULTS.get(name, {}).items():

@@ -78,8 +78,11 @@ def _conv(s: Settings, specs: Specs) -> Written | None:
     channels = x.shape[-1]
     if kernel.shape[-2] == channels:
         return keras_class("nn.Conv", config, lambda args: args[:2])
+    # Groups of several channels each are neither of the two classes.
     if kernel.shape[-2] != 1 or kernel.shape[-1] is None:
         return None
+    # One channel a group: the kernel is (..., 1, channels * multiplier) here, and there (...,
+    # channels, multiplier); the order of the numbers is the same.
     shape = (*kernel.shape[:-2], channels, kernel.shape[-1] // channels)
     return keras_class(
         "nn.DepthwiseConv", config, lambda args: (args[0], np.asarray(args[1]).reshape(shape))

@@ -34,6 +34,8 @@ def as_keras(primitive: str, settings: dict[str, Any], specs: Specs | None) -> W
         written = _named(primitive, settings)
     if written is None:
         return None
+    # A setting that JSON can't hold, such as a slice, has no form in Keras's config; the operation
+    # is then written as one of this package, which marks such values.
     listed = {name: _listed(value) for name, value in written.settings.items()}
     return written._replace(settings=listed) if _is_plain(list(listed.values())) else None
 
@@ -47,6 +49,7 @@ def _named(primitive: str, settings: dict[str, Any]) -> Written | None:
         key = _key(settings["key"])
         return None if key is None else Written(module, kind, {}, lambda args: (*args, key))
     silent = _SILENT.get(primitive, {})
+    # Keras's class does not take these; with its own value it gives the same, with others not.
     if any(settings.get(name, value) != value for name, value in silent.items()):
         return None
     renamed = _RENAMED.get(primitive, {})
@@ -70,6 +73,7 @@ def _key(key: Any) -> list[Any] | None:
     """The positions of `get_item` as Keras has them; `None` if some are of another kind."""
     positions: list[Any] = []
     for item in key if isinstance(key, tuple) else (key,):
+        # A slice is held as a tuple, as slices can't be keys before Python 3.12.
         if isinstance(item, tuple) and len(item) == 3 and _is_plain(list(item)):
             positions.append(slice(*item))
         elif item in (None, Ellipsis) or (isinstance(item, int) and not isinstance(item, bool)):
