@@ -126,9 +126,8 @@ def awq_search_best_clip(
     x = x / np.asarray(ops.convert_to_tensor(awq_scales), np.float32)
     width = group_size if group_size > 0 and inputs % group_size == 0 else inputs
     groups = inputs // width
-    grouped_inputs = np.ascontiguousarray(
-        x.reshape(-1, groups, width).transpose(1, 2, 0)
-    )  # (g, n, rows)
+    # (groups, width, rows), contiguous for the products of each group
+    grouped_inputs = np.ascontiguousarray(x.reshape(-1, groups, width).transpose(1, 2, 0))
     shape = (-1, groups, width)
     shrinks = [1.0 - i * max_shrink / n_grid for i in range(max(1, int(n_grid)))]
     bounds = [

@@ -71,9 +71,8 @@ class Normalization(Layer):
             )
         self._reduced = tuple(i for i in range(rank) if i not in kept_axes)
         all_sizes = tuple(input_shape[i] if i in kept_axes else 1 for i in range(rank))
-        self._broadcast = (
-            all_sizes if kept_axes else ()
-        )  # one mean of all serves inputs of any rank
+        # One mean of all serves inputs of any rank.
+        self._broadcast = all_sizes if kept_axes else ()
         if self._given is None:
             frozen: dict[str, Any] = {"trainable": False, "autocast": False}
             self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)

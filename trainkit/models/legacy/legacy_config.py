@@ -86,9 +86,8 @@ def modern(x: Any) -> Any:
         description["class_name"] = kind.rpartition(">")[2]
         if custom_object(kind) is None and kind.startswith("Custom>"):
             del description["registered_name"]
-    elif (
-        is_legacy(description) and "trainable" in config
-    ):  # an initializer is called Identity as well
+    elif is_legacy(description) and "trainable" in config:
+        # An initializer is called Identity as well, and no initializer can be trained.
         description["module"] = "keras.layers"
     if "input_layers" in config and isinstance(config.get("layers"), list):
         description["config"] = modern_graph(description["config"])

@@ -204,9 +204,8 @@ class SharedState:
             return value / self.group.size
         if self.group.rank and counts_in_first(variable):
             return np.zeros_like(value)
-        if (
-            self.group.rank and not was_counted
-        ):  # made in this execution: its first value counts once
+        # Made in this execution: its first value, which all ranks have, counts once.
+        if self.group.rank and not was_counted:
             first = _first_value(self.model, variable)
             return value if first is None else value - first
         return value
