@@ -44,7 +44,7 @@ def backward_pass(
             rules of other inputs are not called.
         kept: tensors whose gradient stays in `grads` after their entry has been passed.
     """
-    take, found, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
+    take, lookup, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
     while tracked:
         output, entry = take()
@@ -56,15 +56,17 @@ def backward_pass(
         if g is None:
             continue
         for x, gx in _sent_back(entry, output, g, needed):
-            before = found(x)
+            before = lookup(x)
             grads[x] = gx if before is None else add(before, gx)
 
 
-def _gradient_of(primitive: Any, output: Any, grads: dict[Tensor, Any], kept: set[Tensor]) -> Any:
+def _gradient_of(
+    primitive: Any, output: Any, grads: dict[Tensor, Any], retained: set[Tensor]
+) -> Any:
     """The gradient of what an entry gave, taken out of `grads` unless it is to be kept."""
     if type(output) is tuple:
-        return _gathered(primitive, output, grads, kept)
-    return grads.get(output) if output in kept else grads.pop(output, None)
+        return _gathered(primitive, output, grads, retained)
+    return grads.get(output) if output in retained else grads.pop(output, None)
 
 
 def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tensor, Any]]:
@@ -72,18 +74,18 @@ def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tenso
     primitive, settings, *inputs = entry
     if primitive.joint is not None:
         pairs = _joint(primitive, g, output, inputs, settings, needed)
-        found = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
+        contributions = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
     else:
         keywords = settings or {}
-        found = []
+        contributions = []
         for x, rule in zip(inputs, primitive.rules):  # noqa: B905 - one rule may serve any number
             if rule is not None and x in needed:
                 gx = rule(g, output, *inputs, **keywords)
                 if gx is not None:
-                    found.append((x, gx))
+                    contributions.append((x, gx))
     if primitive.broadcasts:
-        found = [(x, _summed_like(gx, x)) for x, gx in found]
-    return found
+        contributions = [(x, _summed_like(gx, x)) for x, gx in contributions]
+    return contributions
 
 
 def _summed_like(gx: Any, x: Any) -> Any:
@@ -99,23 +101,23 @@ def _joint(
     keywords = settings or {}
     if primitive.joint_asks:
         keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
-    given = primitive.joint(g, output, *inputs, **keywords)
-    return zip(inputs, given, strict=True)
+    gradients = primitive.joint(g, output, *inputs, **keywords)
+    return zip(inputs, gradients, strict=True)
 
 
 def _gathered(
-    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]
+    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], retained: set[Tensor]
 ) -> Any:
     """Gradients of several outputs; `None` when there is none at all.
 
     For an output without a gradient there are zeros, or `None` if the primitive wants it so.
     """
-    found = [grads.get(y) if y in kept else grads.pop(y, None) for y in outputs]
-    if all(g is None for g in found):
+    gradients = [grads.get(y) if y in retained else grads.pop(y, None) for y in outputs]
+    if all(g is None for g in gradients):
         return None
     if primitive.joint_sparse:
-        return tuple(found)
-    return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
+        return tuple(gradients)
+    return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, gradients, strict=True))
 
 
 # ---------------------------------------------------------------------- on arrays
@@ -133,8 +135,8 @@ def backward_pass_on_arrays(
         helpers = compiled_vjps, _of_many, _by_other_rules, _by_rules_on_tensors
         unusual = NATIVE.backward_pass(tracked, grads, needed, kept, *helpers)
     for x, g in grads.items():
-        grads[x] = found = Tensor()
-        found._array = g
+        grads[x] = tensor = Tensor()
+        tensor._array = g
     if unusual:  # a rule gave something that is no plain tensor
         for x, gx in unusual:
             grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
@@ -142,17 +144,17 @@ def backward_pass_on_arrays(
 
 
 def _backward_pass_on_arrays(
-    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
+    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, retained: set[Tensor]
 ) -> Any:
     """The same, up to a rule that gives no plain tensors: what this rule gave, else `None`.
 
     This is the hot path of a backward pass; what is usual is done by functions written for it.
     """
-    found: Any = grads.get
+    lookup: Any = grads.get
     take, drop = tracked.popitem, grads.pop
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
     keeps = False
-    for x in kept:
+    for x in retained:
         if tracked[x] is not None:  # a result, which is not only watched
             keeps = True
     plain = passed is None and not keeps
@@ -165,15 +167,15 @@ def _backward_pass_on_arrays(
             continue
         if plain:
             g = drop(output, None)
-        elif keeps and output in kept:
-            g = found(output)
+        elif keeps and output in retained:
+            g = lookup(output)
         else:
             g = drop(output, None)
             if passed is not None:
                 passed(output)
         if g is None:
             if type(output) is tuple:
-                unusual = _of_many(entry, output, grads, needed, kept, sums)
+                unusual = _of_many(entry, output, grads, needed, retained, sums)
                 if unusual is not None:
                     return unusual
             continue
@@ -206,15 +208,15 @@ def _of_many(
     outputs: tuple[Tensor, ...],
     grads: dict[Tensor, Any],
     needed: Any,
-    kept: set[Tensor],
+    retained: set[Tensor],
     sums: set[int],
 ) -> Any:
     """Pass an entry that gave several results; what its rules gave if it is no plain tensors."""
-    held = {y: wrap(grads[y]) for y in outputs if y in grads}
-    for y in held:
-        if y not in kept:
+    upstream = {y: wrap(grads[y]) for y in outputs if y in grads}
+    for y in upstream:
+        if y not in retained:
             del grads[y]
-    g = _gathered(entry[0], outputs, held, kept)
+    g = _gathered(entry[0], outputs, upstream, retained)
     return None if g is None else _by_rules_on_tensors(entry, outputs, g, grads, needed, sums)
 
 
@@ -239,11 +241,11 @@ def _by_other_rules(
 def _by_rules_on_tensors(
     entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
 ) -> Any:
-    given = _sent_back(entry, output, g, needed)
-    for _, gx in given:
+    contributions = _sent_back(entry, output, g, needed)
+    for _, gx in contributions:
         if type(gx) is not Tensor:
-            return given
-    for x, gx in given:
+            return contributions
+    for x, gx in contributions:
         accumulate(x, gx._array, grads, sums)
     return None
 
@@ -268,11 +270,11 @@ def _by_given_joint(
     """Pass an entry by the joint rule on arrays beside its own, if that can do it."""
     primitive, settings, *inputs = entry
     arrays = [x._array if type(x) is Tensor else x for x in inputs]
-    wanted = [x in needed for x in inputs]
-    found = primitive.given_joint(g, output._array, *arrays, needed=wanted, **(settings or {}))
-    if found is NotImplemented:
+    mask = [x in needed for x in inputs]
+    gradients = primitive.given_joint(g, output._array, *arrays, needed=mask, **(settings or {}))
+    if gradients is NotImplemented:
         return False
-    for x, gx, use in zip(inputs, found, wanted, strict=True):
+    for x, gx, use in zip(inputs, gradients, mask, strict=True):
         if use and gx is not None:
             accumulate(x, gx, grads, sums)
     return True
@@ -283,8 +285,8 @@ def ones_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(module_of(x).ones(from_array.shape, from_array.dtype))
-    made: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
-    return made
+    ones: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
+    return ones
 
 
 def one_for(x: Tensor) -> Tensor:
@@ -299,15 +301,15 @@ def zeros_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(module_of(x).zeros(from_array.shape, from_array.dtype))
-    made: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
-    return made
+    zeros: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
+    return zeros
 
 
 def rows_of_zeros(x: Tensor, count: int) -> Tensor:
     """A tensor (count, ...x) of zeros."""
     rows = wrap(module_of(x).zeros((count, *[1] * len(x.shape)), x.dtype.dtype))
-    made: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
-    return made
+    zeros: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
+    return zeros
 
 
 def unit_seeds(target: Tensor, count: int) -> Tensor:

@@ -71,12 +71,12 @@ def check_gradient(
     """
     with devices.device(device or devices.current()):
         rng = np.random.default_rng(seed)
-        given = [_in_double(x) for x in inputs]
-        moved = [i for i, x in enumerate(given) if _is_moved(x)]
+        arguments = [_in_double(x) for x in inputs]
+        moved = [i for i, x in enumerate(arguments) if _is_moved(x)]
         if not moved:
             raise InvalidArgumentError("check_gradient: none of the inputs has a floating dtype")
-        function = _weighted_sum(op, given, moved, settings, rng)
-        at = [given[i] for i in moved]
+        function = _weighted_sum(op, arguments, moved, settings, rng)
+        at = [arguments[i] for i in moved]
         for level in range(1, order + 1):
             directions = [_direction(x, rng) for x in at]
             _compare(function, at, directions, tolerance, level, moved, op)
@@ -96,26 +96,28 @@ def numerical_gradient(
     Returns:
         For each input a float64 NumPy array of its shape, or `None` if it is not floating.
     """
-    given = [_in_double(x) for x in inputs]
+    arguments = [_in_double(x) for x in inputs]
 
     def value(xs: list[Any]) -> float:
         results = nest.flatten(function(*xs))
         return float(sum(float(np.sum(y.numpy())) for y in results if y.dtype.is_floating))
 
-    return [_by_element(value, given, i, step) for i in range(len(given))]
+    return [_by_element(value, arguments, i, step) for i in range(len(arguments))]
 
 
-def _by_element(value: Callable[[list[Any]], float], given: list[Any], i: int, step: float) -> Any:
-    if not (isinstance(given[i], Tensor) and given[i].dtype.is_floating):
+def _by_element(
+    value: Callable[[list[Any]], float], arguments: list[Any], i: int, step: float
+) -> Any:
+    if not (isinstance(arguments[i], Tensor) and arguments[i].dtype.is_floating):
         return None
-    base = np.asarray(given[i].numpy())
+    base = np.asarray(arguments[i].numpy())
     gradient = np.zeros(base.shape)
-    for place in np.ndindex(base.shape):
+    for index in np.ndindex(base.shape):
         for distance, weight in _STENCIL:
-            there = base.copy()
-            there[place] += distance * step
-            changed = [*given[:i], constant_from(there), *given[i + 1 :]]
-            gradient[place] += weight * value(changed) / step
+            shifted = base.copy()
+            shifted[index] += distance * step
+            changed = [*arguments[:i], constant_from(shifted), *arguments[i + 1 :]]
+            gradient[index] += weight * value(changed) / step
     return gradient
 
 
@@ -146,7 +148,7 @@ def _direction(x: Tensor, rng: np.random.Generator) -> Tensor:
 
 def _weighted_sum(
     op: Callable[..., Any],
-    given: list[Any],
+    inputs: list[Any],
     moved: list[int],
     settings: dict[str, Any],
     rng: np.random.Generator,
@@ -155,11 +157,11 @@ def _weighted_sum(
     weights: list[Tensor] = []
 
     def function(xs: list[Tensor]) -> Tensor:
-        arguments = list(given)
+        arguments = list(inputs)
         for i, x in zip(moved, xs, strict=True):
             arguments[i] = x
-        found = nest.flatten(op(*arguments, **settings))
-        results = [y._on(devices.current()) for y in found if y.dtype.is_differentiable]
+        outputs = nest.flatten(op(*arguments, **settings))
+        results = [y._on(devices.current()) for y in outputs if y.dtype.is_differentiable]
         if not weights:
             weights.extend(_direction(y, rng) for y in results)
         return _inner(results, weights)
@@ -194,11 +196,11 @@ def _slope(function: Scalar, directions: list[Tensor]) -> Scalar:
 def _difference(function: Scalar, at: list[Tensor], directions: list[Tensor]) -> float:
     slope = 0.0
     for distance, weight in _STENCIL:
-        there = [
+        shifted = [
             constant_from(np.asarray(x.numpy() + distance * _STEP * d.numpy()))
             for x, d in zip(at, directions, strict=True)
         ]
-        slope += weight * float(function(there)) / _STEP
+        slope += weight * float(function(shifted)) / _STEP
     return slope
 
 

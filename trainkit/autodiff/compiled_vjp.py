@@ -93,8 +93,8 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
     back: Callable[..., Any] = names["back"]
     if NATIVE is not None:
         steps = list(map(_steps_of, rules))
-        known = None if _UNKNOWN in steps else steps
-        back.compiled = NATIVE.CompiledVjp(back, known, _summed)  # type: ignore[attr-defined]
+        native_steps = None if _UNKNOWN in steps else steps
+        back.compiled = NATIVE.CompiledVjp(back, native_steps, _summed)  # type: ignore[attr-defined]
     return back
 
 

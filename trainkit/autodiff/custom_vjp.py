@@ -39,14 +39,14 @@ class CustomGradient:
         gs = g if isinstance(g, tuple) else (g,)
         count = len(inputs) - len(self._variables)
         if self._variables:
-            given = self._backward(*gs, variables=list(self._variables))
-            if not (isinstance(given, tuple | list) and len(given) == 2):
+            gradients = self._backward(*gs, variables=list(self._variables))
+            if not (isinstance(gradients, tuple | list) and len(gradients) == 2):
                 raise TypeError(
                     f"custom_gradient of {self._label!r}: the function uses variables, so its "
                     "gradient function must take `variables` and return (input_gradients, "
                     "variable_gradients)"
                 )
-            by_input, by_variable = nest.flatten([given[0]]), list(given[1])
+            by_input, by_variable = nest.flatten([gradients[0]]), list(gradients[1])
         else:
             by_input, by_variable = nest.flatten([self._backward(*gs)]), []
         if len(by_input) != count or len(by_variable) != len(self._variables):

@@ -44,21 +44,21 @@ def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str,
         x = flat[position]
         if gx is None or not x.dtype.is_floating:
             continue
-        given = np.asarray(gx.numpy() if hasattr(gx, "numpy") else gx, np.float64)
-        _compare(f, args, kwargs, position, np.broadcast_to(given, x.shape), upstream)
+        gradient = np.asarray(gx.numpy() if hasattr(gx, "numpy") else gx, np.float64)
+        _compare(f, args, kwargs, position, np.broadcast_to(gradient, x.shape), upstream)
 
 
 def _given(backward: Callable[..., Any], upstream: list[Any]) -> list[Any]:
     seeds = [constant_from(u) for u in upstream]
     try:
-        given = backward(*seeds)
+        gradients = backward(*seeds)
     except TypeError:
-        given = backward(*seeds, variables=[])[0]
-    return nest.flatten([given])
+        gradients = backward(*seeds, variables=[])[0]
+    return nest.flatten([gradients])
 
 
 def _compare(
-    f: Callable[..., Any], args: Any, kwargs: Any, position: int, given: Any, upstream: list[Any]
+    f: Callable[..., Any], args: Any, kwargs: Any, position: int, gradient: Any, upstream: list[Any]
 ) -> None:
     flat = nest.flatten(args)
     x = flat[position]
@@ -81,7 +81,7 @@ def _compare(
         up.flat[i] += step
         down.flat[i] -= step
         slope = (total(up) - total(down)) / (2 * step)
-        mine = float(given.flat[i])
+        mine = float(gradient.flat[i])
         if np.isfinite(slope) and not abs(mine - slope) <= _TOLERANCE[name] * max(1.0, abs(slope)):
             worse.append((np.unravel_index(i, base.shape), float(base.flat[i]), mine, slope))
     if worse:

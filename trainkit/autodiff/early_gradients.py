@@ -59,35 +59,35 @@ class _Passing:
             [reads[id(v)][1] if id(v) in reads else [] for v in group] for group in groups
         ]
 
-    def pass_back(self, grads: dict[Tensor, Any], wanted: set[Tensor], keep: bool) -> None:
+    def pass_back(self, grads: dict[Tensor, Any], sources: set[Tensor], keep: bool) -> None:
         """Stands for `GradientTape._pass_back`."""
         tape = self.tape
-        if any(tape.tracked[x] is not None for x in wanted):
-            type(tape)._pass_back(tape, grads, wanted, keep)
+        if any(tape.tracked[x] is not None for x in sources):
+            type(tape)._pass_back(tape, grads, sources, keep)
             return
-        needed = tape._needed(wanted)
+        needed = tape._needed(sources)
         if grads.keys().isdisjoint(needed):
             return
         record = list(tape.tracked.items())
         if not keep:
             tape.tracked.clear()
-        bounds = self._bounds(record, wanted)
+        bounds = self._bounds(record, sources)
         for number, (bound, group) in enumerate(zip(bounds, self.groups, strict=True)):
-            self._pass_piece(record, bound, grads, needed, wanted)
+            self._pass_piece(record, bound, grads, needed, sources)
             self.heard(number, [self._of_one(tensors, grads) for tensors in group])
-        self._pass_piece(record, 0, grads, needed, wanted)
+        self._pass_piece(record, 0, grads, needed, sources)
 
-    def _bounds(self, record: list[Any], wanted: set[Tensor]) -> list[int]:
-        """For each group the place in the record down to which has to be passed before it."""
+    def _bounds(self, record: list[Any], sources: set[Tensor]) -> list[int]:
+        """For each group the position in the record down to which has to be passed before it."""
         first: dict[Tensor, int] = {}
-        for place, (_, entry) in enumerate(record):
+        for position, (_, entry) in enumerate(record):
             if entry is not None:
-                for x in wanted.intersection(entry[2:]):
-                    first.setdefault(x, place)
+                for x in sources.intersection(entry[2:]):
+                    first.setdefault(x, position)
         bounds, least = [], len(record)
         for group in self.groups:
-            places = [first[x] for tensors in group for x in tensors if x in first]
-            least = min([least, *places])
+            positions = [first[x] for tensors in group for x in tensors if x in first]
+            least = min([least, *positions])
             bounds.append(least)
         return bounds
 
@@ -97,16 +97,16 @@ class _Passing:
         start: int,
         grads: dict[Tensor, Any],
         needed: set[Tensor],
-        wanted: set[Tensor],
+        sources: set[Tensor],
     ) -> None:
-        """Pass the end of the record from a place on, which frees it."""
+        """Pass the end of the record from a position on, which frees it."""
         if start == len(record):
             return
-        piece = dict.fromkeys(wanted)  # what is only watched has no entry
+        piece = dict.fromkeys(sources)  # what is only watched has no entry
         piece.update(record[start:])
         del record[start:]
         run = backward_pass_on_arrays if self.tape._unheard(grads) else backward_pass
-        run(piece, grads, needed, wanted)
+        run(piece, grads, needed, sources)
 
     @staticmethod
     def _of_one(tensors: list[Tensor], grads: dict[Tensor, Any]) -> Any:

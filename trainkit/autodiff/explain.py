@@ -119,14 +119,14 @@ _WORDS = {
 
 def _exits_of(reached: set[Any], exits: list[Exit]) -> str:
     """The uses of `reached` that end there, the latest first, in words."""
-    found = []
+    texts = []
     for leaving in reversed(exits):
         if not reached.isdisjoint(leaving.inputs):
-            what = _WORDS.get(leaving.how, f"{leaving.how} has no gradient")
-            text = f"{what} at {line_text(leaving.line)}"
-            if text not in found:
-                found.append(text)
-    return "; ".join(found[:3])
+            cause = _WORDS.get(leaving.how, f"{leaving.how} has no gradient")
+            text = f"{cause} at {line_text(leaving.line)}"
+            if text not in texts:
+                texts.append(text)
+    return "; ".join(texts[:3])
 
 
 def remember(variable: Variable, text: str) -> None:
@@ -137,8 +137,8 @@ def remember(variable: Variable, text: str) -> None:
 
 def last_reason(variable: Variable) -> str | None:
     """Why the latest gradient by `variable` was `None`, if it was."""
-    found = _LAST.get(id(variable))
-    return found[1] if found is not None else None
+    entry = _LAST.get(id(variable))
+    return entry[1] if entry is not None else None
 
 
 def forget(variable: Variable) -> None:

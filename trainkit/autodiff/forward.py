@@ -39,13 +39,14 @@ class ForwardAccumulator:
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         self._primals = nest.flatten(primals)
-        given = nest.flatten(tangents)
-        if len(given) != len(self._primals):
+        flat_tangents = nest.flatten(tangents)
+        if len(flat_tangents) != len(self._primals):
             raise InvalidArgumentError(
-                f"ForwardAccumulator: {len(self._primals)} primals but {len(given)} tangents"
+                f"ForwardAccumulator: {len(self._primals)} primals but "
+                f"{len(flat_tangents)} tangents"
             )
         self._tangents: list[Tensor] = []
-        for x, t in zip(self._primals, given, strict=True):
+        for x, t in zip(self._primals, flat_tangents, strict=True):
             tangent = convert_to_tensor(t, dtype_hint=x.dtype)
             if tuple(tangent.shape) != tuple(x.shape):
                 raise InvalidArgumentError(
@@ -123,10 +124,10 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     >>> float(value), float(slope)
     (9.0, 6.0)
     """
-    given = [x if isinstance(x, Tensor | Variable) else convert_to_tensor(x) for x in primals]
-    with ForwardAccumulator(given, list(tangents)) as accumulator:
-        found = fun(*given)
-    value, aux = found if has_aux else (found, None)
+    inputs = [x if isinstance(x, Tensor | Variable) else convert_to_tensor(x) for x in primals]
+    with ForwardAccumulator(inputs, list(tangents)) as accumulator:
+        outputs = fun(*inputs)
+    value, aux = outputs if has_aux else (outputs, None)
     slope = accumulator.jvp(value, unconnected_gradients=UnconnectedGradients.ZERO)
     return (value, slope, aux) if has_aux else (value, slope)
 

@@ -30,20 +30,20 @@ def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
     return positions
 
 
-def _watched(arg: Any, seen: set[int]) -> Any:
+def _watched(arg: Any, ids: set[int]) -> Any:
     """An argument with its numbers and arrays as tensors; variables as what they hold.
 
-    One tensor given twice becomes two, so that each argument has a gradient of its own; `seen` are
-    the ids of those given so far.
+    One tensor given twice becomes two, so that each argument has a gradient of its own; `ids` are
+    those of the tensors given so far.
     """
     if isinstance(arg, list | tuple) and not any(map(_is_leaf_by_itself, nest.flatten(arg))):
         arg = convert_to_tensor(arg)
 
     def leaf(x: Any) -> Any:
         tensor = convert_to_tensor(_held(x))
-        if id(tensor) in seen:
+        if id(tensor) in ids:
             return PRIMITIVES["identity"].op(tensor)
-        seen.add(id(tensor))
+        ids.add(id(tensor))
         return tensor
 
     return nest.map_structure(leaf, arg)
@@ -79,8 +79,8 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
     def run(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         positions = _positions(f, params, len(args))
         others = [a for i, a in enumerate(args) if i not in positions]
-        seen = {id(_held(x)) for x in nest.flatten(others)}
-        ready = [_watched(a, seen) if i in positions else a for i, a in enumerate(args)]
+        ids = {id(_held(x)) for x in nest.flatten(others)}
+        ready = [_watched(a, ids) if i in positions else a for i, a in enumerate(args)]
         sources = [ready[i] for i in positions]
         with GradientTape() as tape:
             tape.watch([x for x in nest.flatten(sources) if x.dtype.is_differentiable])

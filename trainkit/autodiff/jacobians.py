@@ -118,8 +118,8 @@ class Jacobians:
 
         count = seeds.shape[0]
         if not count:  # no rows; which sources the target depends on counts all the same
-            found = self.gradient(target, flat, None, unconnected)
-            return [None if g is None else rows_of_zeros(g, 0) for g in found]
+            gradients = self.gradient(target, flat, None, unconnected)
+            return [None if g is None else rows_of_zeros(g, 0) for g in gradients]
         units = BatchedTensor(seeds)
-        found = self.gradient(target, flat, units, unconnected)
-        return [None if g is None else unbatched(g, units.level, count) for g in found]
+        gradients = self.gradient(target, flat, units, unconnected)
+        return [None if g is None else unbatched(g, units.level, count) for g in gradients]

@@ -141,25 +141,25 @@ class _RecomputedCall:
             unseen = functools.partial(_unseen, graph)
         scope = _FirstCall(unseen)
         with trace_state.silence(), scope:
-            found = self._context.first(lambda: self._run([unseen(x) for x in self._inputs]))
+            outputs = self._context.first(lambda: self._run([unseen(x) for x in self._inputs]))
         scope.store()
         self._begin = scope.begin
         read = [(v, value) for v, value in scope.begin.values() if v.trainable]
         for variable, value in read:
             trace_state.note_variable(variable, value)
-        results = self._recorded(graph, [y for y in nest.flatten(found) if _is_tensor(y)], read)
-        given = iter(results)
-        leaves = [next(given) if _is_tensor(y) else y for y in nest.flatten(found)]
-        result, left = nest.pack(found, leaves)
+        results = self._recorded(graph, [y for y in nest.flatten(outputs) if _is_tensor(y)], read)
+        remaining = iter(results)
+        leaves = [next(remaining) if _is_tensor(y) else y for y in nest.flatten(outputs)]
+        result, left = nest.pack(outputs, leaves)
         self._context.replace(left)
         return result
 
     def _run(self, inputs: list[Any]) -> Any:
         leaves = list(self._leaves)
-        for place, old, new in zip(self._places, self._inputs, inputs, strict=True):
+        for index, old, new in zip(self._places, self._inputs, inputs, strict=True):
             if new is not old and masks.mask_of(old) is not None:
                 masks.set_mask(new, masks.mask_of(old))
-            leaves[place] = new
+            leaves[index] = new
         args, kwargs = nest.pack(self._given, leaves)
         return self._f(*args, **kwargs)
 
@@ -171,16 +171,16 @@ class _RecomputedCall:
         if not results:
             return []
         if graph is not None:
-            made: list[Any] = graph.with_gradient(self._f, results, backward, inputs, variables)
+            recorded: list[Any] = graph.with_gradient(self._f, results, backward, inputs, variables)
         else:
-            made = [fresh(y) for y in results]
-            output = made[0] if len(made) == 1 else tuple(made)
+            recorded = [fresh(y) for y in results]
+            output = recorded[0] if len(recorded) == 1 else tuple(recorded)
             rule = CustomGradient(self._f, backward, variables)
             trace_state.record(rule, tuple(inputs), output, None)
-        for old, new in zip(results, made, strict=True):
+        for old, new in zip(results, recorded, strict=True):
             if masks.mask_of(old) is not None:
                 masks.set_mask(new, masks.mask_of(old))
-        return made
+        return recorded
 
     def _backward(self, counts: list[bool], *upstream: Any, variables: Any = ()) -> Any:
         """The gradients by the inputs and the variables, from a second call."""
@@ -198,8 +198,8 @@ class _RecomputedCall:
         with GradientTape() as tape:
             tape.watch([x for x in inputs if x.dtype.is_differentiable])
             with scope:
-                found = self._context.again(lambda: self._run(inputs))
-        again = [y for y in nest.flatten(found) if _is_tensor(y)]
+                outputs = self._context.again(lambda: self._run(inputs))
+        again = [y for y in nest.flatten(outputs) if _is_tensor(y)]
         targets = [y for y, counted in zip(again, counts, strict=True) if counted]
         grads = tape.gradient(targets, [*inputs, *variables], output_gradients=signals)
         by_input, by_variable = grads[: len(inputs)], grads[len(inputs) :]

@@ -61,12 +61,12 @@ def _checked_unconnected(value: Any) -> str:
     Raises:
         ValueError: it is none of them.
     """
-    found = value if type(value) is str else getattr(value, "value", value)
-    if found not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+    option = value if type(value) is str else getattr(value, "value", value)
+    if option not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise ValueError(
-            f"GradientTape.gradient: unconnected_gradients={found!r}; use 'none' or 'zero'"
+            f"GradientTape.gradient: unconnected_gradients={option!r}; use 'none' or 'zero'"
         )
-    return str(found)
+    return str(option)
 
 
 class GradientTape(Jacobians):
@@ -183,12 +183,12 @@ class GradientTape(Jacobians):
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; `trace_state` calls this."""
-        known = self._reads.get(id(variable))
-        if known is None:
+        read = self._reads.get(id(variable))
+        if read is None:
             if self._watches_variables and variable.trainable:
                 self._note(variable, snapshot)
-        elif known[1][-1] is not snapshot:
-            self._note_again(known[1], snapshot)
+        elif read[1][-1] is not snapshot:
+            self._note_again(read[1], snapshot)
 
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Hear of a use that no gradient goes through; `trace_state` calls this."""
@@ -205,9 +205,9 @@ class GradientTape(Jacobians):
         self.tracked.setdefault(snapshot)
         self._leaves.add(snapshot)
 
-    def _note_again(self, seen: list[Tensor], snapshot: Tensor) -> None:
-        if not any(snapshot is other for other in seen):
-            seen.append(snapshot)
+    def _note_again(self, snapshots: list[Tensor], snapshot: Tensor) -> None:
+        if not any(snapshot is other for other in snapshots):
+            snapshots.append(snapshot)
             self.tracked.setdefault(snapshot)
             self._leaves.add(snapshot)
 
@@ -290,30 +290,32 @@ class GradientTape(Jacobians):
         # A list of variables and tensors alone is flat as it is.
         is_flat = type(sources) is list and _LEAVES.issuperset(map(type, sources))
         flat = sources if is_flat else nest.flatten(sources)
-        leaves, wanted = [], set()
+        leaves, tracked_sources = [], set()
         for source in flat:
-            known = reads.get(id(source))
-            group = self._tensors_of(source) if known is None else known[1]
+            read = reads.get(id(source))
+            group = self._tensors_of(source) if read is None else read[1]
             leaves.append(group)
             for t in group:
                 if t in tracked:
-                    wanted.add(t)
-        found = [t for t in targets if t in tracked]
+                    tracked_sources.add(t)
+        tracked_targets = [t for t in targets if t in tracked]
         if self._recording and not self._persistent:
             self._stop()
         try:
-            self._pass_back(grads, wanted, explain or self._persistent)
-            if explain or grads.keys().isdisjoint(wanted):
-                self._explain(flat, leaves, targets, grads, wanted.union(found), explain)
+            self._pass_back(grads, tracked_sources, explain or self._persistent)
+            if explain or grads.keys().isdisjoint(tracked_sources):
+                self._explain(
+                    flat, leaves, targets, grads, tracked_sources.union(tracked_targets), explain
+                )
         finally:
             if not self._persistent:
                 self._end()
         results: list[Any] = []
         for source, group in zip(flat, leaves, strict=True):
-            if len(group) == 1 and (t := group[0]) in wanted and t in grads:
+            if len(group) == 1 and (t := group[0]) in tracked_sources and t in grads:
                 results.append(grads[t])
             else:
-                parts = [grads[t] for t in group if t in wanted and t in grads]
+                parts = [grads[t] for t in group if t in tracked_sources and t in grads]
                 results.append(self._result(source, parts, unconnected_gradients))
         return results if is_flat else nest.pack(sources, results)
 
@@ -323,18 +325,18 @@ class GradientTape(Jacobians):
         leaves: list[list[Tensor]],
         targets: list[Tensor],
         grads: dict[Tensor, Tensor],
-        known: set[Tensor],
+        tracked: set[Tensor],
         aloud: bool,
     ) -> None:
         """Find out why sources have no gradient; warn, or keep it for the optimizer's error.
 
-        `known` are those of sources and targets that were tracked.
+        `tracked` are those of sources and targets that were tracked.
         """
         lines, record = [], self.entries
         for source, group in zip(sources, leaves, strict=True):
-            if any(t in grads for t in group if t in known):
+            if any(t in grads for t in group if t in tracked):
                 continue
-            text = causes.reason(source, group, targets, record, self.exits, known)
+            text = causes.reason(source, group, targets, record, self.exits, tracked)
             lines.append(text)
             if isinstance(source, Variable):
                 causes.remember(source, text)
@@ -374,15 +376,16 @@ class GradientTape(Jacobians):
         if output_gradients is None:
             if len(targets) == 1 and type(t := targets[0]) is Tensor:
                 return {t: one_for(t)} if t._array.dtype in DIFFERENTIABLE else {}
-            given: list[Any] = [None] * len(targets)
+            gradients: list[Any] = [None] * len(targets)
         else:
-            given = nest.flatten(output_gradients)
-        if len(given) != len(targets):
+            gradients = nest.flatten(output_gradients)
+        if len(gradients) != len(targets):
             raise ValueError(
-                f"GradientTape.gradient: {len(targets)} targets but {len(given)} output_gradients"
+                f"GradientTape.gradient: {len(targets)} targets but "
+                f"{len(gradients)} output_gradients"
             )
         seeds: dict[Tensor, Tensor] = {}
-        for t, g in zip(targets, given, strict=True):
+        for t, g in zip(targets, gradients, strict=True):
             if t.dtype.is_differentiable:
                 seed = one_for(t) if g is None else convert_to_tensor(g, dtype_hint=t.dtype)
                 if g is not None and tuple(seed.shape) != tuple(t.shape):
@@ -406,27 +409,27 @@ class GradientTape(Jacobians):
             )
         return [source]
 
-    def _result(self, source: Any, found: list[Tensor], unconnected: str) -> Any:
-        if not found:
+    def _result(self, source: Any, parts: list[Tensor], unconnected: str) -> Any:
+        if not parts:
             if unconnected == UnconnectedGradients.ZERO:
                 return zeros_like(source.value() if isinstance(source, Variable) else source)
             return None
-        total = found[0]
-        for more in found[1:]:
+        total = parts[0]
+        for more in parts[1:]:
             total = PRIMITIVES["add"].op(total, more)
         return total
 
-    def _pass_back(self, grads: dict[Tensor, Tensor], wanted: set[Tensor], keep: bool) -> None:
-        """Fill `grads`, those of the targets, for all of `wanted` that the targets depend on.
+    def _pass_back(self, grads: dict[Tensor, Tensor], sources: set[Tensor], keep: bool) -> None:
+        """Fill `grads`, those of the targets, for all of `sources` that the targets depend on.
 
         Unless the record is to be kept it is used up.
         """
         tracked = dict(self.tracked) if keep else self.tracked
-        needed = tracked if self._leaves <= wanted else self._needed(wanted)
+        needed = tracked if self._leaves <= sources else self._needed(sources)
         if grads.keys().isdisjoint(needed):
             return
         run = backward_pass_on_arrays if self._unheard(grads) else backward_pass
-        run(tracked, grads, needed, wanted)
+        run(tracked, grads, needed, sources)
 
     def _unheard(self, grads: dict[Tensor, Tensor]) -> bool:
         """Whether no tape and no trace would see the pass back, which begins with NumPy arrays."""
@@ -437,9 +440,9 @@ class GradientTape(Jacobians):
                 return False
         return True
 
-    def _needed(self, wanted: set[Tensor]) -> set[Tensor]:
-        """The tensors on the way from `wanted` to anything later."""
-        needed = set(wanted)
+    def _needed(self, sources: set[Tensor]) -> set[Tensor]:
+        """The tensors on the way from `sources` to anything later."""
+        needed = set(sources)
         for _, inputs, output, _ in self.entries:
             if not needed.isdisjoint(inputs):
                 if type(output) is tuple:

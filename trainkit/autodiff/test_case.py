@@ -161,8 +161,8 @@ class TestCase(unittest.TestCase):
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
         """The element type of `target` is `expected_dtype`."""
-        found = target.dtype if is_tensor(target) else dtypes.as_dtype(_array(target).dtype)
-        self.assertEqual(found, dtypes.as_dtype(expected_dtype))
+        dtype = target.dtype if is_tensor(target) else dtypes.as_dtype(_array(target).dtype)
+        self.assertEqual(dtype, dtypes.as_dtype(expected_dtype))
 
     def assertDeviceEqual(self, device1: Any, device2: Any, msg: str | None = None) -> None:
         """Both name the same device."""
@@ -213,10 +213,10 @@ class TestCase(unittest.TestCase):
         inside = np.array([item in expected for item in x.ravel().tolist()], bool)
         self._check_all(inside.reshape(x.shape), x, f"in {sorted(expected, key=repr)}")
 
-    def _check_all(self, holds: Any, x: Any, what: str) -> None:
+    def _check_all(self, holds: Any, x: Any, description: str) -> None:
         if not np.all(holds):
             wrong = _array(x)[~np.asarray(holds)].ravel()[:5].tolist()
-            self.fail(f"not all elements are {what}: {wrong}")
+            self.fail(f"not all elements are {description}: {wrong}")
 
     # ------------------------------------------------------------------ near
 

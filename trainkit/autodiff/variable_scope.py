@@ -90,8 +90,8 @@ class VariableScope:
         if value is not None:
             return value
         outer: Any = self._outer[-1] if self._outer else None
-        known = outer is None or outer is self
-        return variable._value if known else outer.read_variable(variable)
+        is_outermost = outer is None or outer is self
+        return variable._value if is_outermost else outer.read_variable(variable)
 
     def held(self, variable: Any) -> Any:
         """The value inside, for NumPy."""

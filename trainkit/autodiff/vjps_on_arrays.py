@@ -84,7 +84,7 @@ class _ArrayStep:
 
     def uses(self, x: Any) -> bool:
         """Whether `x` is among the inputs."""
-        return any(x is given for given in self.inputs)
+        return any(x is operand for operand in self.inputs)
 
 
 class ArrayVjps(dict[Any, Any]):
@@ -111,8 +111,8 @@ class WrittenVjps(ArrayVjps):
         self._primitive = primitive
 
     def __missing__(self, dtype: Any) -> Any:
-        found = self[dtype] = _written(self._primitive, dtype)
-        return found
+        vjps = self[dtype] = _written(self._primitive, dtype)
+        return vjps
 
 
 class NoVjps(ArrayVjps):
@@ -139,21 +139,21 @@ def compiled_vjps(primitive: Any) -> tuple[Any, ...]:
     if rules is None:
         rules = made_vjps(primitive)
     if rules.compiled is None:
-        found: list[Any] = []
+        entries: list[Any] = []
         for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
             vjps = rules[dtype]
             for back in vjps if type(vjps) is tuple else (vjps,):
-                found.append(None if back is None else back.compiled)
-        rules.compiled = tuple(found)
-    made: tuple[Any, ...] = rules.compiled
-    return made
+                entries.append(None if back is None else back.compiled)
+        rules.compiled = tuple(entries)
+    compiled: tuple[Any, ...] = rules.compiled
+    return compiled
 
 
 def made_vjps(primitive: Any) -> Any:
     """The vjps of `primitive` by dtype, which it keeps from now on."""
-    given = primitive.given_rules
-    if given is not None and len(given) == 2:
-        primitive.array_vjps = DeclaredVjps(given)
+    rules = primitive.given_rules
+    if rules is not None and len(rules) == 2:
+        primitive.array_vjps = DeclaredVjps(rules)
         return primitive.array_vjps
     if primitive.facets.fusible and primitive.rules is not None and primitive.joint is None:
         primitive.array_vjps = WrittenVjps(primitive)
@@ -167,8 +167,8 @@ def _written(primitive: Any, dtype: Any) -> Any:
     if dtype not in COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
         return None
 
-    def rule(place: int, number: int | None = None) -> Any:
-        return _rule_on_arrays(primitive.rules[place], dtype, count, place, number)
+    def rule(index: int, number: int | None = None) -> Any:
+        return _rule_on_arrays(primitive.rules[index], dtype, count, index, number)
 
     if count == 1:
         return _back([rule(0)])
@@ -185,40 +185,40 @@ def _back(rules: list[Any], number: int | None = None) -> Any:
 
 def _keeps_dtype(primitive: Any, count: int) -> bool:
     """Whether a real result means real inputs of its dtype, as it does not of a magnitude."""
-    given = dtypes.complex64
+    complex_dtype = dtypes.complex64
     try:
-        result = primitive.shape_rule(*[Spec((), given)] * count)
+        result = primitive.shape_rule(*[Spec((), complex_dtype)] * count)
     except Exception:  # no rule for complex numbers
         return False
-    return type(result) is Spec and result.dtype is given
+    return type(result) is Spec and result.dtype is complex_dtype
 
 
-def _rule_on_arrays(rule: Any, dtype: Any, count: int, place: int, number: int | None) -> Any:
+def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int | None) -> Any:
     """The rule on arrays, `Written` or `SAME`; `_UNKNOWN` if it can't be had so.
 
     Args:
         rule: takes `(g, y, *inputs)`.
         dtype: of all of them.
         count: of inputs.
-        place: that of the input whose gradient it gives.
-        number: the place of an input that is a Python number instead.
+        index: that of the input whose gradient it gives.
+        number: the index of an input that is a Python number instead.
     """
     if rule is None:
         return None
     steps: list[_ArrayStep] = []
-    given = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
+    stand_ins = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
     try:
         with trace_state.silence(), devices.device(devices.CPU):
-            result = rule(*given)
+            result = rule(*stand_ins)
     except Exception:  # it looks at shapes or values, or calls what is not element-wise
         return _UNKNOWN
-    if result is given[0]:
+    if result is stand_ins[0]:
         return SAME
     if type(result) is not _StandIn or result.dtype.dtype != dtype:
         return _UNKNOWN
-    if number is not None and not _keeps_numbers_weak(steps, given[2 + number]):
+    if number is not None and not _keeps_numbers_weak(steps, stand_ins[2 + number]):
         return _UNKNOWN
-    return _compiled(steps, given, result, place)
+    return _compiled(steps, stand_ins, result, index)
 
 
 def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
@@ -227,64 +227,70 @@ def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
     return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
 
 
-def _compiled(steps: list[_ArrayStep], given: list[_StandIn], result: _StandIn, place: int) -> Any:
+def _compiled(
+    steps: list[_ArrayStep], stand_ins: list[_StandIn], result: _StandIn, index: int
+) -> Any:
     names: dict[str, Any] = {"__name__": __name__}
     # What has the shape of the result; an input of two may have been broadcast to it.
-    full = {x.name for x in (given if len(given) == 3 else given[:2])}
+    full = {x.name for x in (stand_ins if len(stand_ins) == 3 else stand_ins[:2])}
     plain, thrifty = [], []
     for i, step in enumerate(steps):
-        operands = [_operand(x, step, names, place) for x in step.inputs]
+        operands = [_operand(x, step, names, index) for x in step.inputs]
         if any(operand is None for operand in operands):
             return _UNKNOWN
-        call = _call(step, [str(x) for x in operands], names, f"{i}_{place}")
+        call = _call(step, [str(x) for x in operands], names, f"{i}_{index}")
         plain.append(f"{step.result.name} = {call})")
         if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
             full.add(step.result.name)
         spent = _spent(steps, i, full, result)
         thrifty.append(f"{step.result.name} = {call}{'' if spent is None else f', {spent.name}'})")
     end = f"return {result.name}"
-    head = f"def rule({', '.join(x.name for x in given)}):"
+    head = f"def rule({', '.join(x.name for x in stand_ins)}):"
     if plain == thrifty:
-        made = _function(head, [*plain, end], names)
-        return Written(made, plain, result.name, names, _steps(steps, result, place))
+        rule = _function(head, [*plain, end], names)
+        return Written(rule, plain, result.name, names, _steps(steps, result, index))
     # NumPy's results of scalars are no arrays and can't be overwritten.
     names["scalar_rule"] = _function(head, [*plain, end], names)
     test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
-    made = _function(head, [*test, *thrifty, end], names)
-    return Written(made, [], result.name, names, _steps(steps, result, place))
+    rule = _function(head, [*test, *thrifty, end], names)
+    return Written(rule, [], result.name, names, _steps(steps, result, index))
 
 
-def _steps(steps: list[_ArrayStep], result: _StandIn, place: int) -> list[NativeStep] | None:
+def _steps(steps: list[_ArrayStep], result: _StandIn, index: int) -> list[NativeStep] | None:
     """The rule for the compiled backward pass, if it is of steps that this can do."""
     if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
         return None
-    known = {name: i for i, name in enumerate(("g", "y", *NAMES))}
-    known |= {step.result.name: len(known) + i for i, step in enumerate(steps)}
-    found = []
+    slots = {name: i for i, name in enumerate(("g", "y", *NAMES))}
+    slots |= {step.result.name: len(slots) + i for i, step in enumerate(steps)}
+    native_steps = []
     for step in steps:
-        places, given = [], []
+        operand_slots, constants = [], []
         for x in step.inputs:
             constant: dict[str, Any] = {}
-            name = _operand(x, step, constant, place)
-            places.append(-1 if constant else known[str(name)])
-            given.append(next(iter(constant.values()), None))
+            name = _operand(x, step, constant, index)
+            operand_slots.append(-1 if constant else slots[str(name)])
+            constants.append(next(iter(constant.values()), None))
         kind = "ufunc" if step.primitive.is_ufunc else "kernel"
-        found.append(
+        native_steps.append(
             NativeStep(
-                kind, step.primitive.kernel, tuple(places), tuple(given), step.settings or None
+                kind,
+                step.primitive.kernel,
+                tuple(operand_slots),
+                tuple(constants),
+                step.settings or None,
             )
         )
-    return found
+    return native_steps
 
 
 def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
     text = "\n".join([head, *[f"    {line}" for line in body]])
     exec(compile(text, "<gradient rule>", "exec"), names)
-    made: ArrayRule = names.pop("rule")
-    return made
+    rule: ArrayRule = names.pop("rule")
+    return rule
 
 
-def _operand(x: Any, step: _ArrayStep, names: dict[str, Any], place: int) -> str | None:
+def _operand(x: Any, step: _ArrayStep, names: dict[str, Any], index: int) -> str | None:
     if isinstance(x, _StandIn):
         return x.name
     value = x._array if type(x) is Tensor else x
@@ -292,7 +298,7 @@ def _operand(x: Any, step: _ArrayStep, names: dict[str, Any], place: int) -> str
         return None  # a constant on another device
     if type(value) in (int, float) and step.primitive.is_ufunc and len(step.inputs) == 2:
         value = _as_array(value, [x for x in step.inputs if isinstance(x, _StandIn)])
-    name = f"c{len(names)}_{place}"
+    name = f"c{len(names)}_{index}"
     names[name] = value
     return name
 
@@ -322,8 +328,8 @@ def _spent(steps: list[_ArrayStep], i: int, full: set[str], result: _StandIn) ->
     step = steps[i]
     if not step.primitive.is_ufunc:
         return None
-    made = [s.result for s in steps[:i] if s.primitive.is_ufunc]
-    for x in made:
+    results = [s.result for s in steps[:i] if s.primitive.is_ufunc]
+    for x in results:
         fits = x.name in full and x.dtype is step.result.dtype and x is not result
         if fits and step.uses(x) and not any(later.uses(x) for later in steps[i + 1 :]):
             return x
