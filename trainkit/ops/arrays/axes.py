@@ -138,8 +138,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     if len(come) != len(go):
         raise ShapeError(f"moveaxis: {len(come)} axes to move, {len(go)} places for them")
     order = [axis for axis in range(rank) if axis not in come]
-    for place, axis in sorted(zip(go, come, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(go, come, strict=True)):
+        order.insert(position, axis)
     result: Tensor = _transpose(x, axes=tuple(order))
     return result
 
@@ -156,9 +156,9 @@ def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
 
 def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
     rank = len(dims) + len(axis)
-    places = shapes.canonical_axes(axis, rank, "expand_dims")
-    rest = iter(dims)
-    return tuple(1 if i in places else next(rest) for i in range(rank))
+    axes = shapes.canonical_axes(axis, rank, "expand_dims")
+    sizes = iter(dims)
+    return tuple(1 if i in axes else next(sizes) for i in range(rank))
 
 
 @primitive(_expand_rule, name="expand_dims", sizes=MOVED, semantics=VIEW, text="beside numbers")
@@ -196,14 +196,14 @@ def _squeeze_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
 
 
 def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
-    places = shapes.canonical_axes(axis, len(dims), "squeeze")
-    for i in places:
+    axes = shapes.canonical_axes(axis, len(dims), "squeeze")
+    for i in axes:
         if dims[i] not in (1, None):
             raise ShapeError(
                 f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of "
                 "size 1 go away"
             )
-    return tuple(n for i, n in enumerate(dims) if i not in places)
+    return tuple(n for i, n in enumerate(dims) if i not in axes)
 
 
 @primitive(_squeeze_rule, name="squeeze", sizes=MOVED, semantics=VIEW, text="beside numbers")
@@ -246,13 +246,13 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
     """
     if axis is None:
         x = as_tensor(x)
-        places = tuple(i for i, n in enumerate(x.shape) if n == 1)
-        result: Tensor = _squeeze(x, axis=places) if places else x
+        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+        result: Tensor = _squeeze(x, axis=axes) if axes else x
         return result
     if isinstance(x, SymbolicTensor) and not x.unknown_sizes_fit:
         dims = tuple(x.shape)
-        places = shapes.canonical_axes(axis, len(dims), "squeeze")
-        if [i for i in places if dims[i] is None]:
+        axes = shapes.canonical_axes(axis, len(dims), "squeeze")
+        if [i for i in axes if dims[i] is None]:
             raise ShapeError(
                 f"squeeze: axis {axis} of a symbol of shape {dims} has no known size; only axes of "
                 "size 1 go away"

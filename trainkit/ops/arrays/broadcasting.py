@@ -29,18 +29,18 @@ def _broadcast_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     return Spec(_stretched(x.shape, shape), x.dtype)
 
 
-def _stretched(dims: Dims, wanted: Sequence[int | None]) -> Dims:
-    """`wanted`, where -1 keeps the size, if `dims` broadcasts to it.
+def _stretched(dims: Dims, target: Sequence[int | None]) -> Dims:
+    """`target`, where -1 keeps the size, if `dims` broadcasts to it.
 
     Raises:
         ShapeError: it does not.
     """
-    extra = len(wanted) - len(dims)
-    kept = tuple(dims[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(wanted))
-    ends = zip(dims, kept[extra:], strict=True) if extra >= 0 else None
+    extra = len(target) - len(dims)
+    sizes = tuple(dims[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(target))
+    ends = zip(dims, sizes[extra:], strict=True) if extra >= 0 else None
     if ends is None or any(None not in (a, b) and a not in (1, b) for a, b in ends):
-        raise ShapeError(f"broadcast_to: shape {tuple(dims)} does not broadcast to {tuple(wanted)}")
-    return kept
+        raise ShapeError(f"broadcast_to: shape {tuple(dims)} does not broadcast to {tuple(target)}")
+    return sizes
 
 
 @primitive(

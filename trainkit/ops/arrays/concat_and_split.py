@@ -39,22 +39,22 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     if not xs:
         raise ShapeError("concatenate: needs at least one tensor")
     first = xs[0].shape
-    place = shapes.canonical_axis(axis, len(first), "concatenate")
+    axis_index = shapes.canonical_axis(axis, len(first), "concatenate")
     total: int | None = 0
     dims = list(first)
     for x in xs:
         if len(x.shape) != len(first) or any(
-            i != place and None not in (a, b) and a != b
+            i != axis_index and None not in (a, b) and a != b
             for i, (a, b) in enumerate(zip(first, x.shape, strict=True))
         ):
             listed = "\n".join(f"  input {i}  {tuple(s.shape)}" for i, s in enumerate(xs))
             raise ShapeError(
                 f"concatenate: all sizes but that of axis {axis} must be equal\n{listed}"
             )
-        n = x.shape[place]
+        n = x.shape[axis_index]
         total = None if total is None or n is None else total + n
         dims = [b if a is None else a for a, b in zip(dims, x.shape, strict=True)]
-    dims[place] = total
+    dims[axis_index] = total
     return Spec(dims, dtypes.result_type(*xs))
 
 
@@ -70,8 +70,8 @@ def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
     if xp is np:
         return np.concatenate(xs, axis)
-    found = concat_cuda.concatenated(xp, *xs, axis=axis)
-    return xp.concatenate(xs, axis) if found is None else found
+    joined = concat_cuda.concatenated(xp, *xs, axis=axis)
+    return xp.concatenate(xs, axis) if joined is None else joined
 
 
 def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
@@ -158,12 +158,12 @@ def _pieces(x: Array, cuts: Sequence[int], axis: int) -> Any:
 
 
 def _split_rule(x: Spec, *, parts: Any, axis: int) -> Any:
-    place = shapes.canonical_axis(axis, len(x.shape), "split")
-    n = x.shape[place]
-    _check_parts(n, parts, x.shape, place)
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "split")
+    n = x.shape[axis_index]
+    _check_parts(n, parts, x.shape, axis_index)
 
     def with_size(k: int | None) -> Spec:
-        return Spec((*x.shape[:place], k, *x.shape[place + 1 :]), x.dtype)
+        return Spec((*x.shape[:axis_index], k, *x.shape[axis_index + 1 :]), x.dtype)
 
     if not isinstance(parts, tuple):
         return tuple(with_size(None if n is None else n // parts) for _ in range(parts))
@@ -181,8 +181,8 @@ def _length(start: int, end: int | None, n: int | None) -> int | None:
 
 def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
     if isinstance(parts, tuple):
-        given = [p for p in parts if p >= 0]
-        if given != sorted(given) or (n is not None and given and given[-1] > n):
+        cuts = [p for p in parts if p >= 0]
+        if cuts != sorted(cuts) or (n is not None and cuts and cuts[-1] > n):
             raise ShapeError(
                 f"split: the cuts {parts} are no rising positions within axis {axis} of a tensor "
                 f"of shape {tuple(dims)}"
@@ -262,8 +262,8 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 def _pieces_spec(a: Bound) -> Any:
     x, pieces = as_tensor(a["x"]), a["indices_or_sections"]
     dims = list(x.shape)
-    place = shapes.canonical_axis(a["axis"], len(dims), "array_split")
-    if np.ndim(pieces) or dims[place] is not None or int(pieces) < 1:
+    axis = shapes.canonical_axis(a["axis"], len(dims), "array_split")
+    if np.ndim(pieces) or dims[axis] is not None or int(pieces) < 1:
         return None
     return [Spec(dims, x.dtype)] * int(pieces)
 
@@ -324,8 +324,8 @@ def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
     if xp is np:
         return np.stack(xs, axis)
-    found = concat_cuda.stacked(xp, *xs, axis=axis)
-    return xp.stack(xs, axis) if found is None else found
+    stacked = concat_cuda.stacked(xp, *xs, axis=axis)
+    return xp.stack(xs, axis) if stacked is None else stacked
 
 
 def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
@@ -357,13 +357,13 @@ def stack(x: Any, axis: int = 0) -> Tensor:
 
 
 def _unstack_rule(x: Spec, *, axis: int, num: int) -> Any:
-    place = shapes.canonical_axis(axis, len(x.shape), "unstack")
-    if x.shape[place] not in (None, num):
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "unstack")
+    if x.shape[axis_index] not in (None, num):
         raise ShapeError(
             f"unstack: axis {axis} of a tensor of shape {tuple(x.shape)} has size "
-            f"{x.shape[place]}, num={num}"
+            f"{x.shape[axis_index]}, num={num}"
         )
-    piece = Spec((*x.shape[:place], *x.shape[place + 1 :]), x.dtype)
+    piece = Spec((*x.shape[:axis_index], *x.shape[axis_index + 1 :]), x.dtype)
     return (piece,) * num
 
 

@@ -176,8 +176,8 @@ def _viewed_dims(dims: Dims, old: int, new: int) -> Dims:
 
 
 def _view_rule(x: Spec, *, dtype: str) -> Spec:
-    wanted = as_dtype(dtype)
-    return Spec(_viewed_dims(x.shape, x.dtype.size, wanted.size), wanted)
+    view_dtype = as_dtype(dtype)
+    return Spec(_viewed_dims(x.shape, x.dtype.size, view_dtype.size), view_dtype)
 
 
 @primitive(
@@ -189,9 +189,9 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
 )
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """The bits of x read as another element type."""
-    wanted = as_dtype(dtype)
-    _viewed_dims(x.shape, x.dtype.itemsize, wanted.size)
-    return xp.ascontiguousarray(x).reshape(x.shape).view(wanted.dtype)
+    view_dtype = as_dtype(dtype)
+    _viewed_dims(x.shape, x.dtype.itemsize, view_dtype.size)
+    return xp.ascontiguousarray(x).reshape(x.shape).view(view_dtype.dtype)
 
 
 @_view.batch_by
@@ -294,11 +294,11 @@ def ensure_shape(x: Any, shape: Any) -> Tensor:
         InvalidArgumentError: the shape is another.
     """
     narrowed: Tensor = core_convert(x)
-    x, wanted = narrowed, TensorShape(shape)
-    if narrowed.settle(wanted):
+    x, expected = narrowed, TensorShape(shape)
+    if narrowed.settle(expected):
         return narrowed
-    if not wanted.is_compatible_with(x.shape):
-        raise InvalidArgumentError(f"ensure_shape: shape {wanted} is needed, it is {x.shape}")
-    if not x.shape.is_subtype_of(wanted):
-        narrowed = _ensure_shape(x, shape=tuple(wanted))
+    if not expected.is_compatible_with(x.shape):
+        raise InvalidArgumentError(f"ensure_shape: shape {expected} is needed, it is {x.shape}")
+    if not x.shape.is_subtype_of(expected):
+        narrowed = _ensure_shape(x, shape=tuple(expected))
     return narrowed

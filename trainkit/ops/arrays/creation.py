@@ -51,8 +51,8 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
     dims = shape.numpy().tolist() if is_tensor(shape) else list(shape)
     if None in [d for d in dims if d is None]:
         has_twin = op in ("ones", "zeros", "full", "empty")
-        how = f"; or make it with {op}_like from one that has this shape" if has_twin else ""
-        raise InvalidArgumentError(f"{unknown_number(op)}{how}: {tuple(dims)}")
+        hint = f"; or make it with {op}_like from one that has this shape" if has_twin else ""
+        raise InvalidArgumentError(f"{unknown_number(op)}{hint}: {tuple(dims)}")
     sizes = tuple(int(d.__index__() if hasattr(d, "__index__") else d) for d in dims)
     refuse_negative(sizes, op)
     shapes.bounded(op, *sizes)
@@ -68,13 +68,13 @@ def dtype_or_float(dtype: Any) -> DType:
 
 
 def _filled(op: str, shape: Any, dtype: Any) -> Tensor:
-    make, wanted = getattr(current().xp, op), dtype_or_float(dtype).dtype
+    make, numpy_dtype = getattr(current().xp, op), dtype_or_float(dtype).dtype
     try:
-        return wrap(make(shape, wanted))
+        return wrap(make(shape, numpy_dtype))
     except (TypeError, ValueError):  # a shape that NumPy does not know, or a wrong one
         if is_later(shape):
-            return broadcast_to(wrap(current().xp.asarray(op == "ones", wanted)), shape)
-        return wrap(make(dims_of(shape, op), wanted))
+            return broadcast_to(wrap(current().xp.asarray(op == "ones", numpy_dtype)), shape)
+        return wrap(make(dims_of(shape, op), numpy_dtype))
 
 
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
@@ -173,13 +173,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.full((2,), 7.0).numpy()
         array([7., 7.], dtype=float32)
     """
-    wanted = dtype_or_float(dtype)
+    fill_dtype = dtype_or_float(dtype)
     if is_later(shape):
-        return broadcast_to(cast(fill_value, wanted), shape)
+        return broadcast_to(cast(fill_value, fill_dtype), shape)
     dims = dims_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
-        return wrap(filled_on(current().xp, dims, fill_value, wanted.dtype))
-    return _fill(cast(fill_value, wanted), shape=dims)
+        return wrap(filled_on(current().xp, dims, fill_value, fill_dtype.dtype))
+    return _fill(cast(fill_value, fill_dtype), shape=dims)
 
 
 def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
@@ -287,8 +287,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
         array([7, 7], dtype=int32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    wanted = x.dtype if dtype is None else as_dtype(dtype)
-    return _full_like(x, cast(fill_value, wanted))
+    fill_dtype = x.dtype if dtype is None else as_dtype(dtype)
+    return _full_like(x, cast(fill_value, fill_dtype))
 
 
 # ------------------------------------------------------------------ matrices
@@ -299,8 +299,8 @@ def _count(n: Any, name: str) -> Any:
     if n is None:
         raise unknown_number("eye")
     kind = getattr(n, "dtype", type(n))
-    whole = isinstance(n, int) and kind is not bool
-    if kind is float or not (whole or dtypes.as_dtype(kind).is_integer):
+    is_int = isinstance(n, int) and kind is not bool
+    if kind is float or not (is_int or dtypes.as_dtype(kind).is_integer):
         raise TypeError(f"eye: {name} must be an integer, got {n!r}")
     return n
 

@@ -36,8 +36,8 @@ def _length(rows: int | None, columns: int | None, offset: int) -> int | None:
 def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     rank = len(x.shape)
     one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
-    rest = [n for i, n in enumerate(x.shape) if i not in (one, two)]
-    return Spec((*rest, _length(x.shape[one], x.shape[two], offset)), x.dtype)
+    other_sizes = [n for i, n in enumerate(x.shape) if i not in (one, two)]
+    return Spec((*other_sizes, _length(x.shape[one], x.shape[two], offset)), x.dtype)
 
 
 @primitive(
@@ -78,8 +78,8 @@ diagonal_put.batch_by(_diagonal.primitive.facets.batch)
 
 def _diagonal_spec(a: Bound) -> Spec:
     x = as_tensor(a["x"])
-    taken = shapes.canonical_axes((a["axis1"], a["axis2"]), len(x.shape), "diagonal")
-    return Spec((*(n for i, n in enumerate(x.shape) if i not in taken), None), x.dtype)
+    diagonal_axes = shapes.canonical_axes((a["axis1"], a["axis2"]), len(x.shape), "diagonal")
+    return Spec((*(n for i, n in enumerate(x.shape) if i not in diagonal_axes), None), x.dtype)
 
 
 @needs_values("offset", gives=_diagonal_spec)

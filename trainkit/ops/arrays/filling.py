@@ -71,11 +71,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
         array([[0, 0],
                [0, 0]], dtype=int32)
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if wanted is not None and hasattr(value, "dtype") and wanted is not dtypes.string:
-        tensor = cast(value, wanted)
+    target_dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    if target_dtype is not None and hasattr(value, "dtype") and target_dtype is not dtypes.string:
+        tensor = cast(value, target_dtype)
     else:
-        tensor = convert_to_tensor(value, dtype=wanted)
+        tensor = convert_to_tensor(value, dtype=target_dtype)
     if shape is None:
         return tensor
     dims = tuple(plain(shape)) if not isinstance(shape, int) else (shape,)
@@ -231,25 +231,27 @@ def one_hot(
             f"one_hot: indices are integers, got {indices.dtype.name}; cast them to int32 or int64"
         )
     values = {"on_value": on_value, "off_value": off_value}
-    wanted = _one_hot_dtype({name: v for name, v in values.items() if v is not None}, dtype)
+    value_dtype = _one_hot_dtype({name: v for name, v in values.items() if v is not None}, dtype)
     hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
-    return where(hot, cast(on, wanted), cast(off, wanted))  # type: ignore[no-any-return]
+    return where(hot, cast(on, value_dtype), cast(off, value_dtype))  # type: ignore[no-any-return]
 
 
 def _one_hot_dtype(values: dict[str, Any], dtype: Any) -> dtypes.DType:
     """The dtype of `one_hot` with these values, all of which must be of it."""
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    value_dtype = None if dtype is None else dtypes.as_dtype(dtype)
     source = "dtype is"
     for name, value in values.items():
-        if wanted is not None and wanted.is_integer and type(value) is int:
+        if value_dtype is not None and value_dtype.is_integer and type(value) is int:
             continue  # of any size, wrapped as TensorFlow does
         actual = convert_to_tensor(value, dtype_hint=dtype).dtype
-        if wanted is not None and actual != wanted:
-            raise TypeError(f"one_hot: {name} is {actual.name}, {source} {wanted.name}")
-        wanted, source = (actual, f"{name} is") if wanted is None else (wanted, source)
-    return wanted or dtypes.float32
+        if value_dtype is not None and actual != value_dtype:
+            raise TypeError(f"one_hot: {name} is {actual.name}, {source} {value_dtype.name}")
+        value_dtype, source = (
+            (actual, f"{name} is") if value_dtype is None else (value_dtype, source)
+        )
+    return value_dtype or dtypes.float32
 
 
 def sequence_mask(
@@ -272,5 +274,5 @@ def sequence_mask(
     if not lengths.dtype.is_integer:
         lengths = cast(lengths, "int32")
     limit = max_(lengths, initial=0) if maxlen is None else plain(maxlen)
-    places = arange(limit, dtype=lengths.dtype)
-    return cast(places < expand_dims(lengths, -1), dtype)
+    positions = arange(limit, dtype=lengths.dtype)
+    return cast(positions < expand_dims(lengths, -1), dtype)

@@ -110,11 +110,11 @@ def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Te
     values = np.asarray(convert_to_tensor(x).numpy())
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True, equal_nan=False)
     order = np.argsort(first, kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
     return (
         convert_to_tensor(values[np.sort(first)]),
-        cast(convert_to_tensor(places[inverse]), out_idx),
+        cast(convert_to_tensor(ranks[inverse]), out_idx),
     )
 
 
@@ -178,10 +178,10 @@ def invert_permutation(x: Any, name: Any = None) -> Tensor:
 
 
 def _check_permutation(values: Any) -> None:
-    found = np.sort(values)
-    if not np.array_equal(found, np.arange(len(found))):
+    ordered = np.sort(values)
+    if not np.array_equal(ordered, np.arange(len(ordered))):
         raise InvalidArgumentError(
-            f"invert_permutation: {values.tolist()} is no permutation of 0 to {len(found) - 1}"
+            f"invert_permutation: {values.tolist()} is no permutation of 0 to {len(ordered) - 1}"
         )
 
 
@@ -201,5 +201,5 @@ def unique_with_counts(
         >>> counts.numpy()
         array([2, 1], dtype=int32)
     """
-    values, places = unique(x, out_idx)
-    return values, places, cast(bincount(places), out_idx)
+    values, indices = unique(x, out_idx)
+    return values, indices, cast(bincount(indices), out_idx)

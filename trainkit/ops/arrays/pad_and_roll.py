@@ -134,14 +134,14 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
         array([3, 1, 2], dtype=int32)
     """
     moves = known_sizes(shift, "roll", "shift")
-    places = None if axis is None else known_sizes(axis, "roll", "the axes")
-    if places is not None and 1 not in (len(moves), len(places)) and len(moves) != len(places):
+    axes = None if axis is None else known_sizes(axis, "roll", "the axes")
+    if axes is not None and 1 not in (len(moves), len(axes)) and len(moves) != len(axes):
         raise InvalidArgumentError(
-            f"roll: {len(moves)} shifts for {len(places)} axes; give one for each, or one for all"
+            f"roll: {len(moves)} shifts for {len(axes)} axes; give one for each, or one for all"
         )
-    one = len(moves) == 1 and (places is None or len(places) == 1)
+    one = len(moves) == 1 and (axes is None or len(axes) == 1)
     result: Tensor = _roll(
-        x, shift=moves[0] if one else moves, axis=places[0] if one and places else places
+        x, shift=moves[0] if one else moves, axis=axes[0] if one and axes else axes
     )
     return result
 

@@ -59,21 +59,23 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     if start is None:
         raise unknown_number("arange")
     start, stop, step = (_now(x) for x in (start, stop, step))
-    given = [x for x in (start, stop, step) if x is not None]
-    wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
+    numbers = [x for x in (start, stop, step) if x is not None]
+    result_dtype = dtypes.result_type(*numbers) if dtype is None else as_dtype(dtype)
     if stop is None:
         start, stop = 0, start
-    if any(isinstance(x, SymbolicTensor) for x in given):
-        live: Tensor = _live_range(start, stop, 1 if step is None else step, dtype=wanted.name)
+    if any(isinstance(x, SymbolicTensor) for x in numbers):
+        live: Tensor = _live_range(
+            start, stop, 1 if step is None else step, dtype=result_dtype.name
+        )
         return live
     bounds = [_number(x) for x in (start, stop, 1 if step is None else step)]
     if bounds[2] == 0:
         raise InvalidArgumentError("arange: step is 0, so the end is never reached")
     check_count(*bounds)
-    if wanted.is_integer:
-        return wrap(current().xp.arange(*bounds).astype(wanted.dtype))
+    if result_dtype.is_integer:
+        return wrap(current().xp.arange(*bounds).astype(result_dtype.dtype))
     # Steps are counted in float64, so that no rounding adds an element.
-    return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(wanted.dtype))
+    return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(result_dtype.dtype))
 
 
 def _now(x: Any) -> Any:
@@ -118,11 +120,11 @@ def _number(x: Any) -> Any:
 
 def _linspace_spec(a: Bound) -> Any:
     ends = [convert_to_tensor(a[name]) for name in ("start", "stop")]
-    wanted = dtypes.result_type(*ends, float) if a["dtype"] is None else as_dtype(a["dtype"])
+    result_dtype = dtypes.result_type(*ends, float) if a["dtype"] is None else as_dtype(a["dtype"])
     dims: list[int | None] = list(shapes.broadcast_dims(*(x.shape for x in ends), op="linspace"))
-    step = Spec(dims, shapes.float_dtype(wanted))
+    step = Spec(dims, shapes.float_dtype(result_dtype))
     dims.insert(shapes.canonical_axis(a["axis"], len(dims) + 1, "linspace"), None)
-    return (Spec(dims, wanted), step) if a["retstep"] else Spec(dims, wanted)
+    return (Spec(dims, result_dtype), step) if a["retstep"] else Spec(dims, result_dtype)
 
 
 @needs_values("num", gives=_linspace_spec)
@@ -160,10 +162,10 @@ def linspace(
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")
     ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]
-    wanted = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
-    low, high = (cast(x, shapes.float_dtype(wanted)) for x in ends)
+    result_dtype = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
+    low, high = (cast(x, shapes.float_dtype(result_dtype)) for x in ends)
     values, step = _linspace(
-        low, high, size=num, endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
+        low, high, size=num, endpoint=bool(endpoint), axis=int(axis), dtype=result_dtype.name
     )
     return (values, step) if retstep else values
 
@@ -172,9 +174,9 @@ def _linspace_rule(
     start: Spec, stop: Spec, *, size: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Spec, Spec]:
     dims = list(shapes.broadcast_dims(start.shape, stop.shape, op="linspace"))
-    place = shapes.canonical_axis(axis, len(dims) + 1, "linspace")
+    axis_index = shapes.canonical_axis(axis, len(dims) + 1, "linspace")
     step = Spec(dims, start.dtype)
-    dims.insert(place, size)
+    dims.insert(axis_index, size)
     return Spec(dims, dtype), step
 
 
@@ -214,12 +216,14 @@ def _linspace_gradient(
     values, step = g
     parts = (size - 1 if endpoint else size) or 1
     rank = len(y[0].shape)
-    place = shapes.canonical_axis(axis, rank, "linspace")
-    dims = tuple(size if i == place else 1 for i in range(rank))
+    axis_index = shapes.canonical_axis(axis, rank, "linspace")
+    dims = tuple(size if i == axis_index else 1 for i in range(rank))
     share = np.reshape(np.arange(size) / parts, dims)
     by_stop = cast(share, values.dtype)
-    upper = add(total(multiply(values, by_stop), axis=place), divide(step, parts))
-    lower = subtract(total(multiply(values, subtract(1, by_stop)), axis=place), divide(step, parts))
+    upper = add(total(multiply(values, by_stop), axis=axis_index), divide(step, parts))
+    lower = subtract(
+        total(multiply(values, subtract(1, by_stop)), axis=axis_index), divide(step, parts)
+    )
     return sum_to_like(lower, start), sum_to_like(upper, stop)
 
 

@@ -22,7 +22,7 @@ _DOTS = "... outside of brackets"
 
 def _groups(side: str, pattern: str) -> list[list[str]]:
     """The names on one side, a list for each axis."""
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     inside = False
     position = 0
     while position < len(side):
@@ -35,14 +35,14 @@ def _groups(side: str, pattern: str) -> list[list[str]]:
                 raise InvalidArgumentError(f"rearrange: the brackets in {pattern!r} do not match")
             inside = token == "("
             if inside:
-                found.append([])
+                groups.append([])
         elif inside:
-            found[-1].append(token)
+            groups[-1].append(token)
         else:
-            found.append([_DOTS if token == "..." else token] if token != "1" else [])
+            groups.append([_DOTS if token == "..." else token] if token != "1" else [])
     if inside:
         raise InvalidArgumentError(f"rearrange: the brackets in {pattern!r} do not match")
-    return found
+    return groups
 
 
 def _without_dots(groups: list[list[str]], hidden: list[str]) -> list[list[str]]:
@@ -86,20 +86,20 @@ def _dims(x: Tensor) -> Any:
 
 
 def _sizes(
-    x: Tensor, groups: list[list[str]], given: dict[str, int], pattern: str
+    x: Tensor, groups: list[list[str]], axes_lengths: dict[str, int], pattern: str
 ) -> dict[str, Any]:
     """The size of each name; a scalar tensor where it is known only when a graph runs."""
-    sizes: dict[str, Any] = dict(given)
+    sizes: dict[str, Any] = dict(axes_lengths)
     for axis, (group, n) in enumerate(zip(groups, _dims(x), strict=True)):
-        unknown = [name for name in group if name not in given]
+        unknown = [name for name in group if name not in axes_lengths]
         product = 1
         for name in group:
-            product *= given.get(name, 1)
+            product *= axes_lengths.get(name, 1)
         fits = not isinstance(n, int) or (n % product == 0 if unknown else n == product)
         if len(unknown) > 1 or not product or not fits:
             raise ShapeError(
                 f"rearrange: axis {axis} of shape {tuple(x.shape)} does not divide into "
-                f"({' '.join(group)}) of {pattern!r} with {given}; give all sizes but one"
+                f"({' '.join(group)}) of {pattern!r} with {axes_lengths}; give all sizes but one"
             )
         if unknown:
             sizes[unknown[0]] = n if product == 1 else (None if n is None else n // product)
@@ -149,9 +149,9 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Tensor:
     sizes = _sizes(x, before, axes_lengths, pattern)
     if any(len(group) != 1 for group in before):
         x = reshape(x, _filled([sizes[name] for name in names]))
-    wanted = [name for group in after for name in group]
-    if wanted != names:
-        x = transpose(x, [names.index(name) for name in wanted])
+    output_names = [name for group in after for name in group]
+    if output_names != names:
+        x = transpose(x, [names.index(name) for name in output_names])
     if any(len(group) != 1 for group in after):
         x = reshape(x, _filled([_product([sizes[name] for name in group]) for group in after]))
     return x

@@ -52,9 +52,9 @@ def _searchsorted(
     if sorted_sequence.ndim == 1:
         return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(dtype)
     lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
-    wanted = values.reshape(len(lines), -1)
-    found = [xp.searchsorted(a, v, side) for a, v in zip(lines, wanted, strict=True)]
-    return xp.stack(found).reshape(values.shape).astype(dtype)
+    queries = values.reshape(len(lines), -1)
+    positions = [xp.searchsorted(a, v, side) for a, v in zip(lines, queries, strict=True)]
+    return xp.stack(positions).reshape(values.shape).astype(dtype)
 
 
 _searchsorted.declare(stackable=True)
@@ -82,15 +82,15 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
     """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
-    line, wanted = as_tensor(sorted_sequence), as_tensor(values)
-    if len(line.shape) == 0 or (len(line.shape) > 1 and line.shape[:-1] != wanted.shape[:-1]):
+    line, queries = as_tensor(sorted_sequence), as_tensor(values)
+    if len(line.shape) == 0 or (len(line.shape) > 1 and line.shape[:-1] != queries.shape[:-1]):
         raise ShapeError(
             f"searchsorted: a sequence of shape {tuple(line.shape)} does not go with values of "
             "shape "
-            f"{tuple(wanted.shape)}"
+            f"{tuple(queries.shape)}"
         )
     width = "int64" if line.shape[-1] is None else "int32"
-    result: Tensor = _searchsorted(line, wanted, side=side, dtype=width)
+    result: Tensor = _searchsorted(line, queries, side=side, dtype=width)
     return result
 
 
@@ -118,9 +118,9 @@ def digitize(x: Any, bins: Any) -> Tensor:
 
 
 def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
-    place = shapes.canonical_axis(axis, len(x.shape), "unique")
-    n = x.shape[place]
-    values = Spec((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype)
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "unique")
+    n = x.shape[axis_index]
+    values = Spec((*x.shape[:axis_index], size, *x.shape[axis_index + 1 :]), x.dtype)
     count = Spec((size,), dtypes.int32)
     return values, count, Spec((n,), dtypes.int32), count
 
@@ -151,8 +151,8 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
     start = first[0] if len(first) else 0
     values, counts = _fitted(values, axis, size, 0), _fitted(counts, 0, size, 0)
     first = _fitted(first, 0, size, start)
-    found = (values, *(a.astype(np.int32) for a in (first, inverse, counts)))
-    return tuple(xp.asarray(a) for a in found)
+    outputs = (values, *(a.astype(np.int32) for a in (first, inverse, counts)))
+    return tuple(xp.asarray(a) for a in outputs)
 
 
 _unique.declare(batch=one_by_one("items have different numbers of different values"))
@@ -219,16 +219,16 @@ def unique(
         raise ValueError(f"unique: size must be 0 or more, got {size}")
     tensor = as_tensor(x)
     flat = ravel(tensor) if axis is None else tensor
-    place = 0 if axis is None else shapes.canonical_axis(axis, len(tensor.shape), "unique")
-    values, first, inverse, counts = _unique(flat, sorted=bool(sorted), axis=place, size=size)
+    axis_index = 0 if axis is None else shapes.canonical_axis(axis, len(tensor.shape), "unique")
+    values, first, inverse, counts = _unique(flat, sorted=bool(sorted), axis=axis_index, size=size)
     if axis is None and len(tensor.shape) != 1:
         inverse = reshape_like(inverse, tensor)
     if fill_value and size is not None:
-        values = _filled(values, counts, fill_value, place)
-    wanted = zip(
+        values = _filled(values, counts, fill_value, axis_index)
+    options = zip(
         (first, inverse, counts), (return_index, return_inverse, return_counts), strict=True
     )
-    more = [tensor for tensor, asked in wanted if asked]
+    more = [tensor for tensor, is_returned in options if is_returned]
     return (values, *more) if more else values
 
 
@@ -273,5 +273,5 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
         >>> tk.ops.isin([1, 2, 3], [2]).numpy()
         array([False,  True, False])
     """
-    found: Tensor = _isin(x1, x2)
-    return logical_not(found) if invert else found
+    is_member: Tensor = _isin(x1, x2)
+    return logical_not(is_member) if invert else is_member

@@ -51,15 +51,15 @@ def edit_distance(
             f"edit_distance: hypothesis {left.shape} and truth {right.shape} must agree in all "
             "axes but the last"
         )
-    found = np.zeros(left.shape[:-1], np.float32)
-    for place in np.ndindex(found.shape):
-        one, two = left[place], right[place]
+    distances = np.zeros(left.shape[:-1], np.float32)
+    for index in np.ndindex(distances.shape):
+        one, two = left[index], right[index]
         one, two = one[one != padding], two[two != padding]
         distance = _levenshtein(one, two)
         if normalize:
             distance = distance / len(two) if len(two) else (np.inf if len(one) else 0.0)
-        found[place] = distance
-    return convert_to_tensor(found)
+        distances[index] = distance
+    return convert_to_tensor(distances)
 
 
 def _levenshtein(one: Any, two: Any) -> float:

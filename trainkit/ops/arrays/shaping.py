@@ -206,34 +206,34 @@ def ndim(x: Any) -> int:
 # ------------------------------------------------------------------ reshape
 
 
-def _reshaped(dims: Dims, wanted: Sequence[int | None]) -> Dims:
-    """`wanted` with -1 filled in where that is possible.
+def _reshaped(dims: Dims, target: Sequence[int | None]) -> Dims:
+    """`target` with -1 filled in where that is possible.
 
     Raises:
         ShapeError: the number of elements differs, or -1 stands more than once.
     """
-    if any(n is not None and n < -1 for n in wanted) or list(wanted).count(-1) > 1:
+    if any(n is not None and n < -1 for n in target) or list(target).count(-1) > 1:
         raise ShapeError(
-            f"reshape: {tuple(wanted)} is no shape; one size may be -1, the others are >= 0"
+            f"reshape: {tuple(target)} is no shape; one size may be -1, the others are >= 0"
         )
     total = shapes.size(dims)
-    given = shapes.size([n for n in wanted if n != -1])
-    if -1 not in wanted:
-        if total is not None and given is not None and total != given:
+    product = shapes.size([n for n in target if n != -1])
+    if -1 not in target:
+        if total is not None and product is not None and total != product:
             raise ShapeError(
-                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(wanted)} needs "
-                f"{given}"
+                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(target)} needs "
+                f"{product}"
             )
-        return tuple(wanted)
-    if total is None or given is None:
-        rest = None
-    elif given == 0 or total % given:
+        return tuple(target)
+    if total is None or product is None:
+        inferred = None
+    elif product == 0 or total % product:
         raise ShapeError(
-            f"reshape: {total} elements of shape {dims} do not divide into {tuple(wanted)}"
+            f"reshape: {total} elements of shape {dims} do not divide into {tuple(target)}"
         )
     else:
-        rest = total // given
-    return tuple(rest if n == -1 else n for n in wanted)
+        inferred = total // product
+    return tuple(inferred if n == -1 else n for n in target)
 
 
 def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
@@ -305,14 +305,14 @@ _reshape_like.declare(batch=LEADING_AXES)
 def reshape_like(x: Tensor, like: Tensor) -> Tensor:
     """The elements of `x` in the shape of `like`, whose values are not looked at."""
     if type(like) is Tensor:
-        done: Tensor = _reshape(x, shape=like._array.shape)
-        return done
+        same_shaped: Tensor = _reshape(x, shape=like._array.shape)
+        return same_shaped
     dims = tuple(like.shape)
     if dims.count(None) > 1:
         result: Tensor = _reshape_like(x, like)
         return result
-    known: Tensor = _reshape(x, shape=tuple(-1 if n is None else n for n in dims))
-    return known
+    reshaped: Tensor = _reshape(x, shape=tuple(-1 if n is None else n for n in dims))
+    return reshaped
 
 
 def reshape(x: Any, newshape: Any) -> Tensor:

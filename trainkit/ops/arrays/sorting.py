@@ -76,8 +76,8 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
 )
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
-    found = np.argsort(x, axis, kind="stable") if xp is np else xp.argsort(x, axis)
-    return found.astype(_INT32)
+    order = np.argsort(x, axis, kind="stable") if xp is np else xp.argsort(x, axis)
+    return order.astype(_INT32)
 
 
 _argsort.declare(stackable=True)

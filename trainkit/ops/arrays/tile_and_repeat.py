@@ -159,8 +159,8 @@ def tile(x: Any, repeats: Any) -> Tensor:
 
 
 def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
-    place = shapes.canonical_axis(axis, len(x.shape), "repeat")
-    n = x.shape[place]
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "repeat")
+    n = x.shape[axis_index]
     if isinstance(repeats, tuple):
         if n not in (None, len(repeats)) or min(repeats, default=0) < 0:
             raise ShapeError(
@@ -171,18 +171,18 @@ def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
         raise ShapeError(f"repeat: repeats must be 0 or more, got {repeats}")
     else:
         n = None if n is None else n * repeats
-    return Spec((*x.shape[:place], n, *x.shape[place + 1 :]), x.dtype)
+    return Spec((*x.shape[:axis_index], n, *x.shape[axis_index + 1 :]), x.dtype)
 
 
 @primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT, text="beside numbers")
 def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     """Each slice along an axis several times in a row."""
-    place = shapes.canonical_axis(axis, x.ndim, "repeat")
-    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
-    shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
-    if xp is not np and isinstance(repeats, tuple) and len(repeats) == x.shape[place]:
+    axis_index = shapes.canonical_axis(axis, x.ndim, "repeat")
+    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[axis_index] * repeats
+    shapes.bounded("repeat", *x.shape[:axis_index], n, *x.shape[axis_index + 1 :])
+    if xp is not np and isinstance(repeats, tuple) and len(repeats) == x.shape[axis_index]:
         # `xp.repeat` would send the numbers in each call.
-        return xp.take(x, _owner_on(xp, repeats), place)
+        return xp.take(x, _owner_on(xp, repeats), axis_index)
     return xp.repeat(x, repeats, axis)
 
 
@@ -194,25 +194,30 @@ def _owner_on(xp: ArrayModule, repeats: tuple[int, ...]) -> Array:
 
 
 def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
-    place = axis % len(g.shape)
-    n = g.shape[place]
+    axis_index = axis % len(g.shape)
+    n = g.shape[axis_index]
     if isinstance(repeats, tuple):
         n = len(repeats)
     elif n is not None:
         n //= repeats
-    return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
+    return Spec((*g.shape[:axis_index], n, *g.shape[axis_index + 1 :]), g.dtype)
 
 
 @primitive(_unrepeat_rule, semantics=ARRANGEMENT)
 def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
     """The sums over the runs that `repeat` made."""
-    place = axis % g.ndim
+    axis_index = axis % g.ndim
     if not isinstance(repeats, tuple):
-        folded = (*g.shape[:place], g.shape[place] // repeats, repeats, *g.shape[place + 1 :])
-        return g.reshape(folded).sum(axis=place + 1, dtype=g.dtype)
-    out = xp.zeros((*g.shape[:place], len(repeats), *g.shape[place + 1 :]), g.dtype)
+        folded = (
+            *g.shape[:axis_index],
+            g.shape[axis_index] // repeats,
+            repeats,
+            *g.shape[axis_index + 1 :],
+        )
+        return g.reshape(folded).sum(axis=axis_index + 1, dtype=g.dtype)
+    out = xp.zeros((*g.shape[:axis_index], len(repeats), *g.shape[axis_index + 1 :]), g.dtype)
     owner = _owner_on(xp, repeats)
-    scatter_at(xp, "add", out, (slice(None),) * place + (owner,), g)
+    scatter_at(xp, "add", out, (slice(None),) * axis_index + (owner,), g)
     return out
 
 

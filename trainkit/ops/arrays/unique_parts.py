@@ -58,10 +58,10 @@ def unique_all(x: Any, /) -> UniqueAll:
     """
     tensor = as_tensor(x)
     host = tensor.numpy()
-    found = np.unique(
+    outputs = np.unique(
         host, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    values, first, inverse, counts = found
+    values, first, inverse, counts = outputs
     parts = (first, np.reshape(inverse, np.shape(host)), counts)
     back = tensor.device
     placed = [wrap(values), *(wrap(np.asarray(part, np.int32)) for part in parts)]
@@ -70,14 +70,14 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements and the number of each."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
+    uniques = unique_all(x)
+    return UniqueCounts(uniques.values, uniques.counts)
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements, and for each element of `x` which one it is."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    uniques = unique_all(x)
+    return UniqueInverse(uniques.values, uniques.inverse_indices)
 
 
 def unique_values(x: Any, /) -> Tensor:

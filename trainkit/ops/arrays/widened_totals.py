@@ -24,8 +24,8 @@ from trainkit.ops.math.reductions import summed_dtype
 def _in(x: Any, dtype: Any) -> Tensor:
     """`x` in `dtype`, or in the dtype in which it is added up."""
     tensor = as_tensor(x)
-    wanted: DType = summed_dtype(tensor.dtype) if dtype is None else as_dtype(dtype)
-    return tensor if tensor.dtype == wanted else cast(tensor, wanted)
+    total_dtype: DType = summed_dtype(tensor.dtype) if dtype is None else as_dtype(dtype)
+    return tensor if tensor.dtype == total_dtype else cast(tensor, total_dtype)
 
 
 def _back(y: Tensor, like: Tensor) -> Tensor:
@@ -62,10 +62,10 @@ def _running(
     total = _back(op(tensor, axis=axis), tensor)
     if not initial:
         return total
-    place = shapes.canonical_axis(axis, len(tensor.shape), name)
-    dims = [1 if i == place else n for i, n in enumerate(tensor.shape)]
+    axis_index = shapes.canonical_axis(axis, len(tensor.shape), name)
+    dims = [1 if i == axis_index else n for i, n in enumerate(tensor.shape)]
     first = full(tuple(dims), start, dtype=tensor.dtype)
-    return concatenate([first, total], axis=place)
+    return concatenate([first, total], axis=axis_index)
 
 
 def cumulative_sum(

@@ -34,15 +34,15 @@ def _all_reduce(
     """Combine each array with those of all replicas, times the weight of each replica."""
     results: list[Any] = [None] * len(arrays)
     for dtype in dict.fromkeys(a.dtype for a in arrays):
-        places = [i for i, a in enumerate(arrays) if a.dtype == dtype]
+        indices = [i for i, a in enumerate(arrays) if a.dtype == dtype]
         on_device = replica.group.takes_device_arrays
-        given = [arrays[i] if on_device else devices.to_numpy(arrays[i]) for i in places]
-        flat = (xp if on_device else np).concatenate([a.reshape(-1) for a in given])
+        bucket = [arrays[i] if on_device else devices.to_numpy(arrays[i]) for i in indices]
+        flat = (xp if on_device else np).concatenate([a.reshape(-1) for a in bucket])
         if weight != 1.0:
             flat *= dtype.type(weight)
         replica.group.all_reduce(flat, reduction)
         at = 0
-        for i in places:
+        for i in indices:
             size = int(arrays[i].size)
             results[i] = xp.asarray(flat[at : at + size].reshape(arrays[i].shape))
             at += size
@@ -86,9 +86,9 @@ def all_reduce(
     Returns:
         Tensors like those given; without a replica, or with one alone, times the weight.
     """
-    found = [convert_to_tensor(x) for x in tensors]
+    inputs = [convert_to_tensor(x) for x in tensors]
     replica = replicas.among_others() if replica is None else replica
-    if replica is None or not replica.joins or not found:
-        return found if weight == 1.0 else [x * weight for x in found]
+    if replica is None or not replica.joins or not inputs:
+        return inputs if weight == 1.0 else [x * weight for x in inputs]
     replica.check_meets("all_reduce")
-    return list(_all_reduce(*found, replica=replica, reduction=reduction, weight=weight))
+    return list(_all_reduce(*inputs, replica=replica, reduction=reduction, weight=weight))

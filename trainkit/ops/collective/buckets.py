@@ -60,8 +60,8 @@ def start_bucket(
             _UNDER_WAY[number] = None, devices.device_of(arrays[0])
             return np.array(number, np.int64)
     at = xp if group.takes_device_arrays else np
-    flat, places = _flat(at, [a.shape for a in arrays], kind)
-    for a, (start, end) in zip(arrays, places, strict=True):
+    flat, bounds = _flat(at, [a.shape for a in arrays], kind)
+    for a, (start, end) in zip(arrays, bounds, strict=True):
         part = flat[start:end].reshape(a.shape)
         _fill(at, part, devices.to_numpy(a) if at is np else a, weight)
     if waits:
@@ -88,15 +88,15 @@ def _fill(xp: Any, part: Any, array: Any, weight: float) -> None:
 def _flat(xp: Any, shapes: Any, kind: np.dtype[Any]) -> tuple[Any, list[tuple[int, int]]]:
     """A flat array for arrays of these shapes, and where each begins and ends."""
     step = _ALIGNED // kind.itemsize
-    places, at = [], 0
+    bounds, at = [], 0
     for shape in shapes:
         size = int(np.prod(shape))
-        places.append((at, at + size))
+        bounds.append((at, at + size))
         at += -(-size // step) * step
     flat = xp.empty(at, kind)
-    for (_, end), (start, _) in zip(places, [*places[1:], (at, at)], strict=True):
+    for (_, end), (start, _) in zip(bounds, [*bounds[1:], (at, at)], strict=True):
         flat[end:start] = 0
-    return flat, places
+    return flat, bounds
 
 
 def _specs(ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -> tuple[Spec, ...]:
@@ -120,9 +120,9 @@ def finish_bucket(xp: Any, ticket: Any, *, specs: tuple[tuple[Any, str], ...]) -
     kind, at, results = flat.dtype, 0, []
     step = _ALIGNED // kind.itemsize
     for shape, name in specs:
-        size, wanted = int(np.prod(shape)), as_dtype(name).dtype
+        size, part_dtype = int(np.prod(shape)), as_dtype(name).dtype
         part = flat[at : at + size].reshape(shape)
-        part = part if wanted == kind else part.astype(wanted)
+        part = part if part_dtype == kind else part.astype(part_dtype)
         results.append(devices.to_device(part, device))
         at += -(-size // step) * step
     return tuple(results)

@@ -74,10 +74,10 @@ def gather_shares(
     Returns:
         A tensor for each of `shares`.
     """
-    given = [convert_to_tensor(x) for x in mine]
-    if not given:  # a graph gets its node by an input
-        given = [convert_to_tensor(np.empty(0, np.uint8))]
+    inputs = [convert_to_tensor(x) for x in mine]
+    if not inputs:  # a graph gets its node by an input
+        inputs = [convert_to_tensor(np.empty(0, np.uint8))]
     conditional = active is not None
     if active is not None:
-        given = [active, *given]
-    return list(_gather_shares(*given, replica=replica, shares=shares, conditional=conditional))
+        inputs = [active, *inputs]
+    return list(_gather_shares(*inputs, replica=replica, shares=shares, conditional=conditional))

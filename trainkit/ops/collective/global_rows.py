@@ -48,8 +48,8 @@ def global_batch(x: Any, what: str) -> Any:
     x = cast(x, "uint8") if kind.name == "bool" else x
     before, behind = rows.start, rows.total - rows.start - rows.size
     paddings = [[before, behind], *[[0, 0]] * (len(x.shape) - 1)]
-    (whole,) = all_reduce([pad(x[: rows.size], paddings)])
-    return cast(whole, "bool") if kind.name == "bool" else whole
+    (batch,) = all_reduce([pad(x[: rows.size], paddings)])
+    return cast(batch, "bool") if kind.name == "bool" else batch
 
 
 def of_whole_batch(

@@ -45,7 +45,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: Any = None
     if rank < m + 1:
         raise ShapeError(f"space_to_batch: {m} spatial axes, the input has shape {tuple(x.shape)}")
     x = pad(x, ((0, 0), *pads, *((0, 0),) * (rank - m - 1)))
-    sizes, rest = tuple(x.shape[1 : m + 1]), tuple(x.shape[m + 1 :])
+    sizes, trailing = tuple(x.shape[1 : m + 1]), tuple(x.shape[m + 1 :])
     if any(size % b for size, b in zip(sizes, blocks, strict=True)):
         raise InvalidArgumentError(
             f"space_to_batch: padded sizes {sizes} must be multiples of block_shape {blocks}"
@@ -53,12 +53,12 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: Any = None
     split: list[int] = []
     for size, b in zip(sizes, blocks, strict=True):
         split += [size // b, b]
-    parts = reshape(x, (x.shape[0], *split, *rest))
+    parts = reshape(x, (x.shape[0], *split, *trailing))
     order = [2 * k + 2 for k in range(m)] + [0] + [2 * k + 1 for k in range(m)]
-    order += range(2 * m + 1, 2 * m + 1 + len(rest))
+    order += range(2 * m + 1, 2 * m + 1 + len(trailing))
     moved = transpose(parts, tuple(order))
     outer = tuple(size // b for size, b in zip(sizes, blocks, strict=True))
-    return reshape(moved, (-1, *outer, *rest))
+    return reshape(moved, (-1, *outer, *trailing))
 
 
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: Any = None) -> Tensor:
@@ -89,14 +89,14 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: Any = None) -
         raise InvalidArgumentError(
             f"batch_to_space: a batch of {x.shape[0]} is no multiple of the product of {blocks}"
         )
-    sizes, rest = tuple(x.shape[1 : m + 1]), tuple(x.shape[m + 1 :])
-    parts = reshape(x, (*blocks, x.shape[0] // product, *sizes, *rest))
+    sizes, trailing = tuple(x.shape[1 : m + 1]), tuple(x.shape[m + 1 :])
+    parts = reshape(x, (*blocks, x.shape[0] // product, *sizes, *trailing))
     order = [m]
     for k in range(m):
         order += [m + 1 + k, k]
-    order += range(2 * m + 1, 2 * m + 1 + len(rest))
+    order += range(2 * m + 1, 2 * m + 1 + len(trailing))
     outer = tuple(size * b for size, b in zip(sizes, blocks, strict=True))
-    woven = reshape(transpose(parts, tuple(order)), (-1, *outer, *rest))
+    woven = reshape(transpose(parts, tuple(order)), (-1, *outer, *trailing))
     ends = [slice(a, n - z) for (a, z), n in zip(cut, outer, strict=True)]
     y: Tensor = woven[(slice(None), *ends)]
     return y

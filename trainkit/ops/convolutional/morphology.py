@@ -63,14 +63,14 @@ def _shifted(
     columns = _ends(x.shape[2], reach[1], strides[1], padding, op)
     if any(rows[:2] + columns[:2]):
         x = pad(x, ((0, 0), rows[:2], columns[:2], (0, 0)), constant_values=outside)
-    found = []
+    images = []
     for i in range(window[0]):
         for j in range(window[1]):
             top, left = i * rates[0], j * rates[1]
             down = slice(top, top + (rows[2] - 1) * strides[0] + 1, strides[0])
             across = slice(left, left + (columns[2] - 1) * strides[1] + 1, strides[1])
-            found.append(x[:, down, across, :])
-    return found
+            images.append(x[:, down, across, :])
+    return images
 
 
 def _least(x: Tensor) -> Any:
@@ -120,16 +120,18 @@ def max_pool_with_argmax(
     window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
     values = stack(_shifted(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
     _, height, width, channels = x.shape
-    places = np.arange(height * width * channels).reshape((1, height, width, channels))
-    spots = stack(_shifted(convert_to_tensor(places), window, step, (1, 1), padding, -1, op), -1)
+    flat_indices = np.arange(height * width * channels).reshape((1, height, width, channels))
+    spots = stack(
+        _shifted(convert_to_tensor(flat_indices), window, step, (1, 1), padding, -1, op), -1
+    )
     best = expand_dims(argmax(values, axis=-1), -1)
     greatest = squeeze(take_along_axis(values, best, axis=-1), -1)
     spots = broadcast_to(spots, values.shape)
-    found = squeeze(take_along_axis(spots, best, axis=-1), -1)
+    argmax_indices = squeeze(take_along_axis(spots, best, axis=-1), -1)
     if include_batch_in_index:
         image = reshape(arange(x.shape[0], dtype="int64"), (-1, 1, 1, 1))
-        found = add(cast(found, "int64"), image * (height * width * channels))
-    return greatest, cast(found, output_dtype)
+        argmax_indices = add(cast(argmax_indices, "int64"), image * (height * width * channels))
+    return greatest, cast(argmax_indices, output_dtype)
 
 
 def dilation2d(

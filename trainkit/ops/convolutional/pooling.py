@@ -52,7 +52,7 @@ def _pool_rule(op: str) -> Any:
     return rule
 
 
-def _like_second(g: Spec, x: Spec, *rest: Spec, **settings: Any) -> Spec:
+def _like_second(g: Spec, x: Spec, *others: Spec, **settings: Any) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
@@ -68,12 +68,12 @@ def _tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
     """Kernels that are given where windows lie on the input `of`, then their arrays."""
 
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
-        found: Array | None = run(_placed(op, arrays[of], **settings), *arrays)
-        return found
+        output: Array | None = run(_placed(op, arrays[of], **settings), *arrays)
+        return output
 
     def on_gpu(xp: ArrayModule, *arrays: Array, **settings: Any) -> Array | None:
-        found: Array | None = gpu(xp, _placed(op, arrays[of], **settings), *arrays)
-        return found
+        output: Array | None = gpu(xp, _placed(op, arrays[of], **settings), *arrays)
+        return output
 
     return Tuned(with_windows, on_gpu=(on_gpu,), of=of)
 

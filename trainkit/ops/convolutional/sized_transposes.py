@@ -28,23 +28,23 @@ def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tup
 
 
 def _cut_of(
-    size: int, wanted: int, extent: int, stride: int, same: bool, op: str
+    size: int, positions: int, extent: int, stride: int, same: bool, op: str
 ) -> tuple[int, int, int]:
     """Start and stop of the part that is kept, and the zeros behind it.
 
     Raises:
-        InvalidArgumentError: a convolution of `wanted` positions does not give `size`.
+        InvalidArgumentError: a convolution of so many `positions` does not give `size`.
     """
     full = (size - 1) * stride + extent
-    forward = -(-wanted // stride) if same else -(-(wanted - extent + 1) // stride)
+    forward = -(-positions // stride) if same else -(-(positions - extent + 1) // stride)
     if forward != size:
         raise InvalidArgumentError(
-            f"{op}: output_shape has {wanted} positions, from which a convolution with stride "
+            f"{op}: output_shape has {positions} positions, from which a convolution with stride "
             f"{stride} over windows of {extent} makes {forward}; the input has {size}"
         )
-    before = max((size - 1) * stride + extent - wanted, 0) // 2 if same else 0
-    stop = min(before + wanted, full)
-    return before, stop, wanted - (stop - before)
+    before = max((size - 1) * stride + extent - positions, 0) // 2 if same else 0
+    stop = min(before + positions, full)
+    return before, stop, positions - (stop - before)
 
 
 def conv_transpose(
@@ -100,29 +100,34 @@ def _transposed(
         x = moveaxis(x, 1, -1)
     stride = _axis_numbers(strides, rank, first, "strides", op)
     dilation = _axis_numbers(dilations, rank, first, "dilations", op)
-    wanted = _spatial_part(plain(output_shape), x, weights, rank, first, op)
+    sizes = _spatial_part(plain(output_shape), x, weights, rank, first, op)
     y = conv_transpose_(x, weights, stride, "valid", dilation_rate=dilation)
-    y = _trimmed(y, x, weights, wanted, stride, dilation, padding.upper() == "SAME", op)
+    y = _trimmed(y, x, weights, sizes, stride, dilation, padding.upper() == "SAME", op)
     return moveaxis(y, -1, 1) if first else y
 
 
 def _spatial_part(
-    wanted: Any, x: Tensor, weights: Tensor, rank: int, first: bool, op: str
+    output_shape: Any, x: Tensor, weights: Tensor, rank: int, first: bool, op: str
 ) -> tuple[int, ...]:
-    wanted = (wanted,) if isinstance(wanted, int) else tuple(wanted)
-    if len(wanted) == rank:
-        return wanted  # type: ignore[no-any-return]
-    sizes = wanted[2:] if first else wanted[1:-1]
-    channels = wanted[1] if first else wanted[-1]
-    if len(wanted) != rank + 2 or channels != weights.shape[-2]:
+    output_shape = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+    if len(output_shape) == rank:
+        return output_shape  # type: ignore[no-any-return]
+    sizes = output_shape[2:] if first else output_shape[1:-1]
+    channels = output_shape[1] if first else output_shape[-1]
+    if len(output_shape) != rank + 2 or channels != weights.shape[-2]:
         raise InvalidArgumentError(
-            f"{op}: output_shape {wanted} must have {rank + 2} sizes and the {weights.shape[-2]} "
-            f"channels that filters of shape {tuple(weights.shape)} give"
+            f"{op}: output_shape {output_shape} must have {rank + 2} sizes and the "
+            f"{weights.shape[-2]} channels that filters of shape {tuple(weights.shape)} give"
         )
     batch = x.shape[0]
-    if batch is not None and isinstance(wanted[0], int) and wanted[0] not in (batch, -1):
+    if (
+        batch is not None
+        and isinstance(output_shape[0], int)
+        and output_shape[0] not in (batch, -1)
+    ):
         raise InvalidArgumentError(
-            f"{op}: output_shape {wanted} is for a batch of {wanted[0]}, the input has {batch}"
+            f"{op}: output_shape {output_shape} is for a batch of {output_shape[0]}, the input "
+            f"has {batch}"
         )
     return sizes  # type: ignore[no-any-return]
 
@@ -131,19 +136,19 @@ def _trimmed(
     y: Tensor,
     x: Tensor,
     weights: Tensor,
-    wanted: Any,
+    sizes: Any,
     stride: Any,
     dilation: Any,
     same: bool,
     op: str,
 ) -> Tensor:
-    kept, behind = [], []
-    for axis, size in enumerate(wanted):
+    slices, behind = [], []
+    for axis, size in enumerate(sizes):
         extent = (weights.shape[axis] - 1) * dilation[axis] + 1
         start, stop, zeros = _cut_of(x.shape[axis + 1], size, extent, stride[axis], same, op)
-        kept.append(slice(start, stop))
+        slices.append(slice(start, stop))
         behind.append((0, zeros))
-    y = y[(slice(None), *kept)]
+    y = y[(slice(None), *slices)]
     return pad(y, ((0, 0), *behind, (0, 0))) if any(z for _, z in behind) else y
 
 

@@ -444,18 +444,18 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
         >>> tk.debugging.assert_same_float_dtype([tk.ones(2), tk.zeros(3)]).name
         'float32'
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    expected = None if dtype is None else dtypes.as_dtype(dtype)
     for x in tensors or []:
         tensor = convert_to_tensor(x)
-        wanted = wanted or tensor.dtype
-        if tensor.dtype != wanted:
+        expected = expected or tensor.dtype
+        if tensor.dtype != expected:
             raise ValueError(
-                f"assert_same_float_dtype: {wanted.name} and {tensor.dtype.name} differ"
+                f"assert_same_float_dtype: {expected.name} and {tensor.dtype.name} differ"
             )
-    wanted = wanted or dtypes.float32
-    if not wanted.is_floating:
-        raise ValueError(f"assert_same_float_dtype: {wanted.name} is not a floating dtype")
-    return wanted
+    expected = expected or dtypes.float32
+    if not expected.is_floating:
+        raise ValueError(f"assert_same_float_dtype: {expected.name} is not a floating dtype")
+    return expected
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
@@ -495,32 +495,34 @@ def assert_shapes(
     """
     pairs = list(shapes.items()) if isinstance(shapes, dict) else list(shapes)
     sizes: dict[str, tuple[int, str]] = {}
-    for x, wanted in pairs:
+    for x, expected in pairs:
         x = x.deref() if hasattr(x, "deref") else x
         actual = tuple(convert_to_tensor(x).shape)
-        rule = list(wanted) if isinstance(wanted, str | list | tuple) else [wanted]
+        rule = list(expected) if isinstance(expected, str | list | tuple) else [expected]
         if rule and rule[0] in ("*", "...", Ellipsis):
             rule = rule[1:]
             actual = actual[len(actual) - len(rule) :] if len(actual) >= len(rule) else actual
         if len(actual) != len(rule):
-            _fail("assert_shapes", message, f"shape {tuple(wanted)} is needed, it is {actual}")
+            _fail("assert_shapes", message, f"shape {tuple(expected)} is needed, it is {actual}")
         for size, entry in zip(actual, rule, strict=True):
-            _check_size(size, entry, sizes, wanted, actual, message)
+            _check_size(size, entry, sizes, expected, actual, message)
 
 
-def _check_size(size: Any, entry: Any, sizes: Any, wanted: Any, actual: Any, message: Any) -> None:
+def _check_size(
+    size: Any, entry: Any, sizes: Any, expected: Any, actual: Any, message: Any
+) -> None:
     if entry in (None, ".") or size is None:
         return
     if isinstance(entry, str) and not entry.isdigit():
-        seen = sizes.setdefault(entry, (size, str(actual)))
-        if seen[0] != size:
+        first_use = sizes.setdefault(entry, (size, str(actual)))
+        if first_use[0] != size:
             _fail(
                 "assert_shapes",
                 message,
-                f"{entry!r} is {seen[0]} in shape {seen[1]} and {size} in shape {actual}",
+                f"{entry!r} is {first_use[0]} in shape {first_use[1]} and {size} in shape {actual}",
             )
     elif int(entry) != size:
-        _fail("assert_shapes", message, f"shape {tuple(wanted)} is needed, it is {actual}")
+        _fail("assert_shapes", message, f"shape {tuple(expected)} is needed, it is {actual}")
 
 
 def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -> None:

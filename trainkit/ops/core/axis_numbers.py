@@ -61,8 +61,8 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
         raise ShapeError(
             f"{name}: there are more axes to reduce than a tensor of shape {tuple(x.shape)} has"
         )
-    whole = result_specs(lambda t: reduce(t, None, False), Spec(x.shape, x.dtype))
-    spec = Spec((None,) * rank, whole.dtype)
+    scalar_spec = result_specs(lambda t: reduce(t, None, False), Spec(x.shape, x.dtype))
+    spec = Spec((None,) * rank, scalar_spec.dtype)
     bound = {"reduce": reduce, "x": x, "axis": axis, "keepdims": keepdims}
     result: Tensor = later(reduced, bound, spec, name)
     return result

@@ -28,20 +28,20 @@ def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
         >>> tk.bitcast([1.0], tk.int32).numpy()
         array([1065353216], dtype=int32)
     """
-    x, wanted = convert_to_tensor(input), dtypes.as_dtype(type)
-    if "string" in (x.dtype.name, wanted.name) or "bool" in (x.dtype.name, wanted.name):
+    x, target = convert_to_tensor(input), dtypes.as_dtype(type)
+    if "string" in (x.dtype.name, target.name) or "bool" in (x.dtype.name, target.name):
         raise InvalidArgumentError(
-            f"bitcast: from {x.dtype.name} to {wanted.name} is not possible; use numbers"
+            f"bitcast: from {x.dtype.name} to {target.name} is not possible; use numbers"
         )
-    old, new = x.dtype.size, wanted.size
+    old, new = x.dtype.size, target.size
     if old > new:
-        split = view(expand_dims(x, -1), wanted)
+        split = view(expand_dims(x, -1), target)
         return reshape(split, (*x.shape, old // new))
     if old < new:
         if len(x.shape) == 0 or x.shape[-1] != new // old:
             raise InvalidArgumentError(
-                f"bitcast: from {x.dtype.name} to {wanted.name} the last axis must have size "
+                f"bitcast: from {x.dtype.name} to {target.name} the last axis must have size "
                 f"{new // old}, the shape is {tuple(x.shape)}"
             )
-        return squeeze(view(x, wanted), -1)
-    return view(x, wanted)
+        return squeeze(view(x, target), -1)
+    return view(x, target)

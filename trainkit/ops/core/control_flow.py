@@ -147,19 +147,19 @@ def while_loop(
     state = nest.map_structure(lambda x: x if is_tensor(x) else convert_to_tensor(x), loop_vars)
     state = nest.map_structure(_value, state)
     trace = trace_state.current_trace()
-    done = 0
+    iterations = 0
     while True:
         decision = _value(cond(*state) if spreads else cond(state))
-        if maximum_iterations is not None and done >= int(maximum_iterations):
+        if maximum_iterations is not None and iterations >= int(maximum_iterations):
             break  # behind the condition, which may do something, as in TensorFlow
         if _symbolic(decision):
-            left = None if maximum_iterations is None else int(maximum_iterations) - done
+            left = None if maximum_iterations is None else int(maximum_iterations) - iterations
             return trace.while_loop(cond, body, state, left)
         if not bool(decision):
             break
         result = body(*state) if spreads else body(state)
         state = _same_structure(loop_vars, result, spreads)
-        done += 1
+        iterations += 1
     return state
 
 
@@ -242,10 +242,10 @@ def _length(xs: Any, length: Any, op: str) -> Any:
     if length is not None:
         sizes.add(int(length))
     if _graph() is not None:
-        known = sizes - {None}
-        if leaves and not known:
+        static_sizes = sizes - {None}
+        if leaves and not static_sizes:
             return _steps(leaves[0])
-        sizes = known
+        sizes = static_sizes
     if len(sizes) != 1:
         raise InvalidArgumentError(
             f"{op}: the first axes of all inputs must have one size, they have "
@@ -434,8 +434,8 @@ def associative_scan(
         return [_interleaved(e, o, axis) for e, o in zip(even, odd, strict=True)]
 
     flipped = [cut(None, None, -1)(x) for x in leaves] if reverse else leaves
-    done = run(flipped)
-    return nest.pack(elems, [cut(None, None, -1)(x) for x in done] if reverse else done)
+    partials = run(flipped)
+    return nest.pack(elems, [cut(None, None, -1)(x) for x in partials] if reverse else partials)
 
 
 def _one_after_another(f: Callable[[Any, Any], Any], elems: Any, reverse: bool, axis: int) -> Any:
@@ -450,8 +450,8 @@ def _one_after_another(f: Callable[[Any, Any], Any], elems: Any, reverse: bool, 
 
     _, totals = scan(step, first, later, reverse=reverse)
 
-    def joined(start: Any, rest: Any) -> Any:
-        parts = [expand_dims(start, 0), rest]
+    def joined(start: Any, others: Any) -> Any:
+        parts = [expand_dims(start, 0), others]
         return moveaxis(concatenate(parts[::-1] if reverse else parts, axis=0), 0, axis)
 
     return nest.map_structure(joined, first, totals)

@@ -27,20 +27,20 @@ def replayed_gradient(formula: Formula, inputs: Sequence[Any], g: Any) -> tuple[
     Returns:
         One gradient for each input, `None` where there is none.
     """
-    wanted = [
+    positions = [
         i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_differentiable
     ]
-    sources = [inputs[i] for i in wanted]
+    sources = [inputs[i] for i in positions]
     with trace_state.new_tape() as tape:
         tape.watch(sources)
         y = formula(*inputs)
     results, seeds = (y, g) if isinstance(y, tuple) else ((y,), (g,))
     used = [(a, b) for a, b in zip(results, seeds, strict=True) if a is not None and b is not None]
-    found = tape.gradient([a for a, _ in used], sources, output_gradients=[b for _, b in used])
-    given: list[Any] = [None] * len(inputs)
-    for i, gradient in zip(wanted, found, strict=True):
-        given[i] = gradient
-    return tuple(given)
+    gradients = tape.gradient([a for a, _ in used], sources, output_gradients=[b for _, b in used])
+    by_input: list[Any] = [None] * len(inputs)
+    for i, gradient in zip(positions, gradients, strict=True):
+        by_input[i] = gradient
+    return tuple(by_input)
 
 
 def replayed_second_gradient(formula: Formula, g: Any, inputs: Sequence[Any], gg: Any) -> Any:
@@ -62,5 +62,5 @@ def replayed_second_gradient(formula: Formula, g: Any, inputs: Sequence[Any], gg
         seed = args[:count] if several else args[0]
         return replayed_gradient(formula, args[count:], seed)
 
-    given = replayed_gradient(first, (*(g if several else (g,)), *inputs), tuple(gg))
-    return (given[:count] if several else given[0]), given[count:]
+    gradients = replayed_gradient(first, (*(g if several else (g,)), *inputs), tuple(gg))
+    return (gradients[:count] if several else gradients[0]), gradients[count:]

@@ -97,13 +97,13 @@ def _gradient(g: Any, y: Any, *inputs: Any, call: Call) -> list[Any]:
 def gradient_of_call(g: Any, inputs: tuple[Any, ...], call: Call) -> list[Any]:
     """The gradients of the inputs of a call, `None` where there is none: it runs under a tape."""
     upstream = [gx for gx, spec in zip(g, call.specs, strict=True) if _is_smooth(spec.dtype)]
-    places = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
-    if not upstream or not places:
+    positions = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
+    if not upstream or not positions:
         return [None] * len(inputs)
-    specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in places]
-    back = Call(f"{call.name}_gradient", _Backward(call, len(upstream), places), specs)
-    found = dict(zip(places, with_values(*upstream, *inputs, call=back), strict=True))
-    return [found.get(i) for i in range(len(inputs))]
+    specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in positions]
+    back = Call(f"{call.name}_gradient", _Backward(call, len(upstream), positions), specs)
+    gradients = dict(zip(positions, with_values(*upstream, *inputs, call=back), strict=True))
+    return [gradients.get(i) for i in range(len(inputs))]
 
 
 def _is_smooth(dtype: Any) -> bool:
@@ -113,10 +113,10 @@ def _is_smooth(dtype: Any) -> bool:
 class _Backward:
     """The gradients of a call's inputs at `places`, as a function of upstream ones and inputs."""
 
-    def __init__(self, call: Call, upstream: int, places: list[int]) -> None:
+    def __init__(self, call: Call, upstream: int, positions: list[int]) -> None:
         self._call = call
         self._upstream = upstream
-        self._places = places
+        self._places = positions
 
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
         upstream, inputs = tensors[: self._upstream], tensors[self._upstream :]
@@ -168,13 +168,13 @@ def later(
         inputs.append(leaf)
         return _Place(len(inputs) - 1)
 
-    held = {name: nest.map_structure(place, value) for name, value in bound.items()}
+    templates = {name: nest.map_structure(place, value) for name, value in bound.items()}
 
     def run(*tensors: Tensor) -> Any:
         def value(leaf: Any) -> Any:
             return tensors[leaf.number] if isinstance(leaf, _Place) else leaf
 
-        return function(**{name: nest.map_structure(value, x) for name, x in held.items()})
+        return function(**{name: nest.map_structure(value, x) for name, x in templates.items()})
 
     flat = nest.flatten(specs)
     as_data = None if data is None else functools.partial(data, bound)
@@ -205,8 +205,8 @@ def needs_values(
                 return function(*args, **kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            wanted = [bound.arguments[name] for name in names]
-            if not any(_is_symbolic(x) for x in nest.flatten(wanted)):
+            values = [bound.arguments[name] for name in names]
+            if not any(_is_symbolic(x) for x in nest.flatten(values)):
                 return function(*args, **kwargs)
             result: R = later(function, bound.arguments, gives(bound.arguments), data=data)
             return result

@@ -53,15 +53,15 @@ def scan(
             return new, new
 
         return scan_(step, initializer, elems, reverse=reverse)[1]
-    kept = slice(None, -1) if reverse else slice(1, None)
+    item_slice = slice(None, -1) if reverse else slice(1, None)
     first = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
-    rest = scan(fn, nest.map_structure(lambda t: t[kept], elems), first, reverse=reverse)
+    states = scan(fn, nest.map_structure(lambda t: t[item_slice], elems), first, reverse=reverse)
 
     def joined(one: Any, others: Any) -> Any:
         parts = [expand_dims(one, 0), others]
         return concatenate(parts[::-1] if reverse else parts, axis=0)
 
-    return nest.map_structure(joined, first, rest)
+    return nest.map_structure(joined, first, states)
 
 
 def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
@@ -100,9 +100,9 @@ def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
     """The last state of a fold; the first one where there are no items."""
     elems = nest.map_structure(convert_to_tensor, elems)
     if initializer is None:
-        kept = slice(None, -1) if reverse else slice(1, None)
+        item_slice = slice(None, -1) if reverse else slice(1, None)
         initializer = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
-        elems = nest.map_structure(lambda t: t[kept], elems)
+        elems = nest.map_structure(lambda t: t[item_slice], elems)
 
     def step(state: Any, x: Any) -> Any:
         return nest.map_structure(convert_to_tensor, fn(state, x)), None
@@ -144,10 +144,10 @@ def case(
         if default is None:
             raise InvalidArgumentError("case: no condition holds, and there is no default")
         return default()
-    (pred, fn), *rest = pairs
+    (pred, fn), *other_pairs = pairs
     if len(pairs) == 1 and default is None and isinstance(pred, SymbolicTensor):
         return fn()
-    return cond(pred, fn, lambda: case(rest, default))
+    return cond(pred, fn, lambda: case(other_pairs, default))
 
 
 def switch_case(

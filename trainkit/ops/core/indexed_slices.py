@@ -59,8 +59,8 @@ class IndexedSlices:
         if self.dense_shape is None:
             raise ValueError("IndexedSlices: without dense_shape the number of rows is not known")
         rows = expand_dims(self.indices, -1)
-        whole = zeros(self.dense_shape, self.values.dtype)
-        result: Tensor = scatter_nd_add(whole, rows, self.values)
+        dense = zeros(self.dense_shape, self.values.dtype)
+        result: Tensor = scatter_nd_add(dense, rows, self.values)
         return result if dtype is None else cast(result, dtype)
 
     def __neg__(self) -> IndexedSlices:

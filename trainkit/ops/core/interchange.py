@@ -87,9 +87,9 @@ def _dlpack(
         dl_device: kind and number of the device that the receiver wants it on.
         copy: `True` for memory of the receiver's own, `False` for never.
     """
-    wanted = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    return _full_array(self).__dlpack__(**given)
+    options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    keywords = {name: value for name, value in options.items() if value is not None}
+    return _full_array(self).__dlpack__(**keywords)
 
 
 def _dlpack_device(self: Tensor) -> Any:

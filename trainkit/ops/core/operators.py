@@ -34,8 +34,8 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
         return ew.divide(x1, x2)
     x1, x2 = ew.promoted(x1, x2)
     if x1.dtype.is_integer:
-        wanted = "float32" if x1.dtype.size < 4 else "float64"
-        x1, x2 = ew.cast(x1, wanted), ew.cast(x2, wanted)
+        quotient_dtype = "float32" if x1.dtype.size < 4 else "float64"
+        x1, x2 = ew.cast(x1, quotient_dtype), ew.cast(x2, quotient_dtype)
     return ew.divide(x1, x2)
 
 
@@ -83,14 +83,14 @@ def _reflected(op: Any) -> Any:
 
 def _equals(self: Any, other: Any) -> Any:
     """Whether elements are equal; one False for what is no number or does not broadcast."""
-    found = _compared(ew.equal, self, other)
-    return _of_foreign(other, "__eq__", False) if found is None else found
+    comparison = _compared(ew.equal, self, other)
+    return _of_foreign(other, "__eq__", False) if comparison is None else comparison
 
 
 def _differs(self: Any, other: Any) -> Any:
     """Whether elements differ; one True for what is no number or does not broadcast."""
-    found = _compared(ew.not_equal, self, other)
-    return _of_foreign(other, "__ne__", True) if found is None else found
+    comparison = _compared(ew.not_equal, self, other)
+    return _of_foreign(other, "__ne__", True) if comparison is None else comparison
 
 
 def _of_foreign(other: Any, name: str, result: bool) -> Any:

@@ -33,10 +33,10 @@ def _slice_spec(a: Bound) -> Spec:
     return Spec(map(_slice_size, x.shape, starts, sizes), x.dtype)
 
 
-def _slice_size(size: int | None, start: Any, wanted: Any) -> int | None:
+def _slice_size(size: int | None, start: Any, length: Any) -> int | None:
     """How many positions of `size` a slice has, `None` where that is not known."""
-    if not isinstance(wanted, int) or wanted >= 0:
-        return wanted if isinstance(wanted, int) else None
+    if not isinstance(length, int) or length >= 0:
+        return length if isinstance(length, int) else None
     return size - start if isinstance(start, int) and size is not None else None
 
 
@@ -243,9 +243,9 @@ def split(
     if num is not None and plain(num) != len(sizes):
         raise InvalidArgumentError(f"split: num={plain(num)}, but there are {len(sizes)} sizes")
     if total is None and -1 in sizes:  # the cuts behind it are counted from the end
-        rest = sizes.index(-1)
-        back = -np.cumsum(sizes[:rest:-1])[::-1]
-        cuts = [*np.cumsum(sizes[:rest]).tolist(), *back.tolist()]
+        inferred_index = sizes.index(-1)
+        back = -np.cumsum(sizes[:inferred_index:-1])[::-1]
+        cuts = [*np.cumsum(sizes[:inferred_index]).tolist(), *back.tolist()]
         return list(split_(value, cuts, axis=axis))
     if -1 in sizes:
         sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)

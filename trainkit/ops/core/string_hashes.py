@@ -18,12 +18,12 @@ def _spec(a: Bound) -> Spec:
     return like(a["input"], "int64")
 
 
-def _buckets(input: Any, num_buckets: int, function: Any, what: str) -> Any:
+def _buckets(input: Any, num_buckets: int, function: Any, op: str) -> Any:
     texts = devices.to_numpy(convert_to_tensor(input)._array)
     if texts.dtype != object:
-        raise InvalidArgumentError(f"{what}: takes text, got {texts.dtype}; see tk.as_string")
+        raise InvalidArgumentError(f"{op}: takes text, got {texts.dtype}; see tk.as_string")
     if num_buckets < 1:
-        raise InvalidArgumentError(f"{what}: num_buckets must be 1 or more, got {num_buckets}")
+        raise InvalidArgumentError(f"{op}: num_buckets must be 1 or more, got {num_buckets}")
     return string_results(hashed(texts, int(num_buckets), function))
 
 

@@ -100,10 +100,10 @@ def typed_like(name: str, dtype: str) -> Callable[[Bound], Spec]:
     return lambda a: like(a[name], dtype)
 
 
-def _unit(unit: str, what: str) -> bool:
+def _unit(unit: str, op: str) -> bool:
     """Whether positions count characters, not bytes."""
     if unit not in _UNITS:
-        raise InvalidArgumentError(f"{what}: unit {unit!r}; use one of {_UNITS}")
+        raise InvalidArgumentError(f"{op}: unit {unit!r}; use one of {_UNITS}")
     return unit == "UTF8_CHAR"
 
 
@@ -215,13 +215,14 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
     size = builtins.len  # `len` is the argument
 
     def part(text: bytes, start: int, count: int) -> bytes:
-        whole: Any = _decoded(text) if characters else text
-        if not -size(whole) <= start <= size(whole):
+        sequence: Any = _decoded(text) if characters else text
+        if not -size(sequence) <= start <= size(sequence):
             raise InvalidArgumentError(
-                f"strings.substr: position {start} is outside of {text!r}, of length {size(whole)}"
+                f"strings.substr: position {start} is outside of {text!r}, of length "
+                f"{size(sequence)}"
             )
-        start = start % (size(whole) + 1) if start >= 0 else start + size(whole)
-        cut = whole[start : start + max(0, count)]
+        start = start % (size(sequence) + 1) if start >= 0 else start + size(sequence)
+        cut = sequence[start : start + max(0, count)]
         return cut.encode() if characters else cut  # type: ignore[no-any-return]
 
     starts, counts = (np.asarray(convert_to_tensor(x).numpy()) for x in (pos, len))
@@ -276,14 +277,14 @@ def regex_full_match(input: Any, pattern: Any, name: Any = None) -> Tensor:
     return each(lambda t: compiled.fullmatch(t) is not None, "bool", texts)
 
 
-def _compiled(pattern: Any, what: str) -> Any:
-    text = one_text(pattern, what)
+def _compiled(pattern: Any, op: str) -> Any:
+    text = one_text(pattern, op)
     for name, kind in _CLASSES.items():
         text = text.replace(b"[:" + name.encode() + b":]", kind.encode())
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidArgumentError(f"{what}: {text!r} is no regular expression: {error}") from None
+        raise InvalidArgumentError(f"{op}: {text!r} is no regular expression: {error}") from None
 
 
 # ------------------------------------------------------------------ numbers
@@ -309,20 +310,22 @@ def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> T
         >>> tk.strings.to_number(["1.5", "2"]).numpy()
         array([1.5, 2. ], dtype=float32)
     """
-    wanted = as_dtype(out_type)
-    if wanted.name not in ("float32", "float64", "int32", "int64"):
-        raise InvalidArgumentError(f"strings.to_number: out_type can't be {wanted.name}")
+    out_dtype = as_dtype(out_type)
+    if out_dtype.name not in ("float32", "float64", "int32", "int64"):
+        raise InvalidArgumentError(f"strings.to_number: out_type can't be {out_dtype.name}")
 
     def number(text: bytes) -> Any:
         try:
-            value: Any = read_number(text, wanted.is_integer)
+            value: Any = read_number(text, out_dtype.is_integer)
         except ValueError:
-            raise InvalidArgumentError(f"strings.to_number: {text!r} is no {wanted.name}") from None
-        if wanted.is_integer and not wanted.min <= value <= wanted.max:
-            raise InvalidArgumentError(f"strings.to_number: {text!r} does not fit {wanted.name}")
+            raise InvalidArgumentError(
+                f"strings.to_number: {text!r} is no {out_dtype.name}"
+            ) from None
+        if out_dtype.is_integer and not out_dtype.min <= value <= out_dtype.max:
+            raise InvalidArgumentError(f"strings.to_number: {text!r} does not fit {out_dtype.name}")
         return value
 
-    return each(number, wanted, texts_of(input, "strings.to_number"))
+    return each(number, out_dtype, texts_of(input, "strings.to_number"))
 
 
 @needs_values("input", gives=text_like("input"))
@@ -458,11 +461,13 @@ def reduce_join(
     between, array = one_text(separator, "strings.reduce_join"), texts_of(inputs, "reduce_join")
     axes = range(array.ndim) if axis is None else np.atleast_1d(np.asarray(axis)).tolist()
     axes = [a % array.ndim for a in axes] if array.ndim else []
-    kept = [a for a in range(array.ndim) if a not in axes]
-    moved = array.transpose([*kept, *axes]).reshape([array.shape[a] for a in kept] + [-1])
+    remaining_axes = [a for a in range(array.ndim) if a not in axes]
+    moved = array.transpose([*remaining_axes, *axes]).reshape(
+        [array.shape[a] for a in remaining_axes] + [-1]
+    )
     out = np.empty(moved.shape[:-1], object)
-    for place in np.ndindex(out.shape):
-        out[place] = between.join(moved[place].tolist())
+    for index in np.ndindex(out.shape):
+        out[index] = between.join(moved[index].tolist())
     if keepdims:
         out = out.reshape([1 if a in axes else n for a, n in enumerate(array.shape)])
     return string_results(out)  # type: ignore[no-any-return]

@@ -114,12 +114,12 @@ def unicode_encode(
     """
     points, codec = np.asarray(convert_to_tensor(input).numpy()), _codec(output_encoding)
     out = np.empty(points.shape[:-1], object)
-    for place in np.ndindex(out.shape):
-        known = [p for p in points[place].tolist() if errors != "ignore" or _is_point(p)]
-        if errors == "strict" and not all(map(_is_point, known)):
+    for index in np.ndindex(out.shape):
+        code_points = [p for p in points[index].tolist() if errors != "ignore" or _is_point(p)]
+        if errors == "strict" and not all(map(_is_point, code_points)):
             raise InvalidArgumentError("strings.unicode_encode: a number is no code point")
-        text = "".join(chr(p if _is_point(p) else replacement_char) for p in known)
-        out[place] = text.encode(codec)
+        text = "".join(chr(p if _is_point(p) else replacement_char) for p in code_points)
+        out[index] = text.encode(codec)
     return string_results(out)  # type: ignore[no-any-return]
 
 
@@ -179,18 +179,22 @@ def unicode_transcode(
 
 
 def _codec(encoding: str) -> str:
-    known = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
-    found = known.get(encoding.upper())
-    if found is None:
-        raise InvalidArgumentError(f"strings: encoding {encoding!r}; use one of {sorted(known)}")
-    return found
+    codec_names = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
+    codec = codec_names.get(encoding.upper())
+    if codec is None:
+        raise InvalidArgumentError(
+            f"strings: encoding {encoding!r}; use one of {sorted(codec_names)}"
+        )
+    return codec
 
 
 def _unicode(text: bytes, encoding: str, errors: str, replacement: int) -> str:
     if errors not in ("replace", "strict", "ignore"):
         raise InvalidArgumentError(f"strings: errors {errors!r}; use replace, strict or ignore")
     try:
-        found = text.decode(_codec(encoding) if encoding.upper() != "US ASCII" else "ascii", errors)
+        decoded = text.decode(
+            _codec(encoding) if encoding.upper() != "US ASCII" else "ascii", errors
+        )
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(f"strings: {error}") from None
-    return found.replace("\ufffd", chr(replacement)) if errors == "replace" else found
+    return decoded.replace("\ufffd", chr(replacement)) if errors == "replace" else decoded

@@ -28,8 +28,8 @@ def _quoted_texts(x: Any) -> Any:
     if x.ndim == 0 or x.dtype.kind not in "OS":
         return x
     quoted = np.empty(x.shape, object)
-    for place, item in np.ndenumerate(x):
-        quoted[place] = b'"' + item + b'"'
+    for index, item in np.ndenumerate(x):
+        quoted[index] = b'"' + item + b'"'
     return quoted
 
 

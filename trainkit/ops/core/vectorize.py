@@ -55,8 +55,8 @@ def vectorize(
         if len(named) < len(kwargs):
             extra = sorted(set(kwargs) - set(named))
             raise ValueError(f"vectorize: pass {extra} by position, or name them in `excluded`")
-        places = [i for i in range(len(args)) if i not in left_out]
-        tensors = [args[i] if is_tensor(args[i]) else convert_to_tensor(args[i]) for i in places]
+        positions = [i for i in range(len(args)) if i not in left_out]
+        tensors = [args[i] if is_tensor(args[i]) else convert_to_tensor(args[i]) for i in positions]
         inner = [()] * len(tensors) if cores is None else cores
         if len(inner) != len(tensors):
             raise ValueError(
@@ -67,8 +67,8 @@ def vectorize(
         rows = [_rows(x, core, outer) for x, core in zip(tensors, inner, strict=True)]
 
         def one(items: Any) -> Any:
-            given = dict(zip(places, items, strict=True))
-            return pyfunc(*[given.get(i, args[i]) for i in range(len(args))], **named)
+            arguments = dict(zip(positions, items, strict=True))
+            return pyfunc(*[arguments.get(i, args[i]) for i in range(len(args))], **named)
 
         result = vectorized_map(one, tuple(rows))
         if isinstance(result, tuple | list):

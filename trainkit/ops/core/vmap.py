@@ -96,16 +96,16 @@ class BatchedTensor(SymbolicTensor):
         for x in inputs:
             if isinstance(x, BatchedTensor) and x.level > level:
                 level, count = x.level, x.stacked.shape[0]
-        given = [
+        operands = [
             ItemStack(x) if isinstance(x, BatchedTensor) and x.level == level else x for x in inputs
         ]
         rule = rule_of(primitive) or one_after_the_other
         try:
-            result = rule(primitive, given, settings, count)
+            result = rule(primitive, operands, settings, count)
         except NoBatch:
             result = NotImplemented
         if result is NotImplemented:
-            result = one_after_the_other(primitive, given, settings, count)
+            result = one_after_the_other(primitive, operands, settings, count)
         if isinstance(result, tuple):
             y: Any = tuple(_lifted(part, level) for part in result)
         else:
@@ -198,8 +198,8 @@ def one_after_the_other(primitive: Any, inputs: Any, settings: Any, count: int) 
         refuse(primitive)
     rows = []
     for i in range(count):
-        given = [x.stacked[i] if isinstance(x, ItemStack) else x for x in inputs]
-        rows.append(primitive.op(*given, **settings))
+        operands = [x.stacked[i] if isinstance(x, ItemStack) else x for x in inputs]
+        rows.append(primitive.op(*operands, **settings))
     stack = PRIMITIVES["stack"].op
     if isinstance(rows[0], tuple):
         return tuple(stack(*column, axis=0) for column in zip(*rows, strict=True))

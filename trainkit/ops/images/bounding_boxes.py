@@ -70,12 +70,12 @@ def _chosen(
     """
     queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
     heapq.heapify(queue)
-    kept: list[int] = []
-    found: list[float] = []
-    while queue and len(kept) < most:
+    chosen: list[int] = []
+    chosen_scores: list[float] = []
+    while queue and len(chosen) < most:
         negative, box, begin = heapq.heappop(queue)
         score, dropped = -negative, False
-        for other in reversed(kept[begin:]):
+        for other in reversed(chosen[begin:]):
             share = overlap(box, other)
             if sigma > 0:
                 score *= float(np.exp(-0.5 / sigma * share * share))
@@ -86,11 +86,11 @@ def _chosen(
         if dropped or score <= least:
             continue
         if score == -negative:
-            kept.append(box)
-            found.append(score)
+            chosen.append(box)
+            chosen_scores.append(score)
         else:
-            heapq.heappush(queue, (-score, box, len(kept)))
-    return kept, found
+            heapq.heappush(queue, (-score, box, len(chosen)))
+    return chosen, chosen_scores
 
 
 def _check_limits(op: str, most: int, limit: float) -> None:
@@ -140,7 +140,7 @@ def non_max_suppression_with_scores(
     values = _values(scores, "scores", op, (len(corners),))
     most = int(plain(max_output_size))
     _check_limits(op, most, float(plain(iou_threshold)))
-    kept, found = _chosen(
+    chosen, chosen_scores = _chosen(
         _iou_of(corners),
         values,
         most,
@@ -149,8 +149,8 @@ def non_max_suppression_with_scores(
         float(soft_nms_sigma),
     )
     return (
-        convert_to_tensor(np.array(kept, np.int32)),
-        convert_to_tensor(np.array(found, values.dtype)),
+        convert_to_tensor(np.array(chosen, np.int32)),
+        convert_to_tensor(np.array(chosen_scores, values.dtype)),
     )
 
 
@@ -217,7 +217,7 @@ def non_max_suppression_overlaps(
     most = int(plain(max_output_size))
     if most < 0:
         raise InvalidArgumentError(f"{op}: max_output_size {most} must be 0 or above")
-    kept, _ = _chosen(
+    chosen, _ = _chosen(
         lambda i, j: float(table[i, j]),
         values,
         most,
@@ -225,7 +225,7 @@ def non_max_suppression_overlaps(
         float(plain(score_threshold)),
         0.0,
     )
-    return convert_to_tensor(np.array(kept, np.int32))
+    return convert_to_tensor(np.array(chosen, np.int32))
 
 
 @needs_values(*_SOURCES, gives=_padded)
@@ -270,12 +270,12 @@ def non_max_suppression_padded(
     lead, most = all_scores.shape[:-1], int(plain(max_output_size))
     rows = np.zeros((*lead, most), np.int32)
     counts = np.zeros(lead, np.int32)
-    for place in np.ndindex(lead):
-        found = non_max_suppression(
-            all_boxes[place], all_scores[place], most, iou_threshold, score_threshold
+    for index in np.ndindex(lead):
+        chosen = non_max_suppression(
+            all_boxes[index], all_scores[index], most, iou_threshold, score_threshold
         ).numpy()
-        rows[(*place, slice(len(found)))] = found
-        counts[place] = len(found)
+        rows[(*index, slice(len(chosen)))] = chosen
+        counts[index] = len(chosen)
     if not lead and not pad_to_max_output_size:
         rows = rows[: int(counts)]
     return convert_to_tensor(rows), convert_to_tensor(counts)

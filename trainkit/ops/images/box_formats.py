@@ -82,10 +82,10 @@ def _from_corners(boxes: Tensor, name: str) -> Tensor:
 
 def _scaled(boxes: Tensor, source: str, target: str, height: Any, width: Any) -> Tensor:
     """Corners in pixels as shares, or the other way round."""
-    here, there = source.startswith("rel_"), target.startswith("rel_")
-    if here == there:
+    source_is_relative, target_is_relative = source.startswith("rel_"), target.startswith("rel_")
+    if source_is_relative == target_is_relative:
         return boxes
-    change = multiply if here else divide
+    change = multiply if source_is_relative else divide
     width, height = cast(width, boxes.dtype), cast(height, boxes.dtype)
     a, b, c, d = _parts(boxes)
     return _joined(change(a, width), change(b, height), change(c, width), change(d, height))

@@ -37,24 +37,24 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
         >>> tk.image.convert_image_dtype(tk.constant([[[0, 255]]], tk.uint8), tk.float32).numpy()
         array([[[0., 1.]]], dtype=float32)
     """
-    x, wanted = convert_to_tensor(image), dtypes.as_dtype(dtype)
-    if x.dtype == wanted:
+    x, target = convert_to_tensor(image), dtypes.as_dtype(dtype)
+    if x.dtype == target:
         return x
-    if x.dtype.is_integer and wanted.is_floating:
-        return divide(cast(x, wanted), x.dtype.max)
-    if x.dtype.is_floating and wanted.is_integer:
-        scaled = multiply(x, wanted.max + 0.5)
-        return saturate_cast(scaled, wanted) if saturate else cast(scaled, wanted)
-    if x.dtype.is_integer and wanted.is_integer:
-        return _rescaled(x, wanted, saturate)
-    return cast(x, wanted)
+    if x.dtype.is_integer and target.is_floating:
+        return divide(cast(x, target), x.dtype.max)
+    if x.dtype.is_floating and target.is_integer:
+        scaled = multiply(x, target.max + 0.5)
+        return saturate_cast(scaled, target) if saturate else cast(scaled, target)
+    if x.dtype.is_integer and target.is_integer:
+        return _rescaled(x, target, saturate)
+    return cast(x, target)
 
 
-def _rescaled(x: Tensor, wanted: dtypes.DType, saturate: bool) -> Tensor:
+def _rescaled(x: Tensor, target: dtypes.DType, saturate: bool) -> Tensor:
     """Integers of one range in another one, by a power of 2."""
-    wide, old, new = cast(x, "int64"), x.dtype.max + 1, wanted.max + 1
+    wide, old, new = cast(x, "int64"), x.dtype.max + 1, target.max + 1
     moved = floor_divide(wide, old // new) if old > new else multiply(wide, new // old)
-    return cast(clip(moved, wanted.min, wanted.max) if saturate else moved, wanted)
+    return cast(clip(moved, target.min, target.max) if saturate else moved, target)
 
 
 def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -23,45 +23,45 @@ _JPEG = b"\xff\xd8\xff"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def _opened(data: bytes, formats: list[str], what: str) -> Any:
-    return open_image(io.BytesIO(data), len(data), formats, what)
+def _opened(data: bytes, formats: list[str], op: str) -> Any:
+    return open_image(io.BytesIO(data), len(data), formats, op)
 
 
-def _pixels(image: Any, channels: int, what: str) -> Any:
+def _pixels(image: Any, channels: int, op: str) -> Any:
     if channels not in (0, *_MODES):
-        raise InvalidArgumentError(f"{what}: channels {channels} must be 0, 1, 3 or 4")
+        raise InvalidArgumentError(f"{op}: channels {channels} must be 0, 1, 3 or 4")
     plain = {"1": 1, "L": 1, "LA": 1, "RGBA": 4, "RGBa": 4, "P": 3, "PA": 4}
     mode = _MODES[channels or plain.get(image.mode, 3)]
     try:
-        found = np.array(image if image.mode == mode else image.convert(mode))
+        pixels = np.array(image if image.mode == mode else image.convert(mode))
     except Exception as error:  # a damaged file, found while its pixels are read
-        raise InvalidArgumentError(f"{what}: the file is damaged: {error}") from None
-    return found.reshape(*found.shape[:2], -1)
+        raise InvalidArgumentError(f"{op}: the file is damaged: {error}") from None
+    return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _decoded(contents: Any, formats: list[str], channels: int, what: str) -> Tensor:
-    with _opened(one_text(contents, what), formats, what) as image:
-        return convert_to_tensor(_pixels(image, channels, what))
+def _decoded(contents: Any, formats: list[str], channels: int, op: str) -> Tensor:
+    with _opened(one_text(contents, op), formats, op) as image:
+        return convert_to_tensor(_pixels(image, channels, op))
 
 
-def _still(data: bytes, channels: int, dtype: Any, what: str) -> Any:
+def _still(data: bytes, channels: int, dtype: Any, op: str) -> Any:
     """The array of a file of PNG, JPEG or a GIF of one image, whatever the operation is called."""
     if data.startswith(SIGNATURE):
         return png_pixels(data, channels, dtype)
     if data.startswith(_GIF):
-        frames = _gif_frames(data, what)
+        frames = _gif_frames(data, op)
         if channels not in (0, 3) or len(frames) > 1:
             raise InvalidArgumentError(
-                f"{what}: a GIF has one image and 3 channels here, this one {len(frames)} images, "
+                f"{op}: a GIF has one image and 3 channels here, this one {len(frames)} images, "
                 f"channels is {channels}; decode_gif gives all of them, (frames, height, width, 3)"
             )
         return converted(frames[0], 3, dtype)
     if not data.startswith(_JPEG):
-        raise InvalidArgumentError(f"{what}: the bytes are no PNG, JPEG or GIF file")
+        raise InvalidArgumentError(f"{op}: the bytes are no PNG, JPEG or GIF file")
     if channels == 4:
-        raise InvalidArgumentError(f"{what}: channels is 4, and a JPEG has 1 or 3")
-    with _opened(data, ["JPEG"], what) as image:
-        return converted(_pixels(image, channels, what), channels, dtype)
+        raise InvalidArgumentError(f"{op}: channels is 4, and a JPEG has 1 or 3")
+    with _opened(data, ["JPEG"], op) as image:
+        return converted(_pixels(image, channels, op), channels, dtype)
 
 
 def _uint8_spec(a: Bound) -> Spec:
@@ -92,12 +92,13 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any
         >>> tk.image.decode_png(png).shape
         TensorShape([2, 3, 1])
     """
-    wanted = dtypes.as_dtype(dtype).name
-    if channels not in (0, 1, 3, 4) or wanted not in ("uint8", "uint16"):
+    dtype_name = dtypes.as_dtype(dtype).name
+    if channels not in (0, 1, 3, 4) or dtype_name not in ("uint8", "uint16"):
         raise InvalidArgumentError(
-            f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {wanted} uint8 or uint16"
+            f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {dtype_name} "
+            "uint8 or uint16"
         )
-    pixels = _still(one_text(contents, "decode_png"), channels, np.dtype(wanted), "decode_png")
+    pixels = _still(one_text(contents, "decode_png"), channels, np.dtype(dtype_name), "decode_png")
     return convert_to_tensor(pixels)
 
 
@@ -242,9 +243,9 @@ def decode_gif(contents: Any, name: Any = None) -> Tensor:
     return convert_to_tensor(_still(data, 3, np.dtype(np.uint8), "decode_gif")[None])
 
 
-def _gif_frames(data: bytes, what: str) -> Any:
-    with _opened(data, ["GIF"], what) as image:
-        return _frames(image, 3, what, len(data))
+def _gif_frames(data: bytes, op: str) -> Any:
+    with _opened(data, ["GIF"], op) as image:
+        return _frames(image, 3, op, len(data))
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
@@ -268,26 +269,26 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: An
         return convert_to_tensor(_frames(image, channels, "decode_webp", len(data)))
 
 
-def _frames(image: Any, channels: int, what: str, size: int) -> Any:
+def _frames(image: Any, channels: int, op: str, size: int) -> Any:
     """All images of a file, each as large as the first says: a later one may claim more."""
-    count, shape = frame_count(image, what), image.size
-    check_pixels(shape, count, size, what)
+    count, shape = frame_count(image, op), image.size
+    check_pixels(shape, count, size, op)
     frames: Any = None
     for number in range(count):
         try:
             image.seek(number)
         except Exception as error:  # a damaged file
-            raise InvalidArgumentError(f"{what}: frame {number} is damaged: {error}") from None
+            raise InvalidArgumentError(f"{op}: frame {number} is damaged: {error}") from None
         if image.size != shape:
             raise InvalidArgumentError(
-                f"{what}: frame {number} is {image.height} by {image.width}, the file is "
+                f"{op}: frame {number} is {image.height} by {image.width}, the file is "
                 f"{shape[1]} by {shape[0]}"
             )
-        pixels = _pixels(image, channels, what)
+        pixels = _pixels(image, channels, op)
         frames = np.empty((count, *pixels.shape), np.uint8) if frames is None else frames
         if pixels.shape != frames.shape[1:]:
             raise InvalidArgumentError(
-                f"{what}: frame {number} has {pixels.shape[2]} channels, the first one "
+                f"{op}: frame {number} has {pixels.shape[2]} channels, the first one "
                 f"{frames.shape[3]}; choose channels"
             )
         frames[number] = pixels
@@ -330,16 +331,16 @@ def decode_image(
         >>> tk.image.decode_image(png).shape
         TensorShape([2, 3, 1])
     """
-    data, wanted = one_text(contents, "decode_image"), dtypes.as_dtype(dtype)
+    data, target = one_text(contents, "decode_image"), dtypes.as_dtype(dtype)
     if data.startswith(SIGNATURE):
-        deep = "uint16" if wanted.name == "uint16" else "uint8"
-        found = decode_png(data, channels or 0, deep)
+        deep = "uint16" if target.name == "uint16" else "uint8"
+        image = decode_png(data, channels or 0, deep)
     elif data.startswith(_GIF):
         frames = decode_gif(data)
-        found = frames if expand_animations else frames[0]
+        image = frames if expand_animations else frames[0]
     else:
-        found = _decoded(data, ["JPEG", "BMP", "WEBP"], channels or 0, "decode_image")
-    return found if found.dtype == wanted else convert_image_dtype(found, wanted)
+        image = _decoded(data, ["JPEG", "BMP", "WEBP"], channels or 0, "decode_image")
+    return image if image.dtype == target else convert_image_dtype(image, target)
 
 
 @needs_values("contents", gives=lambda a: Spec((), "bool"))

@@ -57,15 +57,15 @@ class ResizeMethod:
     AREA = "area"
 
 
-def _resized_spec(given: dict[str, Any]) -> Spec:
-    x = convert_to_tensor(given["images"])
-    dtype = x.dtype if x.dtype.is_floating or given["method"] == "nearest" else dtypes.float32
+def _resized_spec(arguments: dict[str, Any]) -> Spec:
+    x = convert_to_tensor(arguments["images"])
+    dtype = x.dtype if x.dtype.is_floating or arguments["method"] == "nearest" else dtypes.float32
     return Spec((*x.shape[:-3], None, None, x.shape[-1]), dtype)
 
 
-def _part_spec(given: dict[str, Any]) -> Spec:
+def _part_spec(arguments: dict[str, Any]) -> Spec:
     """An image of unknown height and width."""
-    x = convert_to_tensor(given["image"])
+    x = convert_to_tensor(arguments["image"])
     return Spec((*x.shape[:-3], None, None, x.shape[-1]), x.dtype)
 
 
@@ -214,15 +214,17 @@ def pad_to_bounding_box(
     return pad(x, (*lead, (offset_height, below), (offset_width, right), (0, 0)))
 
 
-def _sized(given: Bound) -> Spec:
+def _sized(arguments: Bound) -> Spec:
     """An image of a height and width that are known only when the graph runs."""
-    x = convert_to_tensor(given["image"])
-    whole = "method" in given and given["method"] != "nearest" and not x.dtype.is_floating
-    return Spec((*x.shape[:-3], None, None, x.shape[-1]), "float32" if whole else x.dtype)
+    x = convert_to_tensor(arguments["image"])
+    becomes_float = (
+        "method" in arguments and arguments["method"] != "nearest" and not x.dtype.is_floating
+    )
+    return Spec((*x.shape[:-3], None, None, x.shape[-1]), "float32" if becomes_float else x.dtype)
 
 
-def _boxed(given: Bound) -> Spec:
-    x, boxes = convert_to_tensor(given["image"]), convert_to_tensor(given["boxes"])
+def _boxed(arguments: Bound) -> Spec:
+    x, boxes = convert_to_tensor(arguments["image"]), convert_to_tensor(arguments["boxes"])
     wide = x.dtype.is_floating and x.dtype.size >= 4
     return Spec((boxes.shape[0], None, None, x.shape[-1]), x.dtype if wide else "float32")
 
@@ -248,9 +250,9 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
         raise InvalidArgumentError(f"resize_with_crop_or_pad: the size {target} is not above 0")
     have = (x.shape[-3], x.shape[-2])
     cut = [max((n - t) // 2, 0) for n, t in zip(have, target, strict=True)]
-    kept = [min(n, t) for n, t in zip(have, target, strict=True)]
+    sizes = [min(n, t) for n, t in zip(have, target, strict=True)]
     put = [max((t - n) // 2, 0) for n, t in zip(have, target, strict=True)]
-    part = crop_to_bounding_box(x, cut[0], cut[1], kept[0], kept[1])
+    part = crop_to_bounding_box(x, cut[0], cut[1], sizes[0], sizes[1])
     return pad_to_bounding_box(part, put[0], put[1], target[0], target[1])
 
 
@@ -336,8 +338,8 @@ def crop_and_resize(
             f"{tuple(x.shape)}, and boxes (n, 4), got {tuple(box.shape)}"
         )
     x = cast(x, "float32") if not x.dtype.is_floating or x.dtype.size < 4 else x
-    which = convert_to_tensor(box_indices)
-    _check_images(which, x.shape[0])
+    image_indices = convert_to_tensor(box_indices)
+    _check_images(image_indices, x.shape[0])
     if hasattr(box, "_array") and not np.isfinite(box.numpy()).all():
         raise InvalidArgumentError(
             f"crop_and_resize: the corners of boxes must be finite, got {box.numpy().tolist()}"
@@ -345,13 +347,13 @@ def crop_and_resize(
     rows, columns = plain(crop_size)
     y = _places(box[:, 0], box[:, 2], x.shape[1], rows)  # (n, rows)
     z = _places(box[:, 1], box[:, 3], x.shape[2], columns)
-    return _sampled(x, which, y, z, method, extrapolation_value)
+    return _sampled(x, image_indices, y, z, method, extrapolation_value)
 
 
-def _check_images(which: Tensor, count: int | None) -> None:
-    if count is None or not hasattr(which, "_array"):
+def _check_images(image_indices: Tensor, count: int | None) -> None:
+    if count is None or not hasattr(image_indices, "_array"):
         return
-    numbers = which.numpy()
+    numbers = image_indices.numpy()
     wrong = numbers[(numbers < 0) | (numbers >= count)]
     if wrong.size:
         raise InvalidArgumentError(
@@ -370,16 +372,18 @@ def _places(start: Tensor, end: Tensor, size: int, count: int) -> Tensor:
     return add(first, multiply(expand_dims(step, 1), numbers))
 
 
-def _sampled(x: Tensor, which: Tensor, y: Tensor, z: Tensor, method: str, outside: float) -> Tensor:
+def _sampled(
+    x: Tensor, image_indices: Tensor, y: Tensor, z: Tensor, method: str, outside: float
+) -> Tensor:
     _, height, width, channels = x.shape
     flat = reshape(x, (-1, channels))
-    image = reshape(cast(which, "int64") * (height * width), (-1, 1, 1))
+    image = reshape(cast(image_indices, "int64") * (height * width), (-1, 1, 1))
 
     def pixels(row: Tensor, column: Tensor) -> Tensor:
         row = clip(cast(row, "int64"), 0, height - 1)
         column = clip(cast(column, "int64"), 0, width - 1)
-        place = image + expand_dims(row, 2) * width + expand_dims(column, 1)
-        return take(flat, place, axis=0)
+        indices = image + expand_dims(row, 2) * width + expand_dims(column, 1)
+        return take(flat, indices, axis=0)
 
     if method == "nearest":
         half = [floor(add(p, 0.5)) for p in (y, z)]
@@ -399,5 +403,5 @@ def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
     return add(a, multiply(subtract(b, a), share))
 
 
-def _within(place: Tensor, size: int) -> Tensor:
-    return logical_and(greater_equal(place, 0), less_equal(place, size - 1))
+def _within(position: Tensor, size: int) -> Tensor:
+    return logical_and(greater_equal(position, 0), less_equal(position, size - 1))

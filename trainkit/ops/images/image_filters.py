@@ -62,8 +62,8 @@ def _slid(x: Tensor, weights: Any, axis: int) -> Tensor:
 def gauss(size: int, sigma: float) -> Any:
     """Weights of a bell curve, which add up to 1."""
     shapes.bounded("gaussian_blur", size)
-    places = np.arange(size) - (size - 1) / 2
-    bell = np.exp(-0.5 * (places / sigma) ** 2)
+    offsets = np.arange(size) - (size - 1) / 2
+    bell = np.exp(-0.5 * (offsets / sigma) ** 2)
     return bell / bell.sum()
 
 
@@ -84,12 +84,12 @@ def _pair(value: Any, name: str, kind: Any, op: str = "gaussian_blur") -> Any:
     return kind(numbers[0]), kind(numbers[1])
 
 
-def _filter_later(given: dict[str, Any]) -> Spec | None:
+def _filter_later(arguments: dict[str, Any]) -> Spec | None:
     """The spec of filtered images where a size, or what says how to filter, is known only later."""
-    settings = nest.flatten([given.get(name) for name in ("kernel_size", "sigma", "alpha")])
+    settings = nest.flatten([arguments.get(name) for name in ("kernel_size", "sigma", "alpha")])
     if any(isinstance(x, SymbolicTensor) for x in settings):
-        return like(given["images"])
-    return later_like(given)
+        return like(arguments["images"])
+    return later_like(arguments)
 
 
 @sizes_later("image.gaussian_blur", _filter_later)
@@ -203,8 +203,8 @@ def ssim(
         return _slid(_slid(x, weights, 1), weights, 2)
 
     index, _ = similarity(computed(one), computed(two), local, max_val, k1, k2)
-    found = mean(index, axis=(1, 2, 3))
-    return found if len(as_tensor(image1).shape) == 4 else get_item(found, 0)
+    scores = mean(index, axis=(1, 2, 3))
+    return scores if len(as_tensor(image1).shape) == 4 else get_item(scores, 0)
 
 
 def similarity(

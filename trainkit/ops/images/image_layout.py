@@ -56,10 +56,10 @@ def batched(images: Any, data_format: str | None, op: str, axes: int = 2) -> tup
 
 def computed(x: Tensor) -> Tensor:
     """`x` in a dtype to calculate in: floats of 32 bits or more."""
-    wanted = shapes.float_dtype(x.dtype)
-    if wanted.size < 4:
-        wanted = dtypes.float32
-    return x if x.dtype == wanted else cast(x, wanted)
+    compute_dtype = shapes.float_dtype(x.dtype)
+    if compute_dtype.size < 4:
+        compute_dtype = dtypes.float32
+    return x if x.dtype == compute_dtype else cast(x, compute_dtype)
 
 
 def floats_only(x: Tensor, op: str) -> Tensor:
@@ -111,13 +111,17 @@ def later_images(
     if rank not in (3, 4):
         return None  # the operation itself says what is wrong
     first = is_channels_first(data_format, op)
-    places = (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
-    wanted = [None if isinstance(n, SymbolicTensor) else n for n in size]
-    known = None not in (dims[places[0]], dims[places[1]], dims[0] if whole else 0)
-    if known and not live:
+    spatial_axes = (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
+    sizes = [None if isinstance(n, SymbolicTensor) else n for n in size]
+    sizes_known = None not in (
+        dims[spatial_axes[0]],
+        dims[spatial_axes[1]],
+        dims[0] if whole else 0,
+    )
+    if sizes_known and not live:
         return None
-    for place, n in zip(places, wanted, strict=True):
-        dims[place] = n
+    for axis, n in zip(spatial_axes, sizes, strict=True):
+        dims[axis] = n
     return Spec(dims, x.dtype)
 
 

@@ -137,9 +137,9 @@ def _pair(img1: Any, img2: Any, max_val: Any, op: str) -> tuple[Tensor, Tensor, 
             f"{op}: needs two images (..., height, width, channels) of one size, got "
             f"{tuple(one.shape)} and {tuple(two.shape)}"
         )
-    whole = one.dtype.max if one.dtype.is_integer else 1
+    peak = one.dtype.max if one.dtype.is_integer else 1
     floats = [convert_image_dtype(x, dtypes.float32) for x in (one, two)]
-    return floats[0], floats[1], float(max_val) / whole
+    return floats[0], floats[1], float(max_val) / peak
 
 
 def _blur(x: Tensor, size: int, sigma: float, op: str) -> Tensor:

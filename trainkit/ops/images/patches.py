@@ -187,17 +187,21 @@ def extract_patches_3d(
     return _extracted(volumes, size, strides, dilation_rate, padding, data_format, 3)
 
 
-def _reconstruct_later(given: dict[str, Any]) -> Any:
-    x, size, wanted = as_tensor(given["patches"]), given["size"], given["output_size"]
+def _reconstruct_later(arguments: dict[str, Any]) -> Any:
+    x, size, output_size = (
+        as_tensor(arguments["patches"]),
+        arguments["size"],
+        arguments["output_size"],
+    )
     axes = 2 if isinstance(size, int) else len(size)
-    first = is_channels_first(given["data_format"], "reconstruct_patches")
+    first = is_channels_first(arguments["data_format"], "reconstruct_patches")
     lead = x.shape[: len(x.shape) - axes - 1]
     counts = x.shape[-axes:] if first else x.shape[-axes - 1 : -1]
-    if None not in counts or len(wanted) != axes:
+    if None not in counts or len(output_size) != axes:
         return None
     flat = x.shape[len(lead)] if first else x.shape[-1]
     channels = (_channels("reconstruct_patches", flat, _tuple(size, axes, "size")),)
-    parts = (*channels, *wanted) if first else (*wanted, *channels)
+    parts = (*channels, *output_size) if first else (*output_size, *channels)
     return Spec((*lead, *parts), x.dtype)
 
 
@@ -239,7 +243,7 @@ def reconstruct_patches(
         raise TypeError(f"{op}: output_size must be a tuple or list, got {output_size!r}")
     axes = 2 if isinstance(size, int) else len(size)
     window = _tuple(size, axes, "size", op)
-    wanted = _tuple(output_size, axes, "output_size", op)
+    target_sizes = _tuple(output_size, axes, "output_size", op)
     if strides is not None and _tuple(strides, axes, "strides", op) != window:
         raise UnimplementedError(
             f"{op}: strides={strides!r} differ from size={size!r}; patches must not overlap"
@@ -247,7 +251,7 @@ def reconstruct_patches(
     padding = choice(op, "padding", padding, ("same", "valid"))
     x, restore = batched(patches, data_format, op, axes)
     counts, channels = tuple(x.shape[1:-1]), _channels(op, x.shape[-1], window)
-    _check_fit(op, counts, window, wanted, padding)
+    _check_fit(op, counts, window, target_sizes, padding)
     if None in counts:
         raise ShapeError(f"{op}: the numbers of patches must be known, got shape {tuple(x.shape)}")
     x = reshape(x, (-1, *counts, *window, channels))
@@ -255,8 +259,8 @@ def reconstruct_patches(
     x = transpose(x, (0, *order, 2 * axes + 1))
     covered = tuple(n * k for n, k in zip(counts, window, strict=True))
     x = reshape(x, (-1, *covered, channels))
-    starts = [(n - m) // 2 for n, m in zip(covered, wanted, strict=True)]
-    inside = tuple(slice(a, a + m) for a, m in zip(starts, wanted, strict=True))
+    starts = [(n - m) // 2 for n, m in zip(covered, target_sizes, strict=True)]
+    inside = tuple(slice(a, a + m) for a, m in zip(starts, target_sizes, strict=True))
     return restore(get_item(x, (slice(None), *inside)))
 
 
@@ -269,9 +273,9 @@ def _channels(op: str, flat: int | None, window: Sizes) -> int:
     return flat // math.prod(window)
 
 
-def _check_fit(op: str, counts: Any, window: Sizes, wanted: Sizes, padding: str) -> None:
+def _check_fit(op: str, counts: Any, window: Sizes, target_sizes: Sizes, padding: str) -> None:
     names = ("depth", "height", "width")[-len(window) :]
-    for name, n, k, m in zip(names, counts, window, wanted, strict=True):
+    for name, n, k, m in zip(names, counts, window, target_sizes, strict=True):
         if n is None:
             continue
         low, high = (n * k, n * k) if padding == "valid" else ((n - 1) * k + 1, n * k)
@@ -332,27 +336,27 @@ def _both_margins(
 ) -> list[tuple[int, int, int]]:
     """`_margins` of the height and of the width of a batch of images."""
     word = "padding" if grow else "cropping"
-    given = zip(spatial(x, op), _ENDS, (rows, columns), strict=True)
-    return [_margins(op, _names(word, *ends), n, *values, grow) for n, ends, values in given]
+    sides = zip(spatial(x, op), _ENDS, (rows, columns), strict=True)
+    return [_margins(op, _names(word, *ends), n, *values, grow) for n, ends, values in sides]
 
 
 def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
     return f"{low}_{kind}", f"{high}_{kind}", f"target_{size}"
 
 
-def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
+def _framed_later(arguments: dict[str, Any], op: str, word: str, grow: bool) -> Any:
     """The spec of images of unknown sizes that are cut or framed, if what is given fits."""
-    live = any(isinstance(n, SymbolicTensor) for name, n in given.items() if name != "images")
-    found = later_images(given["images"], (None, None), given["data_format"], op, live=live)
-    if found is None or live:
-        return found
+    live = any(isinstance(n, SymbolicTensor) for name, n in arguments.items() if name != "images")
+    spec = later_images(arguments["images"], (None, None), arguments["data_format"], op, live=live)
+    if spec is None or live:
+        return spec
     size = []
-    dims = tuple(as_tensor(given["images"]).shape)
-    first = is_channels_first(given["data_format"], op)
-    known = dims[-2:] if first else dims[-3:-1]
-    for n, ends in zip(known, _ENDS, strict=True):
+    dims = tuple(as_tensor(arguments["images"]).shape)
+    first = is_channels_first(arguments["data_format"], op)
+    spatial_dims = dims[-2:] if first else dims[-3:-1]
+    for n, ends in zip(spatial_dims, _ENDS, strict=True):
         names = _names(word, *ends)
-        values = [given[name] for name in names]
+        values = [arguments[name] for name in names]
         if n is not None:
             size.append(_margins(op, names, n, values[0], values[1], values[2], grow)[2])
             continue
@@ -365,11 +369,11 @@ def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
                 f"{op}: the {ends[2]} of the images is not known, so {names[2]} must be given"
             )
         size.append(values[2])
-    return later_images(given["images"], (size[0], size[1]), given["data_format"], op)
+    return later_images(arguments["images"], (size[0], size[1]), arguments["data_format"], op)
 
 
-def _crop_later(given: dict[str, Any]) -> Any:
-    return _framed_later(given, "crop_images", "cropping", False)
+def _crop_later(arguments: dict[str, Any]) -> Any:
+    return _framed_later(arguments, "crop_images", "cropping", False)
 
 
 @sizes_later("image.crop_images", _crop_later)
@@ -406,8 +410,8 @@ def crop_images(
     return restore(get_item(x, (slice(None), slice(top, top + h), slice(left, left + w))))
 
 
-def _pad_later(given: dict[str, Any]) -> Any:
-    return _framed_later(given, "pad_images", "padding", True)
+def _pad_later(arguments: dict[str, Any]) -> Any:
+    return _framed_later(arguments, "pad_images", "padding", True)
 
 
 @sizes_later("image.pad_images", _pad_later)

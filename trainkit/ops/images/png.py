@@ -148,26 +148,26 @@ def png_pixels(data: bytes, channels: int, dtype: Any) -> Any:
 
 
 def _chunks(data: bytes) -> Any:
-    place = len(SIGNATURE)
-    while place < len(data):
-        (size,) = struct.unpack_from(">I", data, place)
-        kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
-        (check,) = struct.unpack_from(">I", data, place + 8 + size)
+    offset = len(SIGNATURE)
+    while offset < len(data):
+        (size,) = struct.unpack_from(">I", data, offset)
+        kind, body = data[offset + 4 : offset + 8], data[offset + 8 : offset + 8 + size]
+        (check,) = struct.unpack_from(">I", data, offset + 8 + size)
         if zlib.crc32(kind + body) != check:
             raise InvalidArgumentError(f"decode_png: the checksum of {kind!r} is wrong")
         yield kind, body
-        place += 12 + size
+        offset += 12 + size
 
 
 def _read(data: bytes) -> Any:
     if not data.startswith(SIGNATURE):
         raise InvalidArgumentError("decode_png: the bytes are no PNG file")
-    found: dict[bytes, bytes] = {}
+    chunks: dict[bytes, bytes] = {}
     for kind, body in _chunks(data):
-        found[kind] = found.get(kind, b"") + body if kind == b"IDAT" else body
-    if b"IHDR" not in found or b"IDAT" not in found:
+        chunks[kind] = chunks.get(kind, b"") + body if kind == b"IDAT" else body
+    if b"IHDR" not in chunks or b"IDAT" not in chunks:
         raise InvalidArgumentError("decode_png: the file has no image")
-    width, height, bits, color, _, _, interlaced = struct.unpack(">IIBBBBB", found[b"IHDR"])
+    width, height, bits, color, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     if interlaced or color not in _CHANNELS or bits not in (1, 2, 4, 8, 16):
         raise InvalidArgumentError(
             f"decode_png: color type {color}, {bits} bits, interlaced {bool(interlaced)}; "
@@ -182,17 +182,17 @@ def _read(data: bytes) -> Any:
             f"decode_png: {height} by {width} pixels take {size} bytes, the file has {len(data)}"
         )
     line = -(-width * channels * bits // 8)
-    whole = height * (line + 1)
-    raw = zlib.decompressobj().decompress(found[b"IDAT"], whole)
-    if len(raw) != whole:
-        raise InvalidArgumentError(f"decode_png: {len(raw)} bytes of pixels, {whole} expected")
+    raw_size = height * (line + 1)
+    raw = zlib.decompressobj().decompress(chunks[b"IDAT"], raw_size)
+    if len(raw) != raw_size:
+        raise InvalidArgumentError(f"decode_png: {len(raw)} bytes of pixels, {raw_size} expected")
     lines = np.frombuffer(raw, np.uint8).reshape(height, line + 1)
     if lines[:, 0].max() > png_rows.NEAREST:
         raise InvalidArgumentError(f"decode_png: there is no filter {lines[:, 0].max()}")
     rows = png_rows.unfiltered(lines, max(channels * bits // 8, 1))
     samples = _samples(rows, bits, width * channels).reshape(height, width, channels)
     if color == 3:
-        return _from_palette(samples, found.get(b"PLTE", b""), found.get(b"tRNS", b""))
+        return _from_palette(samples, chunks.get(b"PLTE", b""), chunks.get(b"tRNS", b""))
     if bits < 8:
         samples = samples * np.uint8(255 // ((1 << bits) - 1))
     return samples
@@ -215,9 +215,9 @@ def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
     if int(samples.max()) >= len(colors):
         raise InvalidArgumentError("decode_png: a pixel is beyond the palette")
     if alpha:
-        rest = np.full(len(colors), 255, np.uint8)
-        rest[: len(alpha)] = np.frombuffer(alpha, np.uint8)[: len(colors)]
-        colors = np.hstack([colors, rest[:, None]])
+        alphas = np.full(len(colors), 255, np.uint8)
+        alphas[: len(alpha)] = np.frombuffer(alpha, np.uint8)[: len(colors)]
+        colors = np.hstack([colors, alphas[:, None]])
     return colors[samples[..., 0]]
 
 

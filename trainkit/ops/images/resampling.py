@@ -87,16 +87,16 @@ def interpolated(
     """
     # Each corner so far: the number of its row, whether it is inside, and its shares.
     corners: list[tuple[Any, Any, list[Tensor]]] = [(base, None, [])]
-    for place, size in zip(places, sizes, strict=True):
-        ends = _ends(place, size, order, mode)
+    for coordinate, size in zip(places, sizes, strict=True):
+        ends = _ends(coordinate, size, order, mode)
         corners = [
             (
                 step if number is None else add(multiply(number, size), step),
-                here if inside is None else logical_and(inside, here),
+                end_inside if inside is None else logical_and(inside, end_inside),
                 shares if share is None else [*shares, share],
             )
             for number, inside, shares in corners
-            for step, here, share in ends
+            for step, end_inside, share in ends
         ]
     total: Any = None
     for number, inside, shares in corners:
@@ -110,7 +110,7 @@ def interpolated(
     return total  # type: ignore[no-any-return]
 
 
-def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor, Any, Any]]:
+def _ends(coordinate: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor, Any, Any]]:
     """The whole positions on both sides of a place, or the nearest one.
 
     Returns:
@@ -118,13 +118,13 @@ def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor,
         outside), and its share (`None` for all).
     """
     if order == 0:
-        whole: list[tuple[Tensor, Any]] = [(_nearest(place), None)]
+        positions: list[tuple[Tensor, Any]] = [(_nearest(coordinate), None)]
     else:
-        low = floor(place)
-        part = subtract(place, low)
-        whole = [(low, subtract(1.0, part)), (add(low, 1.0), part)]
+        low = floor(coordinate)
+        part = subtract(coordinate, low)
+        positions = [(low, subtract(1.0, part)), (add(low, 1.0), part)]
     ends = []
-    for position, share in whole:
+    for position, share in positions:
         inside = None
         if mode == "constant":
             inside = logical_and(greater_equal(position, 0), less(position, size))
@@ -132,19 +132,19 @@ def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor,
     return ends
 
 
-def _nearest(place: Tensor) -> Tensor:
+def _nearest(coordinate: Tensor) -> Tensor:
     """The nearest whole position; halves go away from 0, as in C."""
-    return multiply(sign(place), floor(add(absolute(place), 0.5)))
+    return multiply(sign(coordinate), floor(add(absolute(coordinate), 0.5)))
 
 
 def _finished(y: Tensor, dtype: Any) -> Tensor:
     return saturate_cast(round_(y), dtype) if dtype.is_integer else cast(y, dtype)
 
 
-def _map_later(given: dict[str, Any]) -> Any:
-    x, places = as_tensor(given["inputs"]), given["coordinates"]
-    one = as_tensor(places[0] if isinstance(places, list | tuple) else places)
-    dims = tuple(one.shape) if isinstance(places, list | tuple) else tuple(one.shape[1:])
+def _map_later(arguments: dict[str, Any]) -> Any:
+    x, coordinates = as_tensor(arguments["inputs"]), arguments["coordinates"]
+    one = as_tensor(coordinates[0] if isinstance(coordinates, list | tuple) else coordinates)
+    dims = tuple(one.shape) if isinstance(coordinates, list | tuple) else tuple(one.shape[1:])
     return Spec(dims, x.dtype) if None in (*x.shape, *dims) else None
 
 
@@ -179,16 +179,16 @@ def map_coordinates(
             "map_coordinates: coordinates need two axes at least, the coordinates and the places; "
             f"got shape {tuple(as_tensor(coordinates).shape)}"
         )
-    places = [computed(as_tensor(c)) for c in _each(coordinates)]
-    if len(places) != len(x.shape) or None in x.shape:
+    axis_coordinates = [computed(as_tensor(c)) for c in _each(coordinates)]
+    if len(axis_coordinates) != len(x.shape) or None in x.shape:
         raise ShapeError(
             f"map_coordinates: a tensor of shape {tuple(x.shape)} needs {len(x.shape)} "
             "coordinates, got "
-            f"{len(places)}"
+            f"{len(axis_coordinates)}"
         )
     rows = reshape(computed(x), (-1, 1))
-    found = interpolated(rows, tuple(x.shape), places, order, fill_mode, fill_value)
-    return _finished(get_item(found, (..., 0)), x.dtype)
+    values = interpolated(rows, tuple(x.shape), axis_coordinates, order, fill_mode, fill_value)
+    return _finished(get_item(values, (..., 0)), x.dtype)
 
 
 def _each(coordinates: Any) -> Any:
@@ -214,8 +214,8 @@ def sampled(
     count = shape(x)[0]
     base = reshape(arange(count, dtype="int32"), (-1, 1, 1))
     order = 0 if interpolation == "nearest" else 1
-    found = interpolated(flat, (height, width), (rows, columns), order, mode, fill_value, base)
-    return cast(found, x.dtype)
+    pixels = interpolated(flat, (height, width), (rows, columns), order, mode, fill_value, base)
+    return cast(pixels, x.dtype)
 
 
 def _projected(transform: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
@@ -305,9 +305,9 @@ def axis_transform(
     height, width = spatial(x, "axis_transform")
     rows, columns = _grid(height, width, "float32")
 
-    def line(places: Tensor, scale: Any, shift: Any) -> Tensor:
-        scale, shift = (reshape(cast(n, places.dtype), (-1, 1, 1)) for n in (scale, shift))
-        return add(multiply(scale, places), shift)
+    def line(coordinates: Tensor, scale: Any, shift: Any) -> Tensor:
+        scale, shift = (reshape(cast(n, coordinates.dtype), (-1, 1, 1)) for n in (scale, shift))
+        return add(multiply(scale, coordinates), shift)
 
     return restore(
         sampled(

@@ -111,14 +111,14 @@ def _weights(
     """The shares (new, old) of old pixels in new ones; rows of pixels from outside are zero."""
     step = divide(1.0, cast(as_tensor(scale), dtype))
     widening = maximum(step, 1.0) if antialias else 1.0
-    places = multiply(add(arange(new, dtype=dtype), 0.5), step)
-    places = subtract(subtract(places, multiply(translation, step)), 0.5)
-    apart = absolute(subtract(expand_dims(places, -1), arange(old, dtype=dtype)))
+    centers = multiply(add(arange(new, dtype=dtype), 0.5), step)
+    centers = subtract(subtract(centers, multiply(translation, step)), 0.5)
+    apart = absolute(subtract(expand_dims(centers, -1), arange(old, dtype=dtype)))
     raw = _KERNELS[method](divide(apart, widening))
     total = sum_(raw, axis=-1, keepdims=True)
     some = greater(absolute(total), 1000 * float(np.finfo(np.float32).eps))
     share = where(some, divide(raw, where(some, total, 1.0)), 0.0)
-    inside = logical_and(less_equal(-0.5, places), less_equal(places, old - 0.5))
+    inside = logical_and(less_equal(-0.5, centers), less_equal(centers, old - 0.5))
     return where(expand_dims(inside, -1), share, 0.0)  # type: ignore[no-any-return]
 
 
@@ -188,11 +188,11 @@ def _padded(x: Tensor, size: tuple[int, int], value: float) -> Tensor:
     return pad(x, ((0, 0), (top, top), (left, left), (0, 0)), constant_values=value)
 
 
-def _resize_later(given: dict[str, Any]) -> Any:
-    live = any(isinstance(n, SymbolicTensor) for n in nest.flatten(given["size"]))
-    size = (None, None) if isinstance(given["size"], Tensor) else tuple(given["size"])
+def _resize_later(arguments: dict[str, Any]) -> Any:
+    live = any(isinstance(n, SymbolicTensor) for n in nest.flatten(arguments["size"]))
+    size = (None, None) if isinstance(arguments["size"], Tensor) else tuple(arguments["size"])
     ends = (size[0], size[-1])
-    return later_images(given["images"], ends, given["data_format"], "resize", live=live)
+    return later_images(arguments["images"], ends, arguments["data_format"], "resize", live=live)
 
 
 @sizes_later("image.resize", _resize_later)
@@ -235,10 +235,10 @@ def resize(
         raise ValueError(
             "resize: only one of crop_to_aspect_ratio and pad_to_aspect_ratio can be True"
         )
-    wanted = tuple(int(n) for n in size)
-    if len(wanted) != 2 or min(wanted) < 1:
+    sizes = tuple(int(n) for n in size)
+    if len(sizes) != 2 or min(sizes) < 1:
         raise ValueError(f"resize: size is (height, width), both above 0; got {size!r}")
-    pair = (wanted[0], wanted[1])
+    pair = (sizes[0], sizes[1])
     x, restore = batched(images, data_format, "resize")
     if crop_to_aspect_ratio:
         x = _cropped(x, pair)
@@ -299,8 +299,8 @@ def scale_and_translate(
         ShapeError: `output_shape` does not fit.
     """
     method = choice("scale_and_translate", "method", method, (*_IN_KERAS, *_SAME))
-    given = as_tensor(images)
-    x = computed(given)
+    tensor = as_tensor(images)
+    x = computed(tensor)
     factors, moves = cast(as_tensor(scale), x.dtype), cast(as_tensor(translation), x.dtype)
     axes = [int(d) % len(x.shape) for d in spatial_dims]
     if tuple(factors.shape) != (len(axes),) or tuple(moves.shape) != (len(axes),):
@@ -329,4 +329,4 @@ def scale_and_translate(
         )
         out = letters.replace(letters[axis], "z")
         x = einsum(f"z{letters[axis]},{letters}->{out}", weights, x)
-    return cast(x, given.dtype) if given.dtype.is_floating else x
+    return cast(x, tensor.dtype) if tensor.dtype.is_floating else x

@@ -45,9 +45,11 @@ def ignores(policy: str, operation: str, *tensors: Any) -> bool:
 def gathered(params: Tensor, indices: Tensor) -> Tensor:
     """`gather_nd` with zeros for the rows that point outside."""
     flat, inside, rows = _flat(params, indices)
-    rest = sizes(params)[int(indices.shape[-1]) :]
-    kept = concatenate([reshape(params, (rows, *rest)), zeros((1, *rest), params.dtype)], axis=0)
-    return gather_nd(kept, expand_dims(where(inside, flat, rows), -1))
+    slice_sizes = sizes(params)[int(indices.shape[-1]) :]
+    padded = concatenate(
+        [reshape(params, (rows, *slice_sizes)), zeros((1, *slice_sizes), params.dtype)], axis=0
+    )
+    return gather_nd(padded, expand_dims(where(inside, flat, rows), -1))
 
 
 def scattered(
@@ -61,9 +63,11 @@ def scattered(
     These are written to a row of their own, which is cut off.
     """
     flat, inside, rows = _flat(tensor, indices)
-    rest = sizes(tensor)[int(indices.shape[-1]) :]
-    kept = concatenate([reshape(tensor, (rows, *rest)), zeros((1, *rest), tensor.dtype)], axis=0)
-    wide = scatter(kept, expand_dims(where(inside, flat, rows), -1), updates)
+    slice_sizes = sizes(tensor)[int(indices.shape[-1]) :]
+    padded = concatenate(
+        [reshape(tensor, (rows, *slice_sizes)), zeros((1, *slice_sizes), tensor.dtype)], axis=0
+    )
+    wide = scatter(padded, expand_dims(where(inside, flat, rows), -1), updates)
     return reshape_like(wide[:-1], tensor)
 
 
@@ -81,8 +85,8 @@ def _flat(tensor: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Any]:
     rows: Any = 1
     for axis, size in enumerate(sizes(tensor)[:depth]):
         size = size if isinstance(size, int) else cast(size, "int64")
-        place = indices[..., axis]
-        inside = logical_and(inside, logical_and(place >= 0, place < size))
-        flat = multiply(flat, size) + place
+        position = indices[..., axis]
+        inside = logical_and(inside, logical_and(position >= 0, position < size))
+        flat = multiply(flat, size) + position
         rows = rows * size
     return flat, inside, rows

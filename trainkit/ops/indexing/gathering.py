@@ -63,9 +63,9 @@ def first_outside(indices: Any, size: int, low: int) -> str:
     wrong = np.argwhere((indices < low) | (indices >= size))
     if not len(wrong):
         return ""
-    place = tuple(wrong[0].tolist())
-    at = "[" + ",".join(map(str, place)) + "]" if place else ""
-    return f"indices{at} = {indices[place]} is not in [0, {size})"
+    index = tuple(wrong[0].tolist())
+    at = "[" + ",".join(map(str, index)) + "]" if index else ""
+    return f"indices{at} = {indices[index]} is not in [0, {size})"
 
 
 def check_range(xp: ArrayModule, indices: Array, size: int, low: int, op: str, tf_op: str) -> None:
@@ -79,8 +79,8 @@ def check_range(xp: ArrayModule, indices: Array, size: int, low: int, op: str, t
 
 
 def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
-    place = shapes.canonical_axis(axis, len(x.shape), "take")
-    return Spec((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), x.dtype)
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "take")
+    return Spec((*x.shape[:axis_index], *indices.shape, *x.shape[axis_index + 1 :]), x.dtype)
 
 
 @primitive(
@@ -94,9 +94,9 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
 )
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
-    place = shapes.canonical_axis(axis, x.ndim, "take")
+    axis_index = shapes.canonical_axis(axis, x.ndim, "take")
     if xp is not np:
-        return take_on_gpu(xp, x, xp.asarray(indices), place, wrap)
+        return take_on_gpu(xp, x, xp.asarray(indices), axis_index, wrap)
     n = x.shape[axis]
     if not wrap:
         check_range(np, indices, n, 0, "gather", "GatherV2")
@@ -109,9 +109,9 @@ def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = 
 
 def take_on_gpu(xp: ArrayModule, x: Array, indices: Array, axis: int, wrap: bool) -> Array:
     """Slices picked by position, zeros for a position outside: a GPU is not waited for."""
-    found = rows_gpu.picked(xp, x, indices, axis, wrap)
-    if found is not None:
-        return found
+    rows = rows_gpu.picked(xp, x, indices, axis, wrap)
+    if rows is not None:
+        return rows
     n = x.shape[axis]
     safe = xp.clip(xp.where(indices < 0, indices + n, indices) if wrap else indices, 0, n - 1)
     picked = xp.take(x, safe, axis)
@@ -223,11 +223,11 @@ def _along_rule(x: Spec, indices: Spec, *, axis: int) -> Spec:
             f"take_along_axis: x and indices need as many axes, got shapes {x.shape} and "
             f"{indices.shape}"
         )
-    place = shapes.canonical_axis(axis, len(x.shape), "take_along_axis")
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "take_along_axis")
     rest_x, rest_i = list(x.shape), list(indices.shape)
-    rest_x[place] = rest_i[place] = 1
+    rest_x[axis_index] = rest_i[axis_index] = 1
     dims = list(shapes.broadcast_dims(rest_x, rest_i, op="take_along_axis"))
-    dims[place] = indices.shape[place]
+    dims[axis_index] = indices.shape[axis_index]
     return Spec(dims, x.dtype)
 
 
@@ -327,9 +327,9 @@ def rows_as_index(xp: ArrayModule, x: Array, indices: Array, op: str) -> Any:
     indices = _whole(xp, xp.asarray(indices), op)
     wrong = _outside(xp, indices, x.shape[:depth])
     if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(_plain(wrong.any(axis=-1)))[0])
-        row = _plain(indices)[place].tolist()
-        at = ",".join(map(str, place))
+        row_index = tuple(int(i) for i in np.argwhere(_plain(wrong.any(axis=-1)))[0])
+        row = _plain(indices)[row_index].tolist()
+        at = ",".join(map(str, row_index))
         raise InvalidArgumentError(
             f"{op}: indices[{at}] = {row} does not index into shape {list(x.shape)}"
         )
@@ -351,10 +351,10 @@ def _whole(xp: ArrayModule, indices: Array, op: str) -> Array:
     """`indices` as integers; lists that stand beside floats come as floats."""
     if indices.dtype.kind in "iu":
         return indices
-    whole = indices.astype(np.int64)
-    if indices.dtype.kind != "f" or (whole != indices).any():
+    integers = indices.astype(np.int64)
+    if indices.dtype.kind != "f" or (integers != indices).any():
         raise InvalidArgumentError(f"{op}: positions are integers, got {indices.dtype.name}")
-    return whole
+    return integers
 
 
 def _plain(array: Array) -> Any:
@@ -379,9 +379,9 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
         array([2], dtype=int32)
     """
     if xp is not np:
-        found = _gathered_on_gpu(xp, x, indices)
-        if found is not None:
-            return found
+        slices = _gathered_on_gpu(xp, x, indices)
+        if slices is not None:
+            return slices
     where = rows_as_index(xp, x, indices, "gather_nd")
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
 
@@ -393,8 +393,8 @@ def _gathered_on_gpu(xp: ArrayModule, x: Array, indices: Array) -> Array | None:
     flat = rows_gpu.flat_positions(xp, _whole(xp, indices, "gather_nd"), x.shape[:depth])
     if flat is None:
         return None
-    lead, rest = math.prod(x.shape[:depth]), x.shape[depth:]
-    return rows_gpu.picked(xp, x.reshape((lead, *rest)), flat, 0, wrap=False)
+    lead, slice_dims = math.prod(x.shape[:depth]), x.shape[depth:]
+    return rows_gpu.picked(xp, x.reshape((lead, *slice_dims)), flat, 0, wrap=False)
 
 
 @primitive(
@@ -430,9 +430,11 @@ def add_at(xp: ArrayModule, out: Array, indices: Array, values: Array, op: str) 
 def flat_positions(xp: ArrayModule, x: Array, indices: Array, op: str) -> Array:
     """Rows of positions as positions among all that they may name; outside ones of a GPU are -1."""
     if xp is not np:
-        found = rows_gpu.flat_positions(xp, _whole(xp, indices, op), x.shape[: indices.shape[-1]])
-        if found is not None:
-            return found
+        gpu_positions = rows_gpu.flat_positions(
+            xp, _whole(xp, indices, op), x.shape[: indices.shape[-1]]
+        )
+        if gpu_positions is not None:
+            return gpu_positions
     where = rows_as_index(xp, x, indices, op)
     flat = xp.zeros(where[0].shape, np.int64)
     for size, position in zip(x.shape, where, strict=False):
@@ -473,8 +475,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """
     where = positions(indices, "unravel_index")
     sizes = tuple(int(n) for n in shape)
-    found = _unravel(where, shape=sizes)
-    return tuple(found)
+    axis_positions = _unravel(where, shape=sizes)
+    return tuple(axis_positions)
 
 
 def _unravel_rule(indices: Spec, *, shape: Any) -> Any:
@@ -489,11 +491,11 @@ def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     size = int(np.prod(shape, dtype=np.int64))
     check_range(xp, indices, size, -size, "unravel_index", "UnravelIndex")
     left = xp.where(indices < 0, indices + size, indices)
-    found = []
+    axis_positions = []
     for n in reversed(shape):
-        found.append((left % n).astype(indices.dtype))
+        axis_positions.append((left % n).astype(indices.dtype))
         left = left // n
-    return tuple(reversed(found))
+    return tuple(reversed(axis_positions))
 
 
 _unravel.declare(batch=BY_ELEMENT, stackable=True)

@@ -203,7 +203,7 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
 @primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS)
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
-    return tuple(found.astype(dtype) for found in xp.nonzero(x))
+    return tuple(axis_positions.astype(dtype) for axis_positions in xp.nonzero(x))
 
 
 _nonzero.declare(batch=one_by_one("items have different numbers of true elements"))

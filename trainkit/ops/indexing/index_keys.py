@@ -128,7 +128,7 @@ def checked(xp: ArrayModule, x: Array, key: Any) -> None:
     axis = 0
     for position, k in enumerate(key):
         if k is ...:
-            axis = x.ndim - sum(_axes_of(rest) for rest in key[position + 1 :])
+            axis = x.ndim - sum(_axes_of(later) for later in key[position + 1 :])
         elif k is not None:
             if hasattr(k, "dtype") and k.dtype.kind != "b" and k.size:
                 low, high = int(k.min()), int(k.max())
@@ -161,7 +161,7 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
     has_arrays = any(is_array(k, parts) for k in key)
     out: list[int | None] = []
     arrays: list[Dims] = []
-    places: list[int] = []
+    array_positions: list[int] = []
     axis = 0
     for position, k in enumerate(key):
         if k is None:
@@ -172,12 +172,16 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
         else:
             axis = _check_position(k, parts, dims, axis)
             if has_arrays:
-                places.append(position)
+                array_positions.append(position)
                 arrays.append(_array_dims(k, parts))
     if has_arrays:
         joined = shapes.broadcast_dims(*arrays, op="get_item")
-        adjacent = places[-1] - places[0] == len(places) - 1
-        at = sum(1 for k in key[: places[0]] if k is None or type(k) is tuple) if adjacent else 0
+        adjacent = array_positions[-1] - array_positions[0] == len(array_positions) - 1
+        at = (
+            sum(1 for k in key[: array_positions[0]] if k is None or type(k) is tuple)
+            if adjacent
+            else 0
+        )
         out[at:at] = joined
     return tuple(out)
 

@@ -54,8 +54,8 @@ class _Slice:
             )
         return items, parts
 
-    def store(self, like: Tensor, value: Any, how: str | None) -> Variable:
-        """Assign `value`, or the elements now and `value` combined by the operation `how`."""
+    def store(self, like: Tensor, value: Any, operation: str | None) -> Variable:
+        """Assign `value`, or the elements now and `value` combined by `operation`."""
         variable = self.variable
         tensor = value if isinstance(value, Tensor) else convert_to_tensor(value, variable.dtype)
         if tensor.dtype != variable.dtype or not _broadcasts(tensor.shape, like.shape):
@@ -69,18 +69,18 @@ class _Slice:
             tensor = PRIMITIVES["broadcast_like"].op(tensor, like)
         now = variable.value()
         items, parts = self._place()
-        if how is not None:
-            tensor = PRIMITIVES[how].op(get_item(now, self.key), tensor)
+        if operation is not None:
+            tensor = PRIMITIVES[operation].op(get_item(now, self.key), tensor)
         return variable.assign(with_items(now, tensor, *parts, key=items))
 
 
-def _broadcasts(dims: Any, wanted: Any) -> bool:
-    """Whether a value of the shape `dims` fills one of the shape `wanted`, as far as known."""
-    pairs = zip(reversed(dims), reversed(wanted), strict=False)
-    return len(dims) <= len(wanted) and all(None in p or p[0] in (1, p[1]) for p in pairs)
+def _broadcasts(dims: Any, target: Any) -> bool:
+    """Whether a value of the shape `dims` fills one of the shape `target`, as far as known."""
+    pairs = zip(reversed(dims), reversed(target), strict=False)
+    return len(dims) <= len(target) and all(None in p or p[0] in (1, p[1]) for p in pairs)
 
 
-def _assigner(how: str | None, name: str) -> property:
+def _assigner(operation: str | None, name: str) -> property:
     """The property of tensors that assigns to the elements a tensor was picked from."""
 
     def found(self: Tensor) -> Any:
@@ -94,7 +94,7 @@ def _assigner(how: str | None, name: str) -> property:
 
         def assign(value: Any, use_locking: bool = False, name: Any = None) -> Variable:
             """Replace the elements of the variable that this tensor was picked from."""
-            result: Variable = origin.store(self, value, how)
+            result: Variable = origin.store(self, value, operation)
             return result
 
         return assign

@@ -111,12 +111,12 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
         raise InvalidArgumentError(
             f"dynamic_stitch: {len(indices)} indices and {len(data)} data; give as many of each"
         )
-    places = [concrete(i, "dynamic_stitch") for i in indices]
+    index_arrays = [concrete(i, "dynamic_stitch") for i in indices]
     rows = []
-    for place, values in zip(places, data, strict=True):
+    for index_array, values in zip(index_arrays, data, strict=True):
         values = convert_to_tensor(values)
-        rows.append(reshape(values, (place.size, *values.shape[place.ndim :])))
-    flat = np.concatenate([place.reshape(-1) for place in places])
+        rows.append(reshape(values, (index_array.size, *values.shape[index_array.ndim :])))
+    flat = np.concatenate([index_array.reshape(-1) for index_array in index_arrays])
     if flat.size and flat.min() < 0:
         raise InvalidArgumentError(f"dynamic_stitch: the index {flat.min()} is negative")
     size = int(flat.max()) + 1 if flat.size else 0

@@ -42,20 +42,21 @@ from trainkit.ops.vmap_rules.gather_rules import numbered
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
 
-def _fits(found: Dims, wanted: Dims) -> bool:
-    """Whether `found` broadcasts to `wanted`."""
-    ends = zip(reversed(found), reversed(wanted), strict=False)
-    return len(found) <= len(wanted) and all(a in (1, b) or None in (a, b) for a, b in ends)
+def _fits(dims: Dims, target: Dims) -> bool:
+    """Whether `dims` broadcasts to `target`."""
+    ends = zip(reversed(dims), reversed(target), strict=False)
+    return len(dims) <= len(target) and all(a in (1, b) or None in (a, b) for a, b in ends)
 
 
 def _rule(x: Spec, indices: Spec, updates: Spec) -> Spec:
     depth = depth_of(x, indices, "scatter")
-    wanted = (*indices.shape[:-1], *x.shape[depth:])
-    found = tuple(updates.shape)
-    if not _fits(found, wanted):
+    needed_dims = (*indices.shape[:-1], *x.shape[depth:])
+    update_dims = tuple(updates.shape)
+    if not _fits(update_dims, needed_dims):
         raise ShapeError(
-            f"scatter: updates of shape {found} do not fit indices of shape {tuple(indices.shape)} "
-            f"and a tensor of shape {tuple(x.shape)}; they need {wanted}"
+            f"scatter: updates of shape {update_dims} do not fit indices of shape "
+            f"{tuple(indices.shape)} and a tensor of shape {tuple(x.shape)}; they need "
+            f"{needed_dims}"
         )
     return Spec(x.shape, x.dtype)
 
@@ -118,10 +119,10 @@ def _taken_in(xp: ArrayModule, op: str, x: Array, indices: Array, updates: Array
         A new array; `None` for products without a kernel.
     """
     depth = indices.shape[-1]
-    n, rest = math.prod(x.shape[:depth]), x.shape[depth:]
+    n, slice_dims = math.prod(x.shape[:depth]), x.shape[depth:]
     flat = flat_positions(xp, x, indices, f"scatter_{op}")
-    rows = xp.broadcast_to(updates, (*flat.shape, *rest)).astype(x.dtype, copy=False)
-    rows, flat = rows.reshape((flat.size, math.prod(rest))), flat.reshape(-1)
+    rows = xp.broadcast_to(updates, (*flat.shape, *slice_dims)).astype(x.dtype, copy=False)
+    rows, flat = rows.reshape((flat.size, math.prod(slice_dims))), flat.reshape(-1)
     out = xp.array(x, order="C").reshape(n, -1) if x.size else xp.array(x, order="C")
     if not out.size or not rows.size:
         return out.reshape(x.shape)
@@ -131,11 +132,11 @@ def _taken_in(xp: ArrayModule, op: str, x: Array, indices: Array, updates: Array
         return None
     wide = xp.empty((n + 1, out.shape[1]), x.dtype)  # what is outside goes to the last row
     wide[:n] = out
-    places = xp.where(flat < 0, n, flat)
+    target_rows = xp.where(flat < 0, n, flat)
     if op == "last":
-        wide[places] = rows
+        wide[target_rows] = rows
     else:
-        scatter_at(xp, op, wide, places, rows)
+        scatter_at(xp, op, wide, target_rows, rows)
     return wide[:n].reshape(x.shape)
 
 
@@ -189,15 +190,15 @@ def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) 
     _check(x, indices, updates)
     if xp is np:
         out = xp.array(x, order="C")
-        here: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
-        np.multiply.at(out, here, updates)
+        index: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
+        np.multiply.at(out, index, updates)
         return out
-    found = _taken_in(xp, "multiply", x, indices, updates) if indices.shape[-1] else None
-    if found is not None:
-        return found
+    scattered = _taken_in(xp, "multiply", x, indices, updates) if indices.shape[-1] else None
+    if scattered is not None:
+        return scattered
     host = np.array(x.get())
-    there: Any = rows_as_index(np, host, indices.get(), "scatter_multiply") or ...
-    np.multiply.at(host, there, updates.get())
+    host_index: Any = rows_as_index(np, host, indices.get(), "scatter_multiply") or ...
+    np.multiply.at(host, host_index, updates.get())
     return xp.asarray(host)
 
 
@@ -221,8 +222,8 @@ _REDUCTIONS: dict[str | None, Any] = {
 def _scatter_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, indices, updates = inputs
     rank = len(indices.shape) - 1 + len(x.shape) - indices.shape[-1]
-    given = stacked(x, count), numbered(indices, count), as_stack(updates, rank, count)
-    return primitive.op(*given)
+    stacks = stacked(x, count), numbered(indices, count), as_stack(updates, rank, count)
+    return primitive.op(*stacks)
 
 
 for _scatter in (scatter_nd_add, _scatter_update, scatter_max, scatter_min, scatter_multiply):

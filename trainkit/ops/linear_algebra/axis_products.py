@@ -167,9 +167,9 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
                 f"  x1  {tuple(a.shape)}\n  x2  {tuple(b.shape)}"
             )
         for_b[j] = for_a[i]
-    kept = [s for i, s in enumerate(for_a) if i not in of_a]
-    kept += [s for j, s in enumerate(for_b) if j not in of_b]
-    product = product_of_two(a, b, "".join(for_a), "".join(for_b), "".join(kept))
+    output_names = [s for i, s in enumerate(for_a) if i not in of_a]
+    output_names += [s for j, s in enumerate(for_b) if j not in of_b]
+    product = product_of_two(a, b, "".join(for_a), "".join(for_b), "".join(output_names))
     return _kept_short(product, a, b)
 
 

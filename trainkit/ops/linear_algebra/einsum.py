@@ -59,13 +59,13 @@ def _pair_rule(a: Spec, b: Spec, *, subscripts: str) -> Spec:
                 f"{tuple(x.shape)}"
             )
         for name, n in zip(names, x.shape, strict=True):
-            known = sizes.get(name)
-            if None not in (known, n) and known != n:
+            size = sizes.get(name)
+            if None not in (size, n) and size != n:
                 raise ShapeError(
-                    f"einsum: {subscripts!r}: the sizes of {name!r} differ, {known} and {n}\n"
+                    f"einsum: {subscripts!r}: the sizes of {name!r} differ, {size} and {n}\n"
                     f"  operand 0  {tuple(a.shape)}\n  operand 1  {tuple(b.shape)}"
                 )
-            sizes[name] = n if known is None else known
+            sizes[name] = n if size is None else size
     return Spec((sizes[name] for name in out), product_dtype(a, b))
 
 
@@ -80,8 +80,8 @@ def _plan(subscripts: str) -> Any:
     second = [s for s in out if s in two and s not in one]
     order_a = tuple(one.index(s) for s in batch + first + joined)
     order_b = tuple(two.index(s) for s in batch + joined + second)
-    made = batch + first + second
-    order_out = tuple(made.index(s) for s in out)
+    product_letters = batch + first + second
+    order_out = tuple(product_letters.index(s) for s in out)
     return order_a, order_b, order_out, (len(batch), len(first), len(joined), len(second))
 
 
@@ -192,8 +192,8 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
     while len(work) > 1:
         i, j = _next_pair(work, out)
         a, b = work[i], work[j]
-        rest = [w for k, w in enumerate(work) if k not in (i, j)]
-        work = [*rest, _joined(a, b, rest, out)]
+        others = [w for k, w in enumerate(work) if k not in (i, j)]
+        work = [*others, _joined(a, b, others, out)]
     result, letters = work[0]
     if letters != out:
         result = transpose(result, [letters.index(s) for s in out])
@@ -218,8 +218,8 @@ def _plain_pair(subscripts: str) -> str | None:
 
 def _without_ones(x: Tensor, names: list[str]) -> tuple[Tensor, str]:
     """`x` without the axes whose letter is empty: those of size 1 that broadcast."""
-    places = [i for i, s in enumerate(names) if not s]
-    return (squeeze(x, places) if places else x), "".join(names)
+    axes = [i for i, s in enumerate(names) if not s]
+    return (squeeze(x, axes) if axes else x), "".join(names)
 
 
 def _with_diagonals(x: Tensor, names: str) -> tuple[Tensor, str]:
@@ -249,14 +249,14 @@ def _summed(i: int, work: list[tuple[Tensor, str]], out: str) -> tuple[Tensor, s
 
 
 def _joined(
-    a: tuple[Tensor, str], b: tuple[Tensor, str], rest: list[tuple[Tensor, str]], out: str
+    a: tuple[Tensor, str], b: tuple[Tensor, str], others: list[tuple[Tensor, str]], out: str
 ) -> tuple[Tensor, str]:
-    needed = set(out).union(*(names for _, names in rest))
+    needed = set(out).union(*(names for _, names in others))
     letters = dict.fromkeys(a[1] + b[1])
-    kept = "".join(s for s in letters if s in needed)
-    if not rest:
-        kept = out
-    return product_of_two(a[0], b[0], a[1], b[1], kept), kept
+    product_letters = "".join(s for s in letters if s in needed)
+    if not others:
+        product_letters = out
+    return product_of_two(a[0], b[0], a[1], b[1], product_letters), product_letters
 
 
 def _next_pair(work: list[tuple[Tensor, str]], out: str) -> tuple[int, int]:

@@ -55,8 +55,8 @@ def _check(text: str, terms: list[str], out: str, count: int) -> None:
             f"einsum: {text!r} names {len(terms)} operands, {count} were given"
         )
     for term in [*terms, out]:
-        rest = term.replace("...", "", 1)
-        wrong = [s for s in rest if s not in _LETTERS]
+        letters = term.replace("...", "", 1)
+        wrong = [s for s in letters if s not in _LETTERS]
         if wrong:
             raise InvalidArgumentError(
                 f"einsum: {text!r} has {wrong[0]!r}; use letters, commas, one '...' an operand, "
@@ -92,9 +92,9 @@ def _expanded(term: str, spread: list[str], count: int | None) -> list[str]:
 
 
 def _check_result(result: str, names: list[list[str]], spread: list[str], subscripts: str) -> None:
-    known = {s for term in names for s in term}
+    operand_letters = {s for term in names for s in term}
     for s in result:
-        if s not in known:
+        if s not in operand_letters:
             raise InvalidArgumentError(
                 f"einsum: {subscripts!r}: {s!r} of the result is in no operand"
             )
@@ -116,9 +116,9 @@ def _check_sizes(
                 continue
             if sizes.setdefault(s, n) != n:
                 listed = "\n".join(f"  operand {i}  {d}" for i, d in enumerate(dims))
-                what = "the axes of '...'" if s in spread else repr(s)
+                label = "the axes of '...'" if s in spread else repr(s)
                 raise ShapeError(
-                    f"einsum: {subscripts!r}: the sizes of {what} differ, {sizes[s]} and "
+                    f"einsum: {subscripts!r}: the sizes of {label} differ, {sizes[s]} and "
                     f"{n}\n{listed}"
                 )
 
@@ -126,10 +126,10 @@ def _check_sizes(
 def _drop_ones(names: list[list[str]], dims: tuple[Dims, ...], spread: list[str]) -> None:
     """Empty the letters of hidden axes of size 1 that another operand stretches."""
     for s in spread:
-        found = [
+        occurrences = [
             (k, i, dims[k][i]) for k, term in enumerate(names) for i, t in enumerate(term) if t == s
         ]
-        if any(n != 1 for _, _, n in found):
-            for k, i, n in found:
+        if any(n != 1 for _, _, n in occurrences):
+            for k, i, n in occurrences:
                 if n == 1:
                     names[k][i] = ""

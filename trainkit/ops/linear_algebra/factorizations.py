@@ -216,8 +216,8 @@ def _qr_tall_gradient(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     lower = tril(inner, -1)
     line = matrix_with_diagonal(diagonal(inner, axis1=-2, axis2=-1), k=0)
     symmetric = add(add(lower, adjoint(lower)), line)
-    whole = add(gq, matmul(q, symmetric))
-    return adjoint(solved(r, adjoint(whole), lower=False))
+    total = add(gq, matmul(q, symmetric))
+    return adjoint(solved(r, adjoint(total), lower=False))
 
 
 _qr.gradients(_qr_gradient)
@@ -299,12 +299,12 @@ def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = 
     every = np.arange(len(exchanges))
     for k in range(pivots.shape[-1]):
         other = exchanges[:, k]
-        here = order[:, k].copy()
+        displaced = order[:, k].copy()
         order[:, k] = order[every, other]
-        order[every, other] = here
-    found = np.zeros((*order.shape, order.shape[-1]), np.float32)
-    np.put_along_axis(found, order[:, None, :], 1.0, axis=1)
-    return xp.asarray(found.reshape((*pivots.shape[:-1], rows, rows)))
+        order[every, other] = displaced
+    permutations = np.zeros((*order.shape, order.shape[-1]), np.float32)
+    np.put_along_axis(permutations, order[:, None, :], 1.0, axis=1)
+    return xp.asarray(permutations.reshape((*pivots.shape[:-1], rows, rows)))
 
 
 pivots_to_permutation.declare(batch=LEADING_AXES)
@@ -322,18 +322,18 @@ def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     lower, upper = add(tril(square, -1), eye(n, dtype=x.dtype)), triu(square)
     lower_t, upper_t = adjoint(lower), adjoint(upper)
     to_lower, to_upper = tril(g[..., :n, :n], -1), triu(g[..., :n, :n])
-    rest = None
+    border = None
     if rows > n:
-        rest = adjoint(solved(upper, adjoint(g[..., n:, :]), lower=False))
-        to_upper = subtract(to_upper, triu(matmul(adjoint(packed[..., n:, :]), rest)))
+        border = adjoint(solved(upper, adjoint(g[..., n:, :]), lower=False))
+        to_upper = subtract(to_upper, triu(matmul(adjoint(packed[..., n:, :]), border)))
     elif columns > n:
-        rest = solved(lower_t, g[..., n:], lower=False)
-        to_lower = subtract(to_lower, tril(matmul(rest, adjoint(packed[..., n:])), -1))
+        border = solved(lower_t, g[..., n:], lower=False)
+        to_lower = subtract(to_lower, tril(matmul(border, adjoint(packed[..., n:])), -1))
     inner = add(tril(matmul(lower_t, to_lower), -1), triu(matmul(to_upper, upper_t)))
     inner = solved(lower_t, inner, lower=False)
     inner = adjoint(solved(upper, adjoint(inner), lower=False))
-    if rest is not None:
-        inner = concatenate([inner, rest], axis=-2 if rows > n else -1)
+    if border is not None:
+        inner = concatenate([inner, border], axis=-2 if rows > n else -1)
     order = cast(pivots_to_permutation(pivots, rows=rows), x.dtype)
     return matmul(order, inner)
 
@@ -392,8 +392,10 @@ def _eigh_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     vt = adjoint(v)
     inner = multiply(cast(_gaps(w), v.dtype), matmul(vt, gv))
     inner = add(inner, matrix_with_diagonal(cast(gw, v.dtype), k=0))
-    whole = times(v, inner, vt)
-    return _halved(add(whole, adjoint(whole)))  # only the lower triangle was looked at
+    full_gradient = times(v, inner, vt)
+    return _halved(
+        add(full_gradient, adjoint(full_gradient))
+    )  # only the lower triangle was looked at
 
 
 _eigh.gradients(_eigh_gradient)
@@ -437,9 +439,9 @@ def _eig_rule(x: Spec) -> Any:
 @lapack("the eigenvalues did not converge")
 def _eig(xp: ArrayModule, x: Array) -> Any:
     """Eigenvalues and eigenvectors, complex."""
-    wanted = np.complex128 if x.dtype in (np.float64, np.complex128) else np.complex64
+    complex_dtype = np.complex128 if x.dtype in (np.float64, np.complex128) else np.complex64
     w, v = call(xp, "eig", x)
-    return w.astype(wanted), v.astype(wanted)
+    return w.astype(complex_dtype), v.astype(complex_dtype)
 
 
 def _eig_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
@@ -449,8 +451,8 @@ def _eig_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     line = cast(real(diagonal(pulled, axis1=-2, axis2=-1)), v.dtype)
     free = subtract(pulled, multiply(matmul(vt, v), expand_dims(line, -2)))
     inner = add(multiply(conjugated(_gaps(w)), free), matrix_with_diagonal(gw, k=0))
-    whole = solve(vt, matmul(inner, vt))
-    return whole if x.dtype.is_complex else cast(real(whole), x.dtype)
+    full_gradient = solve(vt, matmul(inner, vt))
+    return full_gradient if x.dtype.is_complex else cast(real(full_gradient), x.dtype)
 
 
 _eig.gradients(_eig_gradient)

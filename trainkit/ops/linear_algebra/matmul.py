@@ -170,8 +170,8 @@ def _summed_like(g: Tensor, x: Tensor) -> Tensor:
 
 def tuned_product(a: Array, b: Array) -> Array:
     """`product`, by the tuned kernel where that pays."""
-    found = product_tuned.product(a, b) if a.size >= product_tuned.FEWEST else None
-    return product(a, b) if found is None else found
+    tuned = product_tuned.product(a, b) if a.size >= product_tuned.FEWEST else None
+    return product(a, b) if tuned is None else tuned
 
 
 def _of_matrices_1(g: Array, y: Array, a: Array, b: Array) -> Any:

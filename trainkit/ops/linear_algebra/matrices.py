@@ -36,8 +36,8 @@ def matrices(x: Any, op: str, square: bool = False) -> Tensor:
     """
     tensor = as_tensor(x)
     check_matrices(tuple(tensor.shape), op, square, unknown_sizes_fit(tensor))
-    wanted = shapes.float_dtype(tensor.dtype)
-    return tensor if tensor.dtype == wanted else cast(tensor, wanted)
+    matrix_dtype = shapes.float_dtype(tensor.dtype)
+    return tensor if tensor.dtype == matrix_dtype else cast(tensor, matrix_dtype)
 
 
 def unknown_sizes_fit(tensor: Any) -> bool:
@@ -62,8 +62,8 @@ def check_matrices(dims: Any, op: str, square: bool = False, unknown_fits: bool 
 
 def same_type(*tensors: Tensor) -> list[Tensor]:
     """`tensors` in the dtype to which they promote."""
-    wanted = dtypes.result_type(*(x.dtype for x in tensors))
-    return [x if x.dtype == wanted else cast(x, wanted) for x in tensors]
+    common_dtype = dtypes.result_type(*(x.dtype for x in tensors))
+    return [x if x.dtype == common_dtype else cast(x, common_dtype) for x in tensors]
 
 
 def like_matrices(*specs: Spec, **settings: Any) -> Spec:
@@ -140,8 +140,8 @@ def _narrowed(result: Any, dtype: Any) -> Any:
 
 def call(xp: ArrayModule, name: str, *arrays: Array, **settings: Any) -> Any:
     """The function of that name in `xp.linalg`; on the host where CuPy has none."""
-    found = getattr(xp.linalg, name, None)
-    if found is not None:
-        return found(*arrays, **settings)
+    function = getattr(xp.linalg, name, None)
+    if function is not None:
+        return function(*arrays, **settings)
     result = getattr(np.linalg, name)(*(a.get() for a in arrays), **settings)
     return tuple(map(xp.asarray, result)) if isinstance(result, tuple) else xp.asarray(result)

@@ -105,14 +105,16 @@ def to_band(x: Tensor, band: Band, padding_value: Any) -> Tensor:
     check_inside(band.low, band.high, rows, columns, "diag_part")
     numbers = _numbers(rows, columns)
     length = band.length(rows, columns)
-    which = (band.high - np.arange(band.diagonals))[:, None]
-    place = numbers.expand_dims(numbers.arange(length), 0) - _offsets(band, which, rows, columns)
-    i, j = place + np.maximum(-which, 0), place + np.maximum(which, 0)
-    inside = numbers.logical_and(place >= 0, numbers.logical_and(i < rows, j < columns))
+    diagonals = (band.high - np.arange(band.diagonals))[:, None]
+    position = numbers.expand_dims(numbers.arange(length), 0) - _offsets(
+        band, diagonals, rows, columns
+    )
+    i, j = position + np.maximum(-diagonals, 0), position + np.maximum(diagonals, 0)
+    inside = numbers.logical_and(position >= 0, numbers.logical_and(i < rows, j < columns))
     flat = numbers.where(inside, i * columns + j, 0)
     values = take(_flattened(x), flat, axis=-1)
-    found: Tensor = where(inside, values, cast(padding_value, x.dtype))
-    return found if band.diagonals > 1 else found[..., 0, :]
+    packed: Tensor = where(inside, values, cast(padding_value, x.dtype))
+    return packed if band.diagonals > 1 else packed[..., 0, :]
 
 
 def with_band(x: Tensor, diagonal: Any, band: Band) -> Tensor:
@@ -120,11 +122,11 @@ def with_band(x: Tensor, diagonal: Any, band: Band) -> Tensor:
     rows, columns = sizes(x)[-2:]
     check_inside(band.low, band.high, rows, columns, "set_diag")
     d = _packed(convert_to_tensor(diagonal), band, "set_diag")
-    length, wanted = sizes(d)[-1], band.length(rows, columns)
-    if isinstance(length, int) and isinstance(wanted, int | np.integer) and length != wanted:
+    length, expected = sizes(d)[-1], band.length(rows, columns)
+    if isinstance(length, int) and isinstance(expected, int | np.integer) and length != expected:
         raise ShapeError(
             f"set_diag: diagonals {band.low} to {band.high} of matrices ({rows}, {columns}) have "
-            f"{wanted} elements, the diagonal has shape {tuple(d.shape)}"
+            f"{expected} elements, the diagonal has shape {tuple(d.shape)}"
         )
     spread, inside = _spread(d, band, rows, columns)
     return where(inside, spread, x)  # type: ignore[no-any-return]
@@ -142,9 +144,9 @@ def check_inside(low: int, high: int, rows: Any, columns: Any, operation: str) -
             )
 
 
-def _numbers(*given: Any) -> Any:
+def _numbers(*dims: Any) -> Any:
     """NumPy, or the operations that stand for it where a size is a tensor."""
-    return np if all(isinstance(n, int | np.integer) for n in given) else _LATER
+    return np if all(isinstance(n, int | np.integer) for n in dims) else _LATER
 
 
 def _packed(d: Tensor, band: Band, operation: str) -> Tensor:
@@ -179,13 +181,13 @@ def _matrix_sizes(band: Band, length: Any, num_rows: int, num_cols: int) -> tupl
     return rows, columns
 
 
-def _offsets(band: Band, which: Any, rows: Any, columns: Any) -> Any:
-    """How far from the left the diagonals `which` begin in the rows of the band."""
+def _offsets(band: Band, diagonals: Any, rows: Any, columns: Any) -> Any:
+    """How far from the left the `diagonals` begin in the rows of the band."""
     numbers = _numbers(rows, columns)
-    below, above = numbers.minimum(which, 0), numbers.maximum(which, 0)
+    below, above = numbers.minimum(diagonals, 0), numbers.maximum(diagonals, 0)
     free = band.length(rows, columns) - numbers.minimum(rows + below, columns - above)
-    right = ((which > 0) & band.right_above) | ((which < 0) & band.right_below)
-    return numbers.where(right | (which == 0) & band.right_above & band.right_below, free, 0)
+    right = ((diagonals > 0) & band.right_above) | ((diagonals < 0) & band.right_below)
+    return numbers.where(right | (diagonals == 0) & band.right_above & band.right_below, free, 0)
 
 
 def _spread(d: Tensor, band: Band, rows: Any, columns: Any) -> tuple[Tensor, Any]:
@@ -194,11 +196,11 @@ def _spread(d: Tensor, band: Band, rows: Any, columns: Any) -> tuple[Tensor, Any
     numbers = _numbers(rows, columns, length)
     i = numbers.expand_dims(numbers.arange(rows), 1)
     j = numbers.expand_dims(numbers.arange(columns), 0)
-    which = j - i
-    inside = numbers.logical_and(which >= band.low, which <= band.high)
-    kept = numbers.clip(which, band.low, band.high)
-    place = i + numbers.minimum(kept, 0) + _offsets(band, kept, rows, columns)
-    flat = (band.high - kept) * length + place
+    diagonals = j - i
+    inside = numbers.logical_and(diagonals >= band.low, diagonals <= band.high)
+    clipped = numbers.clip(diagonals, band.low, band.high)
+    position = i + numbers.minimum(clipped, 0) + _offsets(band, clipped, rows, columns)
+    flat = (band.high - clipped) * length + position
     return take(_flattened(d), numbers.where(inside, flat, 0), axis=-1), inside
 
 

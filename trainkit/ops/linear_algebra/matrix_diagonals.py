@@ -183,8 +183,8 @@ def set_diag(
     i, j = arange(rows), arange(columns)
     on = equal(expand_dims(i, 1) + int(k), expand_dims(j, 0))
     start = max(-int(k), 0)
-    places = clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)
-    spread = expand_dims(take(diagonal, places, axis=-1), -1)
+    positions = clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)
+    spread = expand_dims(take(diagonal, positions, axis=-1), -1)
     return where(on, spread, x)  # type: ignore[no-any-return]
 
 

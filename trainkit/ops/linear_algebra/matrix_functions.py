@@ -270,11 +270,11 @@ def logm(input: Any, name: Any = None) -> Tensor:
     for _ in range(_ROOTS):
         x = _root(x)
     unit = eye(x.shape[-1], dtype=x.dtype)
-    rest = subtract(x, unit)
+    residual = subtract(x, unit)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     total: Any = None
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        part = solve(add(unit, multiply(rest, float(node))), rest)
+        part = solve(add(unit, multiply(residual, float(node))), residual)
         part = multiply(part, float(weight))
         total = part if total is None else add(total, part)
     return cast(multiply(total, 2.0**_ROOTS), dtype)

@@ -31,8 +31,8 @@ _INFINITY = math.inf
 
 def _floating(x: Any) -> Tensor:
     tensor = as_tensor(x)
-    wanted = shapes.float_dtype(tensor.dtype)
-    return tensor if tensor.dtype == wanted else cast(tensor, wanted)
+    norm_dtype = shapes.float_dtype(tensor.dtype)
+    return tensor if tensor.dtype == norm_dtype else cast(tensor, norm_dtype)
 
 
 def _length(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
@@ -73,15 +73,15 @@ def _matrix_norm(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -
     along, other = axes[sums[order]], axes[1 - sums[order]]
     extreme = max_ if order > 0 else min_
     total = sum_(absolute(x), axis=along, keepdims=True)
-    found = extreme(total, axis=other, keepdims=True)
-    return found if keepdims else squeeze(found, axes)
+    norms = extreme(total, axis=other, keepdims=True)
+    return norms if keepdims else squeeze(norms, axes)
 
 
 def _by_singular_values(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -> Tensor:
     s = singular_values(moveaxis(x, axes, (-2, -1)))
     reduce: Callable[..., Tensor] = {"nuc": sum_, 2: max_, -2: min_}[order]
-    found = reduce(s, axis=-1)
-    return expand_dims(found, tuple(sorted(axes))) if keepdims else found
+    norms = reduce(s, axis=-1)
+    return expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -80,8 +80,8 @@ EigResult = EighResult
 
 def _as_promoted(y: Tensor, *inputs: Any) -> Tensor:
     """`y` in the dtype to which the inputs promote: sums of products do not widen here."""
-    wanted = dtypes.result_type(*inputs)
-    return y if y.dtype == wanted else cast(y, wanted)
+    common_dtype = dtypes.result_type(*inputs)
+    return y if y.dtype == common_dtype else cast(y, common_dtype)
 
 
 def matmul(x1: Any, x2: Any, /) -> Tensor:
@@ -288,12 +288,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     rank = len(tensor.shape)
     axes = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(a % rank for a in axes) if rank else ()
-    rest = [i for i in range(rank) if i not in axes]
-    lead = [tensor.shape[i] for i in rest]
-    flat = reshape(transpose(tensor, (*rest, *axes)), (*lead, _count(tensor, axes)))
-    found = norm(flat, ord=ord, axis=-1)
-    kept = [1 if i in axes else n for i, n in enumerate(tensor.shape)]
-    return reshape(found, tuple(kept)) if keepdims else found
+    other_axes = [i for i in range(rank) if i not in axes]
+    lead = [tensor.shape[i] for i in other_axes]
+    flat = reshape(transpose(tensor, (*other_axes, *axes)), (*lead, _count(tensor, axes)))
+    lengths = norm(flat, ord=ord, axis=-1)
+    dims = [1 if i in axes else n for i, n in enumerate(tensor.shape)]
+    return reshape(lengths, tuple(dims)) if keepdims else lengths
 
 
 def _count(x: Tensor, axes: tuple[int, ...]) -> int:

@@ -118,9 +118,9 @@ def _svd_gradient(g: Any, y: Any, x: Tensor, *, full: bool) -> Tensor:
     (gu, gs, gvh), (u, s, vh) = g, y
     thin_g = (gu[..., :k], gs, gvh[..., :k, :])
     thin_y = (u[..., :k], s, vh[..., :k, :])
-    found = _thin_gradient(thin_g, thin_y, True)
-    rest = add(no_gradient_here(gu[..., k:]), no_gradient_here(gvh[..., k:, :]))
-    return add(found, rest)
+    thin = _thin_gradient(thin_g, thin_y, True)
+    null_space = add(no_gradient_here(gu[..., k:]), no_gradient_here(gvh[..., k:, :]))
+    return add(thin, null_space)
 
 
 def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
@@ -132,13 +132,13 @@ def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
     from_u = multiply(multiply(gaps, subtract(turn_u, adjoint(turn_u))), row)
     from_v = multiply(multiply(gaps, subtract(turn_v, adjoint(turn_v))), column)
     inner = add(add(from_u, from_v), matrix_with_diagonal(gs, k=0))
-    found = times(u, inner, vh)
+    gradient = times(u, inner, vh)
     if not oblong:
-        return found
+        return gradient
     shrink = expand_dims(safe_reciprocal(s), -2)
     outside_u = matmul(multiply(subtract(gu, matmul(u, turn_u)), shrink), vh)
     outside_v = matmul(multiply(u, shrink), adjoint(subtract(gv, matmul(v, turn_v))))
-    return add(found, add(outside_u, outside_v))
+    return add(gradient, add(outside_u, outside_v))
 
 
 _svd.gradients(_svd_gradient)

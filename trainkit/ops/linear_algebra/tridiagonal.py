@@ -214,7 +214,7 @@ def banded_triangular_solve(
     for i in range(k):
         # Element (i, j) of the bands stands in row j of the matrix.
         offset = -i if lower else k - 1 - i
-        place = eye(n, k=offset, dtype=b.dtype)
-        part = multiply(expand_dims(b[..., i, :], -1), place)
+        diagonal_mask = eye(n, k=offset, dtype=b.dtype)
+        part = multiply(expand_dims(b[..., i, :], -1), diagonal_mask)
         total = part if total is None else add(total, part)
     return triangular_solve(total, rhs, lower=lower, adjoint=adjoint)

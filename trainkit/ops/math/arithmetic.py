@@ -89,8 +89,8 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
     items = [inputs] if is_tensor(inputs) or not isinstance(inputs, Iterable) else list(inputs)
     if not items:
         raise InvalidArgumentError("add_n: the list of tensors is empty")
-    total, *rest = map(convert_to_tensor, items)
-    for item in rest:
+    total, *others = map(convert_to_tensor, items)
+    for item in others:
         if not total.shape.is_compatible_with(item.shape):
             raise InvalidArgumentError(
                 f"add_n: tensors must have one shape, there are {total.shape} and {item.shape}"

@@ -129,8 +129,10 @@ def angle(xp: ArrayModule, x: Array) -> Array:
     """
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
-    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
-    return xp.arctan2(xp.zeros((), wanted), x.astype(wanted, copy=False)).astype(wanted)
+    angle_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    return xp.arctan2(xp.zeros((), angle_dtype), x.astype(angle_dtype, copy=False)).astype(
+        angle_dtype
+    )
 
 
 def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:

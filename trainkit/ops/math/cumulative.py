@@ -57,9 +57,9 @@ def _accumulated(
     result = step(flipped, axis=axis)
     if exclusive:
         shifted = xp.full_like(result, start)
-        rank, place = result.ndim, axis % result.ndim
-        shifted[_along_axis(rank, slice(1, None), place)] = result[
-            _along_axis(rank, slice(None, -1), place)
+        rank, axis_index = result.ndim, axis % result.ndim
+        shifted[_along_axis(rank, slice(1, None), axis_index)] = result[
+            _along_axis(rank, slice(None, -1), axis_index)
         ]
         result = shifted
     return xp.flip(result, axis) if reverse else result
@@ -137,9 +137,9 @@ def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse
 def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array:
     """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = xp.zeros_like(x)
-    rank, place = x.ndim, axis % x.ndim
-    early = _along_axis(rank, slice(None, -1), place)
-    late = _along_axis(rank, slice(1, None), place)
+    rank, axis_index = x.ndim, axis % x.ndim
+    early = _along_axis(rank, slice(None, -1), axis_index)
+    late = _along_axis(rank, slice(1, None), axis_index)
     if reverse:
         result[early] = x[late]
     else:
@@ -211,8 +211,8 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         >>> tk.ops.cumsum([1.0, 2.0, 3.0]).numpy()
         array([1., 3., 6.], dtype=float32)
     """
-    x, place = _prepared(x, axis, dtype)
-    return running_sum(x, axis=place, exclusive=False, reverse=False)
+    x, axis_index = _prepared(x, axis, dtype)
+    return running_sum(x, axis=axis_index, exclusive=False, reverse=False)
 
 
 def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
@@ -233,8 +233,8 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         >>> tk.ops.cumprod([1.0, 2.0, 3.0]).numpy()
         array([1., 2., 6.], dtype=float32)
     """
-    x, place = _prepared(x, axis, dtype)
-    return running_product(x, axis=place, exclusive=False, reverse=False)
+    x, axis_index = _prepared(x, axis, dtype)
+    return running_product(x, axis=axis_index, exclusive=False, reverse=False)
 
 
 @primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS)
@@ -259,14 +259,14 @@ def _logsumexp_gradient(
     g: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool
 ) -> Tensor:
     # y[i] = log(exp(y[i - 1]) + exp(x[i])), so x[i] has the share exp(x[i] - y[i]) in y[i] and what
-    # came before has the rest; the share of x[j] in a later y[i] is a product of such rests, which
-    # a recurrence sums up.
+    # came before has the `earlier_share`, 1 less it; the share of x[j] in a later y[i] is a product
+    # of these, which a recurrence sums up.
     if exclusive:
         g = shift_along(g, axis=axis, reverse=not reverse)
         y = running_logsumexp(x, axis=axis, exclusive=False, reverse=reverse)
     own = exp(subtract(x, y))
-    rest = shift_along(subtract(1, own), axis=axis, reverse=not reverse)
-    return multiply(own, linear_recurrence(rest, g, axis=axis, reverse=not reverse))
+    earlier_share = shift_along(subtract(1, own), axis=axis, reverse=not reverse)
+    return multiply(own, linear_recurrence(earlier_share, g, axis=axis, reverse=not reverse))
 
 
 running_logsumexp.gradients(_logsumexp_gradient)

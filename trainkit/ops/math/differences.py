@@ -62,8 +62,8 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     if n < 0:
         raise InvalidArgumentError(f"diff: n must be 0 or more, got {n}")
     x = as_tensor(a)
-    place = shapes.canonical_axis(axis, len(x.shape), "diff")
-    before, size = (slice(None),) * place, x.shape[place]
+    axis_index = shapes.canonical_axis(axis, len(x.shape), "diff")
+    before, size = (slice(None),) * axis_index, x.shape[axis_index]
     if size is not None and n >= size:  # nothing is left, and each time would take its time
         return get_item(x, (*before, slice(0, 0)))
     if n > _MOST_TIMES:
@@ -94,18 +94,18 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
         4.0
     """
     heights = _floating(y)
-    place = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
-    before = (slice(None),) * place
+    axis_index = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
+    before = (slice(None),) * axis_index
     low, high = (*before, slice(None, -1)), (*before, slice(1, None))
     middle = divide(add(get_item(heights, high), get_item(heights, low)), 2.0)
     if x is None:
-        return sum_(multiply(middle, dx), axis=place)
-    places = _floating(x)
-    if len(places.shape) == 1:
-        steps = reshape(diff(places), (-1,) + (1,) * (len(heights.shape) - place - 1))
+        return sum_(multiply(middle, dx), axis=axis_index)
+    abscissas = _floating(x)
+    if len(abscissas.shape) == 1:
+        steps = reshape(diff(abscissas), (-1,) + (1,) * (len(heights.shape) - axis_index - 1))
     else:
-        steps = diff(places, axis=place)
-    return sum_(multiply(middle, steps), axis=place)
+        steps = diff(abscissas, axis=axis_index)
+    return sum_(multiply(middle, steps), axis=axis_index)
 
 
 def _floating(x: Any) -> Tensor:
@@ -138,8 +138,8 @@ def corrcoef(x: Any) -> Tensor:
         apart = expand_dims(apart, 0)
     covariance = matmul(apart, adjoint(apart))
     deviation = sqrt(real(diagonal(covariance)))
-    found = divide(divide(covariance, expand_dims(deviation, 0)), expand_dims(deviation, 1))
-    return found if len(rows.shape) == 2 else get_item(found, (0, 0))
+    correlations = divide(divide(covariance, expand_dims(deviation, 0)), expand_dims(deviation, 1))
+    return correlations if len(rows.shape) == 2 else get_item(correlations, (0, 0))
 
 
 # ------------------------------------------------------------------ cross
@@ -277,12 +277,12 @@ def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
             f"correlate: needs two vectors of known length, got shapes {tuple(a.shape)} and "
             f"{tuple(b.shape)}"
         )
-    wanted = _correlation_dtype(a.dtype, b.dtype)
-    a, b = cast(a, wanted), conjugated(cast(b, wanted))
+    product_dtype = _correlation_dtype(a.dtype, b.dtype)
+    a, b = cast(a, product_dtype), conjugated(cast(b, product_dtype))
     n, m = a.shape[0], b.shape[0]
     swap = m > n
     if swap:
         a, b, n, m = b, a, m, n
     low, high = {"valid": (0, 0), "full": (m - 1, m - 1)}.get(mode, (m // 2, (m - 1) // 2))
-    found: Tensor = sliding_product(pad(a, ((low, high),)), b)
-    return flip(found, 0) if swap else found
+    products: Tensor = sliding_product(pad(a, ((low, high),)), b)
+    return flip(products, 0) if swap else products

@@ -43,10 +43,10 @@ def _cast_rule(x: Spec, *, dtype: str) -> Spec:
 @primitive(_cast_rule, name="cast", semantics=ELEMENTWISE, recompute="cheap", simplify=IF_ALIKE)
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""
-    wanted = as_dtype(dtype).dtype
-    if x.dtype.kind == "c" and wanted.kind != "c":
+    target = as_dtype(dtype).dtype
+    if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
-    return x.astype(wanted)
+    return x.astype(target)
 
 
 def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
@@ -75,14 +75,14 @@ def cast(x: Any, dtype: Any) -> Tensor:
         >>> tk.ops.cast([1.7, 2.2], "int32").numpy()
         array([1, 2], dtype=int32)
     """
-    wanted = as_dtype(dtype)
+    target = as_dtype(dtype)
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    found = tensor.dtype
-    if found is wanted or found == wanted:
+    source = tensor.dtype
+    if source is target or source == target:
         return tensor
-    if trace_state.TAPES and not wanted.is_differentiable:
-        trace_state.note_exit(f"cast to {wanted.name}", tensor)
-    result: Tensor = _cast(tensor, dtype=wanted.name)
+    if trace_state.TAPES and not target.is_differentiable:
+        trace_state.note_exit(f"cast to {target.name}", tensor)
+    result: Tensor = _cast(tensor, dtype=target.name)
     return result
 
 
@@ -626,10 +626,11 @@ def promoted(*values: Any) -> list[Tensor]:
         else convert_to_tensor(x, dtypes.beside(x, values))
         for x in values
     ]
-    wanted = dtypes.result_type(*ready)
+    common_dtype = dtypes.result_type(*ready)
     like = next((x for x in ready if isinstance(x, Tensor)), None)
     return [
-        cast(x, wanted) if isinstance(x, Tensor) else scalar_like(x, wanted, like) for x in ready
+        cast(x, common_dtype) if isinstance(x, Tensor) else scalar_like(x, common_dtype, like)
+        for x in ready
     ]
 
 

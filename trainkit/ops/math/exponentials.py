@@ -133,11 +133,11 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
     x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
     if not x2.dtype.is_integer:
         raise TypeError(f"ldexp: the exponent x2 must be an integer, it has dtype {x2.dtype.name}")
-    wanted = shapes.float_dtype(dtypes.result_type(x1, x2))
-    x1 = cast(x1, wanted)
+    result_dtype = shapes.float_dtype(dtypes.result_type(x1, x2))
+    x1 = cast(x1, result_dtype)
     still = logical_or(equal(x1, 0), equal(absolute(x1), np.inf))
-    power = exp2(where(still, 0.0, cast(x2, wanted)))  # not 0 times infinity
-    return multiply(x1, cast(power, wanted))
+    power = exp2(where(still, 0.0, cast(x2, result_dtype)))  # not 0 times infinity
+    return multiply(x1, cast(power, result_dtype))
 
 
 # ------------------------------------------------------------------ products that are 0 at 0
@@ -230,8 +230,8 @@ def _logsumexp_gradient(
     settings = {"axis": axis, "keepdims": keepdims, "mean": False}
     shares = exp(subtract(x, spread(y, x, **settings)))
     # They add up to 1, except where y is so great that what was added to the maximum is lost.
-    whole = total(shares, axis=axis, keepdims=keepdims)
-    return multiply(spread(divide(g, whole), x, **settings), shares)
+    share_sum = total(shares, axis=axis, keepdims=keepdims)
+    return multiply(spread(divide(g, share_sum), x, **settings), shares)
 
 
 _logsumexp.gradients(_logsumexp_gradient)

@@ -66,23 +66,25 @@ def _all_finite_rule(*xs: Spec) -> Spec:
 )
 def all_finite(xp: ArrayModule, *xs: Array) -> Any:
     """Whether all elements of all tensors are finite, in one pass; those of none are."""
-    here = [x for x in xs if XP_OF[type(x)] is np]
-    seen = all(bool(np.isfinite(x).all()) for x in here)
-    if len(here) == len(xs):
-        return np.bool_(seen)
-    there = [x for x in xs if XP_OF[type(x)] is not np]
-    xp = XP_OF[type(there[0])]  # what is given is that of the first array
-    found = finite_cuda.all_finite(xp, there)
-    if found is None:
-        found = functools.reduce(xp.logical_and, [xp.isfinite(x).all() for x in there])
-    return found if seen else xp.zeros_like(found)
+    host_arrays = [x for x in xs if XP_OF[type(x)] is np]
+    host_finite = all(bool(np.isfinite(x).all()) for x in host_arrays)
+    if len(host_arrays) == len(xs):
+        return np.bool_(host_finite)
+    device_arrays = [x for x in xs if XP_OF[type(x)] is not np]
+    xp = XP_OF[type(device_arrays[0])]  # what is given is that of the first array
+    device_finite = finite_cuda.all_finite(xp, device_arrays)
+    if device_finite is None:
+        device_finite = functools.reduce(
+            xp.logical_and, [xp.isfinite(x).all() for x in device_arrays]
+        )
+    return device_finite if host_finite else xp.zeros_like(device_finite)
 
 
 @all_finite.batch_by
 def _all_finite_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """Of each item by itself."""
-    whole = [stacked(x, count) for x in inputs]
-    each = [all_true(isfinite(x), axis=tuple(range(1, len(x.shape)))) for x in whole]
+    stacks = [stacked(x, count) for x in inputs]
+    each = [all_true(isfinite(x), axis=tuple(range(1, len(x.shape)))) for x in stacks]
     return functools.reduce(logical_and, each)
 
 

@@ -252,9 +252,9 @@ def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
     turned = x_ > (a_ + 1) / (a_ + b_ + 2)  # I(x; a, b) = 1 - I(1 - x; b, a), which converges
     p, q = xp.where(turned, b_, a_), xp.where(turned, a_, b_)
     z = xp.where(turned, 1 - x_, x_)
-    rest = xp.where(turned, x_, 1 - x_)
+    complement = xp.where(turned, x_, 1 - x_)
     log_beta = _log_gamma(xp, p) + _log_gamma(xp, q) - _log_gamma(xp, p + q)
-    scale = xp.exp(p * xp.log(z) + q * xp.log(rest) - log_beta) / p
+    scale = xp.exp(p * xp.log(z) + q * xp.log(complement) - log_beta) / p
     part = scale / _fraction(xp, xp.ones_like(z), lambda n: _beta_term(p, q, z, n), inside)
     value = xp.where(turned, 1 - part, part)
     value = xp.where(inside, value, xp.where(x64 >= 1, 1.0, 0.0))

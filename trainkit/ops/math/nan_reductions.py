@@ -302,8 +302,8 @@ def top_k_of_numbers(x: Any, k: Any, sorted: bool = True) -> TopK:
     """`top_k` in which NaN stands behind all numbers, or among those that are -inf."""
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     numbers = _without_nan(x, -np.inf)
-    found = top_k(numbers, k, sorted)
-    return found if numbers is x else TopK(take_along_axis(x, found.indices, -1), found.indices)
+    top = top_k(numbers, k, sorted)
+    return top if numbers is x else TopK(take_along_axis(x, top.indices, -1), top.indices)
 
 
 def _without_nan(x: Any, value: float) -> Tensor:

@@ -192,21 +192,21 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-def _broadcast_axes(wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes along which something of the shape `wanted` was repeated to the shape `given`."""
-    added = len(given) - len(wanted)
+def _broadcast_axes(dims: tuple[int, ...], broadcast_dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which something of the shape `dims` was repeated to `broadcast_dims`."""
+    added = len(broadcast_dims) - len(dims)
     return tuple(range(added)) + tuple(
-        i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
+        i + added for i, n in enumerate(dims) if n == 1 and broadcast_dims[i + added] != 1
     )
 
 
 def _to_like_by_blas(g: Array, x: Array) -> Array | None:
-    wanted, given = x.shape, g.shape
-    if wanted == given or (not wanted and g.dtype is _F32):
+    target, source = x.shape, g.shape
+    if target == source or (not target and g.dtype is _F32):
         return None
-    axes = _broadcast_axes(wanted, given)
+    axes = _broadcast_axes(target, source)
     y = axis_sum(g, axes, True) if axes else None
-    return None if y is None else y.reshape(wanted)
+    return None if y is None else y.reshape(target)
 
 
 @primitive(
@@ -219,16 +219,16 @@ def _to_like_by_blas(g: Array, x: Array) -> Array | None:
 )
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
-    wanted, given = x.shape, g.shape
-    if wanted == given:
+    target, source = x.shape, g.shape
+    if target == source:
         return g
-    if not wanted and g.dtype is _F32:
+    if not target and g.dtype is _F32:
         return xp.add.reduce(g, None)
-    axes = _broadcast_axes(wanted, given)
+    axes = _broadcast_axes(target, source)
     dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
     total = xp.add.reduce(g, axes, dtype) if axes else g
-    if total.shape != wanted:
-        total = total.reshape(wanted)
+    if total.shape != target:
+        total = total.reshape(target)
     return total if total.dtype is g.dtype else total.astype(g.dtype)
 
 
@@ -280,14 +280,14 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
         check_axes(x, axis, "mean")
     dtype = x.dtype
     if dtype is _F32:
-        wanted = summed = dtype
+        result_dtype = summed = dtype
     else:
-        wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
-        summed = _F32 if dtype in _HALVES else wanted
+        result_dtype = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
+        summed = _F32 if dtype in _HALVES else result_dtype
     total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
     mean = total / count if count else total * np.nan
-    return mean if mean.dtype is wanted else mean.astype(wanted)
+    return mean if mean.dtype is result_dtype else mean.astype(result_dtype)
 
 
 def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor | None:
@@ -397,8 +397,8 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
     return np.add.reduce(np.array(totals))
 
 
-def _called(ufunc: Any, *given: Any) -> Any:
-    return ufunc(*given)
+def _called(ufunc: Any, *arrays: Any) -> Any:
+    return ufunc(*arrays)
 
 
 def _large_variance(x: Array, *, axis: Axis, keepdims: bool) -> Array:

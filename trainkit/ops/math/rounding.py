@@ -256,19 +256,19 @@ def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
 )
 def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert, with values beyond the range of the dtype at its ends."""
-    wanted = dtypes.as_dtype(dtype)
-    low, high = wanted.limits
+    target = dtypes.as_dtype(dtype)
+    low, high = target.limits
     if x.dtype.kind not in "iub":
         # A float next to the greatest integer may lie beyond it, so the ends are put in by
         # comparison.
         inside = (x >= low) & (x <= high)
-        kept = xp.where(inside, x, 0).astype(wanted.dtype)
-        kept = xp.where(x >= high, xp.asarray(high, wanted.dtype), kept)
-        return xp.where(x <= low, xp.asarray(low, wanted.dtype), kept)
-    if wanted.is_floating:
-        return x.astype(wanted.dtype)
-    here = dtypes.as_dtype(x.dtype).limits
-    return xp.clip(x, max(low, here[0]), min(high, here[1])).astype(wanted.dtype)
+        clipped = xp.where(inside, x, 0).astype(target.dtype)
+        clipped = xp.where(x >= high, xp.asarray(high, target.dtype), clipped)
+        return xp.where(x <= low, xp.asarray(low, target.dtype), clipped)
+    if target.is_floating:
+        return x.astype(target.dtype)
+    source_limits = dtypes.as_dtype(x.dtype).limits
+    return xp.clip(x, max(low, source_limits[0]), min(high, source_limits[1])).astype(target.dtype)
 
 
 def _saturate_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
@@ -298,9 +298,9 @@ def saturate_cast(x: Any, dtype: Any) -> Tensor:
         >>> tk.ops.saturate_cast([300.0, -5.0], "uint8").numpy()
         array([255,   0], dtype=uint8)
     """
-    wanted = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
+    target = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if wanted.is_bool or wanted == x.dtype:
-        return cast(x, wanted)
-    _ = wanted.limits  # raises for a dtype without a range
-    return _saturate_cast(x, dtype=wanted.name)
+    if target.is_bool or target == x.dtype:
+        return cast(x, target)
+    _ = target.limits  # raises for a dtype without a range
+    return _saturate_cast(x, dtype=target.name)

@@ -64,11 +64,11 @@ def _axes(x: Tensor, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[Any, ...
     rank = len(x.shape)
     if axes is None:
         axes = range(rank) if s is None else range(rank - len(s), rank)
-    places = shapes.canonical_axes(tuple(axes), rank, "fft")
-    sizes = (None,) * len(places) if s is None else tuple(s)
-    if len(sizes) != len(places):
-        raise ValueError(f"fft: {len(sizes)} sizes for {len(places)} axes")
-    return places, sizes
+    axis_indices = shapes.canonical_axes(tuple(axes), rank, "fft")
+    sizes = (None,) * len(axis_indices) if s is None else tuple(s)
+    if len(sizes) != len(axis_indices):
+        raise ValueError(f"fft: {len(sizes)} sizes for {len(axis_indices)} axes")
+    return axis_indices, sizes
 
 
 def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -103,9 +103,9 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
 def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The Fourier transform of real `x` along several axes; the last one is halved."""
     y = as_tensor(x)
-    places, sizes = _axes(y, s, axes)
-    y = rfft(y, n=sizes[-1], axis=places[-1], norm=norm)
-    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
+    axis_indices, sizes = _axes(y, s, axes)
+    y = rfft(y, n=sizes[-1], axis=axis_indices[-1], norm=norm)
+    for axis, n in zip(axis_indices[:-1], sizes[:-1], strict=True):
         y = fft(y, n=n, axis=axis, norm=norm)
     return y
 
@@ -113,10 +113,10 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The inverse of `rfftn`."""
     y = _complex(x)
-    places, sizes = _axes(y, s, axes)
-    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
+    axis_indices, sizes = _axes(y, s, axes)
+    for axis, n in zip(axis_indices[:-1], sizes[:-1], strict=True):
         y = ifft(y, n=n, axis=axis, norm=norm)
-    return irfft(y, n=sizes[-1], axis=places[-1], norm=norm)
+    return irfft(y, n=sizes[-1], axis=axis_indices[-1], norm=norm)
 
 
 _OTHER = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -135,9 +135,9 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
 
 
 def _frequencies(values: Any, dtype: Any, device: Any) -> Tensor:
-    wanted = as_dtype(dtypes.floatx() if dtype is None else dtype)
+    frequency_dtype = as_dtype(dtypes.floatx() if dtype is None else dtype)
     with devices.device(devices.current() if device is None else device):
-        return wrap_on_device(values.astype(wanted.dtype))
+        return wrap_on_device(values.astype(frequency_dtype.dtype))
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
@@ -153,9 +153,9 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 def shifted(x: Any, axes: Any, back: bool) -> Tensor:
     """The elements along `axes` (all for `None`) moved by half of their number, or back."""
     tensor = as_tensor(x)
-    places = shapes.canonical_axes(axes, len(tensor.shape), "fftshift")
-    moves = tuple((-1 if back else 1) * (tensor.shape[a] // 2) for a in places)
-    return roll(tensor, moves, places) if places else tensor
+    axis_indices = shapes.canonical_axes(axes, len(tensor.shape), "fftshift")
+    moves = tuple((-1 if back else 1) * (tensor.shape[a] // 2) for a in axis_indices)
+    return roll(tensor, moves, axis_indices) if axis_indices else tensor
 
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Tensor:

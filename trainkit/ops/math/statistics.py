@@ -57,15 +57,15 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def _ranks(xp: ArrayModule, q: float, n: Array, method: str) -> tuple[Array, Array, Array]:
     """The two ranks among `n` elements next to the quantile, and the share of the upper one."""
-    place = q * xp.maximum(n - 1, 0)
-    low, high = xp.floor(place), xp.ceil(place)
+    position = q * xp.maximum(n - 1, 0)
+    low, high = xp.floor(position), xp.ceil(position)
     if method == "linear":
-        weight = place - low
+        weight = position - low
     elif method == "midpoint":
         weight = (high - low) / 2
     else:
-        chosen = {"lower": low, "higher": high, "nearest": xp.rint(place)}[method]
-        low, high, weight = chosen, chosen, 0 * place
+        chosen = {"lower": low, "higher": high, "nearest": xp.rint(position)}[method]
+        low, high, weight = chosen, chosen, 0 * position
     return low.astype(np.int64)[..., None], high.astype(np.int64)[..., None], weight[..., None]
 
 
@@ -79,14 +79,14 @@ def _quantile_rule(
 def _rows(x: Array, axis: Axis) -> tuple[Array, tuple[int, ...], list[int]]:
     """`x` with the reduced axes as one last axis, these axes, and the order of all axes."""
     axes = shapes.canonical_axes(axis, x.ndim, "quantile")
-    kept = [i for i in range(x.ndim) if i not in axes]
-    dims = [x.shape[i] for i in kept]
+    other_axes = [i for i in range(x.ndim) if i not in axes]
+    dims = [x.shape[i] for i in other_axes]
     size = 1
     for i in axes:
         size *= x.shape[i]
     if not size:
         raise InvalidArgumentError("quantile: there are no elements along the axis")
-    return x.transpose(*kept, *axes).reshape(*dims, size), axes, [*kept, *axes]
+    return x.transpose(*other_axes, *axes).reshape(*dims, size), axes, [*other_axes, *axes]
 
 
 def _row_lengths(xp: ArrayModule, rows: Array, skip_nan: bool) -> Array:
@@ -114,8 +114,8 @@ def _quantile(
 ) -> Array:
     """Values below which the share q of the elements along axes lies."""
     check_axes(x, axis, "quantile")
-    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
-    rows, axes, _ = _rows(x.astype(wanted, copy=False), axis)
+    quantile_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    rows, axes, _ = _rows(x.astype(quantile_dtype, copy=False), axis)
     n = _row_lengths(xp, rows, skip_nan)
     ordered = sort_gpu.sorted_last(xp, rows)  # NaN comes last
     has_nan = (n == 0) if skip_nan else xp.isnan(ordered[..., -1])
@@ -130,7 +130,7 @@ def _quantile(
         between = xp.where(xp.isfinite(step), between, beside_infinity)
         value = xp.where(has_nan, np.nan, between[..., 0])
         results.append(xp.expand_dims(value, axes) if keepdims else value)
-    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
+    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), quantile_dtype)
 
 
 @primitive(
@@ -159,9 +159,9 @@ def quantile_spread(
         part = (g[i] if type(q) is tuple else g).reshape(rows.shape[:-1])[..., None]
         low, high, weight = _ranks(xp, share, n, method)
         for rank, factor in ((low, 1 - weight), (high, weight)):
-            place = xp.take_along_axis(ranking, rank, axis=-1)
-            there = xp.take_along_axis(result, place, axis=-1)
-            xp.put_along_axis(result, place, there + (part * factor).astype(g.dtype), axis=-1)
+            index = xp.take_along_axis(ranking, rank, axis=-1)
+            current = xp.take_along_axis(result, index, axis=-1)
+            xp.put_along_axis(result, index, current + (part * factor).astype(g.dtype), axis=-1)
     moved = result.reshape([x.shape[i] for i in order])
     return moved.transpose(*np.argsort(order).tolist())
 
@@ -343,8 +343,8 @@ def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
     if weights is None:
         return mean(x, axis)
     x, weights = promoted(x, weights)
-    wanted = shapes.float_dtype(x.dtype)
-    x, weights = cast(x, wanted), cast(weights, wanted)
+    mean_dtype = shapes.float_dtype(x.dtype)
+    x, weights = cast(x, mean_dtype), cast(weights, mean_dtype)
     if tuple(weights.shape) == tuple(x.shape):
         return divide(total(multiply(x, weights), axis), total(weights, axis))
     weights = _weights_along(x, weights, axis)
@@ -407,9 +407,9 @@ def count_nonzero(x: Any, axis: Axis = None) -> Tensor:
     return total(cast(not_equal(x, 0), "int32"), axis)
 
 
-def _bincount_rule(x: Spec, *rest: Any, minlength: int, maxlength: int | None = None) -> Spec:
+def _bincount_rule(x: Spec, *weights: Any, minlength: int, maxlength: int | None = None) -> Spec:
     bins = minlength if minlength == maxlength else None
-    return Spec((*x.shape[:-1], bins), rest[0].dtype if rest else "int32")
+    return Spec((*x.shape[:-1], bins), weights[0].dtype if weights else "int32")
 
 
 def _as_rows(x: Array) -> Array:
@@ -422,15 +422,17 @@ def _counted(
     """How often each number occurs in each row, or the sum of the weights there."""
     rows, most = rows.astype(np.int64, copy=False), len(rows) * bins
     # All rows at once: each has its own range of bins.
-    places = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
+    bin_indices = rows + xp.arange(len(rows), dtype=np.int64)[:, None] * bins
     if not all_fit:
-        places = xp.where((rows >= 0) & (rows < bins), places, most)
-    places, given = places.ravel(), None if weights is None else weights.ravel()
-    if xp is not np and given is not None and pools.determined():
+        bin_indices = xp.where((rows >= 0) & (rows < bins), bin_indices, most)
+    bin_indices, flat_weights = bin_indices.ravel(), None if weights is None else weights.ravel()
+    if xp is not np and flat_weights is not None and pools.determined():
         sums = xp.zeros((most, 1), np.float64)
-        if rows_gpu.add_rows(xp, sums, places, given.astype(np.float64)[:, None], wrap=False):
+        if rows_gpu.add_rows(
+            xp, sums, bin_indices, flat_weights.astype(np.float64)[:, None], wrap=False
+        ):
             return sums.reshape(len(rows), bins)
-    counts = xp.bincount(places, weights=given, minlength=most)
+    counts = xp.bincount(bin_indices, weights=flat_weights, minlength=most)
     return counts[:most].reshape(len(rows), bins)
 
 
@@ -441,13 +443,13 @@ def _bincount_on_gpu(
         bins = minlength
     else:
         bins = _bins_for(*_limits_of(xp, x), minlength, maxlength)
-    rows, given = _as_rows(x), _as_rows(weights[0]) if weights else None
-    found = None
-    if given is None or not pools.determined():
-        found = bins_cuda.counted(xp, rows, given, bins)
-    if found is None:
-        found = _counted(xp, rows, given, bins, all_fit=False)
-    return _as_counts(x, given, found)
+    rows, row_weights = _as_rows(x), _as_rows(weights[0]) if weights else None
+    counts = None
+    if row_weights is None or not pools.determined():
+        counts = bins_cuda.counted(xp, rows, row_weights, bins)
+    if counts is None:
+        counts = _counted(xp, rows, row_weights, bins, all_fit=False)
+    return _as_counts(x, row_weights, counts)
 
 
 def _limits_of(xp: ArrayModule, x: Array) -> tuple[int, int]:
@@ -466,8 +468,8 @@ def _bins_for(least: int, greatest: int, minlength: int, maxlength: int | None) 
 
 
 def _as_counts(x: Array, weights: Array | None, counts: Array) -> Array:
-    wanted = np.int32 if weights is None else weights.dtype
-    return counts.reshape(*x.shape[:-1], counts.shape[-1]).astype(wanted, copy=False)
+    count_dtype = np.int32 if weights is None else weights.dtype
+    return counts.reshape(*x.shape[:-1], counts.shape[-1]).astype(count_dtype, copy=False)
 
 
 @primitive(
@@ -486,8 +488,8 @@ def _bincount(
     """
     least, greatest = _limits_of(xp, x)
     bins = _bins_for(least, greatest, minlength, maxlength)
-    given = _as_rows(weights[0]) if weights else None
-    return _as_counts(x, given, _counted(xp, _as_rows(x), given, bins, greatest < bins))
+    row_weights = _as_rows(weights[0]) if weights else None
+    return _as_counts(x, row_weights, _counted(xp, _as_rows(x), row_weights, bins, greatest < bins))
 
 
 _bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))
@@ -554,8 +556,8 @@ def counts_of(x: Any, weights: Any, minlength: int, maxlength: int | None) -> Te
 
 
 def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
-    wanted = shapes.float_dtype(x.dtype)
-    return Spec((bins,), wanted), Spec((bins + 1,), wanted)
+    edge_dtype = shapes.float_dtype(x.dtype)
+    return Spec((bins,), edge_dtype), Spec((bins + 1,), edge_dtype)
 
 
 @primitive(
@@ -563,9 +565,9 @@ def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
 )
 def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
     """Counts in equal bins and the edges of the bins."""
-    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
-    counts, edges = xp.histogram(x.astype(wanted, copy=False).ravel(), bins=bins, range=range)
-    return counts.astype(wanted), edges.astype(wanted)
+    edge_dtype = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    counts, edges = xp.histogram(x.astype(edge_dtype, copy=False).ravel(), bins=bins, range=range)
+    return counts.astype(edge_dtype), edges.astype(edge_dtype)
 
 
 _histogram.declare(batch=one_by_one("each item has bins of its own"))

@@ -81,8 +81,8 @@ def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
 def _seen(scores: Tensor, mask: Any) -> Tensor:
     """Scores with those that `mask` forbids far below all others."""
     far = max(_FAR_BELOW, float(scores.dtype.min))
-    seen: Tensor = where(mask, scores, cast(as_tensor(far), scores.dtype))
-    return seen
+    masked: Tensor = where(mask, scores, cast(as_tensor(far), scores.dtype))
+    return masked
 
 
 def dot_product_attention(
@@ -129,9 +129,9 @@ def dot_product_attention(
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     group = _checked_heads(q, k, v)
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    seen = None if mask is None else _checked_mask(mask)
+    bool_mask = None if mask is None else _checked_mask(mask)
     plain = bias is None and attn_logits_soft_cap is None and isinstance(factor, float | int)
-    plain = plain and (seen is None or len(seen.shape) == 4)
+    plain = plain and (bool_mask is None or len(bool_mask.shape) == 4)
     if flash_attention and not (plain and q.dtype == k.dtype == v.dtype and q.dtype.is_floating):
         raise InvalidArgumentError(
             "dot_product_attention: flash_attention=True goes without bias and "
@@ -139,21 +139,22 @@ def dot_product_attention(
             f"dtype; got {q.dtype.name}, {k.dtype.name}, {v.dtype.name}. Use None or False"
         )
     if plain and (flash_attention or is_served(q, k, v)):
-        return attend_or_mean(q, k, v, seen, scale=factor, causal=is_causal)
+        return attend_or_mean(q, k, v, bool_mask, scale=factor, causal=is_causal)
     if group > 1:
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
     scores = matmul(multiply(by_head(q), factor), transpose(k, (0, 2, 3, 1)))
-    scores = _adjusted(scores, bias, seen, is_causal, attn_logits_soft_cap)
+    scores = _adjusted(scores, bias, bool_mask, is_causal, attn_logits_soft_cap)
     return by_head(matmul(softmax(scores), by_head(v)))
 
 
 def _checked_mask(mask: Any) -> Tensor:
-    seen = as_tensor(mask)
-    if not seen.dtype.is_bool:
+    tensor = as_tensor(mask)
+    if not tensor.dtype.is_bool:
         raise InvalidArgumentError(
-            f"dot_product_attention: the mask must be of bools, not {seen.dtype.name}; use ops.cast"
+            f"dot_product_attention: the mask must be of bools, not {tensor.dtype.name}; use "
+            "ops.cast"
         )
-    return seen
+    return tensor
 
 
 def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:

@@ -66,8 +66,12 @@ def _sent_back(g: Array, z: Array, bias: Array, summed: Any) -> Any:
 
 
 def _compiled_gradient(g: Array, z: Array, bias: Array) -> Any:
-    found = bias_activation_tuned.gelu_gradient(g, z, bias)
-    return _sent_back(g, z, bias, lambda flat: leading_sum(flat, 1)) if found is None else found
+    gradients = bias_activation_tuned.gelu_gradient(g, z, bias)
+    return (
+        _sent_back(g, z, bias, lambda flat: leading_sum(flat, 1))
+        if gradients is None
+        else gradients
+    )
 
 
 @primitive(

@@ -218,8 +218,8 @@ def sparse_categorical_crossentropy(
     along = _class_axis("sparse_categorical_crossentropy", x, axis)
     if len(labels.shape) == len(x.shape) and labels.shape[-1] == 1:
         labels = squeeze(labels, -1)
-    rest = tuple(n for i, n in enumerate(x.shape) if i != along)
-    if not labels.shape.is_compatible_with(rest):
+    label_shape = tuple(n for i, n in enumerate(x.shape) if i != along)
+    if not labels.shape.is_compatible_with(label_shape):
         raise ShapeError(
             "sparse_categorical_crossentropy: the target must have the shape of the output less "
             "its axis "

@@ -86,8 +86,8 @@ def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -
     """Log of the chance of all ways from each state at each time to the end."""
     _, steps, _ = scores.shape
     emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
-    place = xp.arange(states.classes.shape[1])[None, :]
-    final = (place == states.last[:, None]) | (place == states.last[:, None] - 1)
+    positions = xp.arange(states.classes.shape[1])[None, :]
+    final = (positions == states.last[:, None]) | (positions == states.last[:, None] - 1)
     end = xp.where(final, scores.dtype.type(0), scores.dtype.type(_FAR))
     beta = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
     skips = xp.zeros_like(states.skips)
@@ -188,7 +188,7 @@ def _ctc(
 
 
 @primitive(
-    lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype),
+    lambda g, logits, *labels, blank: Spec(logits.shape, logits.dtype),
     name="ctc_gradient",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
@@ -208,11 +208,11 @@ def ctc_gradient(
     alpha = _forward(xp, scores, states, output_length)
     beta = _backward(xp, scores, states, output_length)
     chance = _total(xp, alpha, states)
-    given = xp.exp(xp.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
+    posteriors = xp.exp(xp.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
     share = xp.zeros(scores.shape, scores.dtype)
     rows, times = xp.arange(scores.shape[0])[:, None], xp.arange(scores.shape[1])[None, :]
     for s in range(states.classes.shape[1]):
-        share[rows, times, states.classes[:, s : s + 1]] += given[..., s]
+        share[rows, times, states.classes[:, s : s + 1]] += posteriors[..., s]
     heard = times < output_length[:, None]
     slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
     return (slope * g[:, None, None]).astype(logits.dtype)
@@ -245,8 +245,8 @@ def _formula(
     for t in range(1, steps):
         ways = alpha
         for by in (1, 2)[: count - 1]:
-            kept = take_along_axis(alpha, _indices(batch, count - by), axis=1)
-            joined = logaddexp(ways, concatenate([wall(by), kept], axis=1))
+            earlier = take_along_axis(alpha, _indices(batch, count - by), axis=1)
+            joined = logaddexp(ways, concatenate([wall(by), earlier], axis=1))
             ways = joined if by == 1 else where(states.skips, joined, ways)
         alpha = where((t < lengths)[:, None], add(ways, at(t)), alpha)
     ends = [states.last, np.maximum(states.last - 1, 0)]
@@ -260,16 +260,16 @@ def _indices(batch: int, count: int) -> Any:
     return np.broadcast_to(np.arange(count)[None, :], (batch, count))
 
 
-def _second(gg: Tensor, y: Tensor, g: Tensor, logits: Tensor, *rest: Tensor, blank: int) -> Any:
-    target, target_length, output_length = rest
+def _second(gg: Tensor, y: Tensor, g: Tensor, logits: Tensor, *labels: Tensor, blank: int) -> Any:
+    target, target_length, output_length = labels
     by_g, (by_logits,) = replayed_second_gradient(
         lambda x: _formula(x, target, target_length, output_length, blank), g, (logits,), (gg,)
     )
-    return by_g, by_logits, *(None for _ in rest)
+    return by_g, by_logits, *(None for _ in labels)
 
 
 _ctc.gradients(
-    lambda g, y, logits, *rest, blank: ctc_gradient(g, logits, *rest, blank=blank),
+    lambda g, y, logits, *labels, blank: ctc_gradient(g, logits, *labels, blank=blank),
     None,
     None,
     None,
@@ -303,9 +303,9 @@ def ctc_loss(
         TensorShape([1])
     """
     labels = [as_tensor(x) for x in (target, target_length, output_length)]
-    whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
+    integer_labels = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
     logits = as_floats(as_tensor(output))
     if logits.dtype.size < 4:  # Keras gives float32
         logits = cast(logits, "float32")
-    loss: Tensor = _ctc(logits, *whole, blank=int(mask_index))
+    loss: Tensor = _ctc(logits, *integer_labels, blank=int(mask_index))
     return loss

@@ -144,13 +144,13 @@ def _greedy(logits: Any, lengths: Any, merge: bool, blank: int) -> tuple[Any, An
     best = logits.argmax(axis=-1)
     heard = np.arange(steps)[None, :] < lengths[:, None]
     scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
-    kept = heard & (best != blank % classes)
+    emitted = heard & (best != blank % classes)
     if merge:
-        kept[:, 1:] &= best[:, 1:] != best[:, :-1]
+        emitted[:, 1:] &= best[:, 1:] != best[:, :-1]
     labels = np.full((1, batch, steps), -1, np.int32)
     for row in range(batch):
-        found = best[row, kept[row]]
-        labels[0, row, : found.size] = found
+        sequence = best[row, emitted[row]]
+        labels[0, row, : sequence.size] = sequence
     return labels, scores.astype(logits.dtype)
 
 
@@ -160,8 +160,8 @@ def _beams(logits: Any, lengths: Any, width: int, paths: int, blank: int) -> tup
     scores = np.full((batch, paths), -np.inf, logits.dtype)
     chances = log_chances(np, logits.astype(np.float64))
     for row in range(batch):
-        found = best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
-        for path, (sequence, score) in enumerate(found):
+        best_paths = best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
+        for path, (sequence, score) in enumerate(best_paths):
             labels[path, row, : len(sequence)] = sequence
             scores[row, path] = score
     return labels, scores

@@ -86,15 +86,15 @@ def _rectified_by_steps(g: Any, y: Any) -> Any:
 
 
 def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
-    given = f"  input   {x.shape}\n  kernel  {kernel.shape}"
+    shapes_text = f"  input   {x.shape}\n  kernel  {kernel.shape}"
     if len(x.shape) == 0 or len(kernel.shape) != 2:
         raise ShapeError(
-            f"dense: the input needs an axis of features, and the kernel two axes.\n{given}"
+            f"dense: the input needs an axis of features, and the kernel two axes.\n{shapes_text}"
         )
     (inside, units), features = kernel.shape, x.shape[-1]
     if features != inside and None not in (features, inside):
         raise ShapeError(
-            f"dense: the input has {features} features, the kernel takes {inside}.\n{given}"
+            f"dense: the input has {features} features, the kernel takes {inside}.\n{shapes_text}"
         )
     if bias is not None and bias.shape != (units,) and None not in (units, *bias.shape):
         raise ShapeError(f"dense: the kernel has {units} units, the bias shape {bias.shape}")
@@ -174,14 +174,14 @@ def _summed(flat: Array) -> Array:
 
 def _sent_back(
     xp: ArrayModule,
-    given: tuple[Array, ...],
+    arrays: tuple[Array, ...],
     activation: str | None,
-    wanted: tuple[bool, ...],
+    needed: tuple[bool, ...],
     multiplied: Callable[[Array, Array], Array],
     summed: Callable[[Array], Array],
 ) -> Any:
     """The gradients by functions that multiply matrices and sum columns."""
-    g, y, x, kernel = given
+    g, y, x, kernel = arrays
     dtype = g.dtype
     if _is_short(xp, dtype):
         g, x, kernel = _wide(g), _wide(x), _wide(kernel)
@@ -189,12 +189,12 @@ def _sent_back(
         g = g * (y > 0)
     flat = _rows(g)
     result = []
-    if wanted[0]:
+    if needed[0]:
         by_x = multiplied(flat, kernel.T)
         result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
-    if wanted[1]:
+    if needed[1]:
         result.append(multiplied(_rows(x).T, flat))
-    if wanted[2]:
+    if needed[2]:
         result.append(summed(flat))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
@@ -246,8 +246,8 @@ def _joint(
 
 def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
     """`found`, one for each that is wanted, with `None` for those that are not."""
-    rest = iter(found)
-    return tuple(next(rest) if use else None for use in wanted)
+    remaining = iter(found)
+    return tuple(next(remaining) if use else None for use in wanted)
 
 
 def _second(
@@ -273,14 +273,14 @@ def _second(
     gz = rectified(g)
     by_g = [matmul(gg_x, kernel)] if wanted[0] else []
     by_g += [matmul(x, gg_kernel)] if wanted[1] else []
-    whole: Any = by_g[0] if by_g else None
+    upstream_sum: Any = by_g[0] if by_g else None
     for more in by_g[1:]:
-        whole = add(whole, more)
+        upstream_sum = add(upstream_sum, more)
     if wanted[2]:
-        whole = add(multiply(gz, 0.0) if whole is None else whole, gg_bias)
+        upstream_sum = add(multiply(gz, 0.0) if upstream_sum is None else upstream_sum, gg_bias)
     by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
     by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
-    return rectified(whole), None, by_x, by_kernel
+    return rectified(upstream_sum), None, by_x, by_kernel
 
 
 def _joint_on_arrays(
@@ -328,14 +328,14 @@ def _gradient_by_steps(
     if activation == "relu":
         g = relu_gradient(g, y)
     flat = reshape(g, (-1, g.shape[-1]))
-    found = []
+    gradients = []
     if wanted[0]:
-        found.append(reshape(matmul(flat, swap_last_axes(kernel)), x.shape))
+        gradients.append(reshape(matmul(flat, swap_last_axes(kernel)), x.shape))
     if wanted[1]:
-        found.append(matmul(swap_last_axes(reshape(x, (-1, x.shape[-1]))), flat))
+        gradients.append(matmul(swap_last_axes(reshape(x, (-1, x.shape[-1]))), flat))
     if wanted[2]:
-        found.append(total(flat, 0))
-    return tuple(found)
+        gradients.append(total(flat, 0))
+    return tuple(gradients)
 
 
 def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:

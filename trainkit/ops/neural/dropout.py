@@ -16,11 +16,11 @@ from trainkit.ops.core.vmap import in_front, stacked
 random_gpu = DeferredModule("trainkit.kernels.random.random_gpu")
 
 
-def _dropped_rule(x: Spec, kept: Spec, scale: float) -> Spec:
-    if not serves(kept.shape, x.shape):
+def _dropped_rule(x: Spec, mask: Spec, scale: float) -> Spec:
+    if not serves(mask.shape, x.shape):
         raise ShapeError(
             f"dropped: the mask must broadcast to the shape of x.\n  x     {x.shape}\n"
-            f"  mask  {kept.shape}"
+            f"  mask  {mask.shape}"
         )
     return x
 
@@ -50,10 +50,10 @@ def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     return x * xp.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
 
 
-dropped.gradients(lambda g, y, x, kept, scale: dropped(g, kept, scale=scale), None)
+dropped.gradients(lambda g, y, x, mask, scale: dropped(g, mask, scale=scale), None)
 
 
 @dropped.batch_by
 def _dropped_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    x, kept = inputs
-    return primitive.op(stacked(x, count), in_front(kept), **settings)
+    x, mask = inputs
+    return primitive.op(stacked(x, count), in_front(mask), **settings)

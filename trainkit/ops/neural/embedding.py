@@ -45,10 +45,10 @@ def check_ids(ids: Array, rows: int) -> None:
         InvalidArgumentError: names the first id that is not, and its place.
     """
     if ids.size and not (ids.min() >= 0 and ids.max() < rows):
-        place = np.argwhere(np.asarray((ids < 0) | (ids >= rows)).reshape(ids.shape))[0]
-        at = ", ".join(map(str, place))
+        index = np.argwhere(np.asarray((ids < 0) | (ids >= rows)).reshape(ids.shape))[0]
+        at = ", ".join(map(str, index))
         raise InvalidArgumentError(
-            f"embedding_lookup: ids[{at}] = {ids[tuple(place)]} is not in [0, {rows}): the table "
+            f"embedding_lookup: ids[{at}] = {ids[tuple(index)]} is not in [0, {rows}): the table "
             f"has {rows} rows"
         )
 
@@ -65,11 +65,11 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
 
 
 def _compiled_gradient(g: Array, ids: Array, table: Array) -> Array | None:
-    found = embedding_tuned.sum_by_id(g, ids, table.shape[0])
-    if found is None:
+    sums = embedding_tuned.sum_by_id(g, ids, table.shape[0])
+    if sums is None:
         return None
     check_ids(ids.reshape(-1), table.shape[0])
-    return found.reshape(table.shape)
+    return sums.reshape(table.shape)
 
 
 @primitive(
@@ -129,14 +129,16 @@ def _lookup_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
 @embedding_gradient.batch_by
 def _embedding_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     g, ids, table = inputs
-    n, rest = table.shape[0], tuple(table.shape[1:])
+    n, row_dims = table.shape[0], tuple(table.shape[1:])
     wide = len(ids.shape)
     g = stacked(g, count)
     if not isinstance(ids, ItemStack):
-        by_rows = primitive.op(moved(g, 0, wide), ids, blank((n, count, *rest), table))
+        by_rows = primitive.op(moved(g, 0, wide), ids, blank((n, count, *row_dims), table))
         return moved(by_rows, 1, 0)
     where_ = of_all_items(ids, n, count, "embedding_lookup", "GatherV2", 0)
-    return reshaped(primitive.op(g, where_, blank((count * n, *rest), table)), (count, n, *rest))
+    return reshaped(
+        primitive.op(g, where_, blank((count * n, *row_dims), table)), (count, n, *row_dims)
+    )
 
 
 def embedding_lookup(params: Any, ids: Any) -> Tensor:

@@ -73,16 +73,16 @@ def _check(q: Any, k: Any, v: Any) -> None:
 
 def _check_mask(mask: Any, q: Any, k: Any) -> None:
     """Raise unless a mask broadcasts against the scores: a kernel would read beyond its end."""
-    wanted = (q[0], q[2], q[1], k[1])
+    score_dims = (q[0], q[2], q[1], k[1])
     if mask is None:
         return
     fits = len(mask.shape) == 4 and all(
-        None in (m, n) or m in (1, n) for m, n in zip(mask.shape, wanted, strict=True)
+        None in (m, n) or m in (1, n) for m, n in zip(mask.shape, score_dims, strict=True)
     )
     if not fits or mask.dtype.name != "bool":
         raise ShapeError(
             f"attend: the mask must be of bools and broadcast to (batch, heads, targets, sources)."
-            f"\n  mask    {tuple(mask.shape)} {mask.dtype.name}\n  scores  {wanted}"
+            f"\n  mask    {tuple(mask.shape)} {mask.dtype.name}\n  scores  {score_dims}"
         )
 
 
@@ -130,8 +130,8 @@ def _in_blocks(
     scale: float,
     causal: bool,
 ) -> Any:
-    given = _wide(q), _wide(k), _wide(v), mask  # scores of float16 would overflow
-    y = attention_gpu.attention(xp, *given, scale, causal)
+    operands = _wide(q), _wide(k), _wide(v), mask  # scores of float16 would overflow
+    y = attention_gpu.attention(xp, *operands, scale, causal)
     return y if y is None else y.astype(q.dtype, copy=False)
 
 
@@ -188,9 +188,9 @@ def _gradient_in_blocks(
     scale: float,
     causal: bool,
 ) -> Any:
-    given = _wide(g), _wide(q), _wide(k), _wide(v), mask
-    found = attention_gpu.attention_gradient(xp, *given, scale, causal)
-    return found and tuple(part.astype(q.dtype, copy=False) for part in found)
+    operands = _wide(g), _wide(q), _wide(k), _wide(v), mask
+    gradients = attention_gpu.attention_gradient(xp, *operands, scale, causal)
+    return gradients and tuple(part.astype(q.dtype, copy=False) for part in gradients)
 
 
 @primitive(
@@ -218,8 +218,8 @@ def attention_gradient(
     """What `attend` sends back to query, key and value."""
     dtype = q.dtype
     g, q, k, v = map(_wide, (g, q, k, v))
-    found = attention_reference.attention_gradient(xp, g, q, k, v, mask, scale, causal)
-    return tuple(part.astype(dtype, copy=False) for part in found)
+    gradients = attention_reference.attention_gradient(xp, g, q, k, v, mask, scale, causal)
+    return tuple(part.astype(dtype, copy=False) for part in gradients)
 
 
 def _joint(
@@ -289,8 +289,8 @@ def attended_by_steps(
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
     scores = matmul(multiply(by_head(q), scale), transpose(k, (0, 2, 3, 1)))
     if causal:
-        seen = causal_mask(scores)
-        mask = seen if mask is None else logical_and(mask, seen)
+        visible = causal_mask(scores)
+        mask = visible if mask is None else logical_and(mask, visible)
     if mask is None:
         return by_head(matmul(softmax(scores), by_head(v)))
     far = cast(as_tensor(max(_FAR_BELOW, float(scores.dtype.min))), scores.dtype)
@@ -360,10 +360,10 @@ def attend_or_mean(
     y = attend(query, key, value, mask, scale=scale, causal=causal)
     if mask is None:
         return y
-    seen = mask
+    visible = mask
     if causal:
-        seen = logical_and(mask, tri(query.shape[1], key.shape[1], dtype="bool"))
-    none_seen = logical_not(any(seen, axis=-1, keepdims=True))  # (batch, heads, targets, 1)
+        visible = logical_and(mask, tri(query.shape[1], key.shape[1], dtype="bool"))
+    none_seen = logical_not(any(visible, axis=-1, keepdims=True))  # (batch, heads, targets, 1)
     every = mean(value, axis=1, keepdims=True)
     group = query.shape[2] // key.shape[2]
     every = repeat(every, group, axis=2) if group > 1 else every

@@ -66,15 +66,15 @@ def _vector_dtype(x: Any, scale: Any) -> Any:
     return (x if scale is None else scale).dtype
 
 
-def _check_parameter(name: str, found: Dims, shape: Dims, axis: Axes) -> None:
-    wanted = tuple([shape[i] for i in axis])
-    if found == wanted:
+def _check_parameter(name: str, dims: Dims, shape: Dims, axis: Axes) -> None:
+    needed_dims = tuple([shape[i] for i in axis])
+    if dims == needed_dims:
         return
-    if len(found) != len(wanted) or any(
-        None not in (a, b) and a != b for a, b in zip(found, wanted, strict=True)
+    if len(dims) != len(needed_dims) or any(
+        None not in (a, b) and a != b for a, b in zip(dims, needed_dims, strict=True)
     ):
         raise ShapeError(
-            f"normalization: {name} has shape {found}, the input {tuple(shape)} needs {wanted} "
+            f"normalization: {name} has shape {dims}, the input {tuple(shape)} needs {needed_dims} "
             "for its "
             f"axes {axis}"
         )
@@ -159,7 +159,7 @@ def fused_normalization(
     return y, centre.reshape(vector).astype(dtype), spread.reshape(vector).astype(dtype)
 
 
-def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **settings: Any) -> Any:
+def _gradient_rule(g: Spec, x: Spec, scale: Any, *moments: Any, axis: Axes, **settings: Any) -> Any:
     vector = Spec(tuple(x.shape[i] for i in axis), _vector_dtype(x, scale))
     return Spec(x.shape, x.dtype), vector, vector
 
@@ -196,8 +196,8 @@ def _gradient_on_gpu(
     over_batch: bool,
     centred: bool = True,
 ) -> Any:
-    given = (g, x, scale, by_mean, by_variance)
-    return norm_gpu.normalized_gradient(xp, *given, axis, epsilon, over_batch, centred)
+    operands = (g, x, scale, by_mean, by_variance)
+    return norm_gpu.normalized_gradient(xp, *operands, axis, epsilon, over_batch, centred)
 
 
 @primitive(
@@ -296,9 +296,9 @@ def _fused_second(
     # The offset only shifts: any value has the same gradients, and zeros give it a place to go to.
     offset = multiply(y[2], 0.0)
     one = add(offset, 1.0) if scale is None else scale
-    given = (g, by_mean, by_variance) if settings["over_batch"] else g
+    upstream = (g, by_mean, by_variance) if settings["over_batch"] else g
     by_given, by_inputs = replayed_second_gradient(
-        lambda *inputs: _formula(*inputs, **settings), given, (x, one, offset), gg
+        lambda *inputs: _formula(*inputs, **settings), upstream, (x, one, offset), gg
     )
     by_g, *by_moments = by_given if settings["over_batch"] else (by_given, None, None)
     return by_g, by_inputs[0], None if scale is None else by_inputs[1], *by_moments

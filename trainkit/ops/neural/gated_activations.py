@@ -149,13 +149,13 @@ def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
 def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     squared = square(x)
     twice = multiply(x, add(multiply(squared, 2 * _TANH_SCALE * _CUBIC), 2 * _TANH_SCALE))
-    s, rest = sigmoid(twice), sigmoid(negative(twice))
+    s, complement = sigmoid(twice), sigmoid(negative(twice))
     inner = add(multiply(squared, 3 * _TANH_SCALE * _CUBIC), _TANH_SCALE)
-    # With t = tanh(u) = s - rest: the slope of s is (1 - t**2) * inner / 2 with 1 - t**2 =
-    # 4 * s * rest, that of inner is 6 * scale * cubic * x.
+    # With t = tanh(u) = s - complement: the slope of s is (1 - t**2) * inner / 2 with 1 - t**2 =
+    # 4 * s * complement, that of inner is 6 * scale * cubic * x.
     part = add(inner, multiply(squared, 3 * _TANH_SCALE * _CUBIC))
-    bend = subtract(part, multiply(multiply(x, subtract(s, rest)), square(inner)))
-    bend = multiply(multiply(multiply(s, rest), 4), bend)
+    bend = subtract(part, multiply(multiply(x, subtract(s, complement)), square(inner)))
+    bend = multiply(multiply(multiply(s, complement), 4), bend)
     return multiply(multiply(h, g), bend)
 
 

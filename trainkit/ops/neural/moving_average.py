@@ -93,27 +93,27 @@ class ExponentialMovingAverage(Trackable):
 
     def _apply_one(self, variable: Variable) -> None:
         value = variable.value()
-        place = self._of.get(id(variable))
-        if place is None:
-            place = self._of[id(variable)] = len(self.shadows)
+        index = self._of.get(id(variable))
+        if index is None:
+            index = self._of[id(variable)] = len(self.shadows)
             start = zeros_like(value) if self._zero_debias else value
             self.shadows.append(Variable(start, trainable=False))
             self.updates.append(Variable(0.0, trainable=False, dtype="float32"))
             self._variables = (*self._variables, variable)  # keeps its id from being used again
-        shadow = self.shadows[place]
+        shadow = self.shadows[index]
         share = cast(subtract(1.0, self._current_decay()), shadow.dtype)
         shadow.assign_sub(multiply(subtract(shadow, value), share))
-        self.updates[place].assign_add(1.0)
+        self.updates[index].assign_add(1.0)
 
     def average(self, var: Variable) -> Any:
         """The average of a variable, or None when `apply` never met it."""
-        place = self._of.get(id(var))
-        if place is None:
+        index = self._of.get(id(var))
+        if index is None:
             return None
-        shadow = self.shadows[place]
+        shadow = self.shadows[index]
         if not self._zero_debias:
             return shadow
-        weight = 1 - self._decay ** float(self.updates[place])
+        weight = 1 - self._decay ** float(self.updates[index])
         return divide(shadow, weight) if weight else shadow.value()
 
     def average_name(self, var: Variable) -> str:

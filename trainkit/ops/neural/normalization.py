@@ -119,10 +119,10 @@ def batch_normalization(
     """
     x = as_tensor(x)
     along = shapes.canonical_axis(axis, len(x.shape), "batch_normalization")
-    given = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
+    parameters = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
     vectors = {
         name: _feature_vector("batch_normalization", name, value, x.shape, along)
-        for name, value in given.items()
+        for name, value in parameters.items()
         if value is not None
     }
     factor = rsqrt(add(vectors["variance"], epsilon))
@@ -239,23 +239,25 @@ def rms_normalization(
         >>> tk.ops.rms_normalization([[3.0, 3.0]]).numpy().round(3)
         array([[1., 1.]], dtype=float32)
     """
-    given = as_floats(as_tensor(x))
-    axes = shapes.canonical_axes(axis, len(given.shape), "rms_normalization")
+    tensor = as_floats(as_tensor(x))
+    axes = shapes.canonical_axes(axis, len(tensor.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
     along = tuple(sorted(axes))
-    vector = _along_alone(scale, given, along) if is_one_kernel(given) else None
+    vector = _along_alone(scale, tensor, along) if is_one_kernel(tensor) else None
     if vector is not None:  # one kernel, which computes in float32 where elements are shorter
         scaled: Tensor = fused_normalization(
-            given, vector, None, axis=along, epsilon=small, over_batch=False, centred=False
+            tensor, vector, None, axis=along, epsilon=small, over_batch=False, centred=False
         )
         return scaled
-    x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
+    x = (
+        cast(tensor, "float32") if tensor.dtype.size < 4 else tensor
+    )  # squares overflow short floats
     if is_one_kernel(x):
         y = standardized(x, axis=along, epsilon=small, centred=False)
     else:
         y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
     result: Tensor = y if scale is None else multiply(y, cast(as_tensor(scale), y.dtype))
-    return result if result.dtype == given.dtype else cast(result, given.dtype)
+    return result if result.dtype == tensor.dtype else cast(result, tensor.dtype)
 
 
 def _along_alone(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:

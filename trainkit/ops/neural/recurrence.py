@@ -113,21 +113,21 @@ def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) 
 
 
 def _lstm_gradient_rule(
-    by_hidden: Spec, by_memory: Any, projected: Spec, h: Spec, c: Spec, kernel: Spec, *rest: Spec
+    by_hidden: Spec, by_memory: Any, projected: Spec, h: Spec, c: Spec, kernel: Spec, *saved: Spec
 ) -> Any:
     return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
 
 
 def _compiled_lstm_gradient(
-    by_hidden: Array, by_memory: Array | None, projected: Array, *kept: Array
+    by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
-    return _widened(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *kept)
+    return _widened(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
 
 
 def _lstm_gradient_on_gpu(
-    xp: ArrayModule, by_hidden: Array, by_memory: Array | None, projected: Array, *kept: Array
+    xp: ArrayModule, by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
-    return recurrent_gpu.lstm_gradient(xp, by_hidden, by_memory, *kept)
+    return recurrent_gpu.lstm_gradient(xp, by_hidden, by_memory, *saved)
 
 
 @primitive(
@@ -260,7 +260,7 @@ def _gru(
 
 
 def _gru_gradient_rule(
-    by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *rest: Any, reset_after: bool = True
+    by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *saved: Any, reset_after: bool = True
 ) -> Any:
     shapes = (projected.shape, h.shape, kernel.shape, kernel.shape[1:])
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
@@ -272,11 +272,11 @@ def _compiled_gru_gradient(
     h: Array,
     kernel: Array,
     bias: Array | None,
-    *kept: Array,
+    *saved: Array,
     reset_after: bool = True,
 ) -> Any:
     function = recurrent_tuned.gru_gradient
-    return _widened(function, by_hidden, h, kernel, *kept, reset_after=reset_after)
+    return _widened(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
 
 
 def _gru_gradient_on_gpu(
@@ -361,11 +361,11 @@ def _gru_second(
     gg: Any, out: Any, by_hidden: Tensor, *inputs: Any, reset_after: bool = True
 ) -> Any:
     projected, h, kernel, bias = inputs[:4]
-    # Without a bias zeros have a place in the formula for what its gradient sends back.
-    place = multiply(out[3], 0.0) if bias is None else bias
+    # Without a bias zeros stand in the formula for what its gradient sends back.
+    bias_or_zeros = multiply(out[3], 0.0) if bias is None else bias
     formula = _gru_formula if reset_after else _reset_before_formula
     by_hidden, by_inputs = replayed_second_gradient(
-        formula, by_hidden, (projected, h, kernel, place), gg
+        formula, by_hidden, (projected, h, kernel, bias_or_zeros), gg
     )
     by_bias = None if bias is None else by_inputs[3]
     return by_hidden, *by_inputs[:3], by_bias, None, None

@@ -173,8 +173,8 @@ def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Arr
     inside = 1 + ranks * descending > xp.cumsum(descending, axis=-1)
     size = xp.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
     by_rank = xp.where(inside, (size - ranks + 1) / size, 0)
-    places = np.argsort(order, axis=-1) if xp is np else sort_gpu.stable_order(xp, order)
-    weights = xp.take_along_axis(by_rank, places, axis=-1)
+    inverse_order = np.argsort(order, axis=-1) if xp is np else sort_gpu.stable_order(xp, order)
+    weights = xp.take_along_axis(by_rank, inverse_order, axis=-1)
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 

@@ -275,10 +275,10 @@ def check_labels(labels: Array, classes: int) -> None:
     """
     # As unsigned numbers, labels below 0 are greater than all classes.
     if labels.size and not labels.view(_UNSIGNED[labels.itemsize]).max() < classes:
-        place = np.argwhere(np.asarray((labels < 0) | (labels >= classes)).reshape(labels.shape))[0]
-        at = ", ".join(map(str, place))
+        index = np.argwhere(np.asarray((labels < 0) | (labels >= classes)).reshape(labels.shape))[0]
+        at = ", ".join(map(str, index))
         raise InvalidArgumentError(
-            f"sparse_softmax_cross_entropy_with_logits: labels[{at}] = {labels[tuple(place)]} is "
+            f"sparse_softmax_cross_entropy_with_logits: labels[{at}] = {labels[tuple(index)]} is "
             "not in "
             f"[0, {classes}): the logits have {classes} classes, and the last layer needs "
             "a unit for each class there is"
@@ -328,8 +328,8 @@ def _is_class(labels: Array, logits: Array) -> Array:
     return (labels >= 0) & (labels < logits.shape[-1])
 
 
-def _sparse_losses(xp: ArrayModule, place: Any, shifted: Array, sums: Array) -> Array:
-    return xp.log(sums) - shifted.reshape(-1, shifted.shape[-1])[place].reshape(sums.shape)
+def _sparse_losses(xp: ArrayModule, label_index: Any, shifted: Array, sums: Array) -> Array:
+    return xp.log(sums) - shifted.reshape(-1, shifted.shape[-1])[label_index].reshape(sums.shape)
 
 
 def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
@@ -349,14 +349,14 @@ def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     _check_sparse(xp, labels, logits)
     shifted, powers = _shifted(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
-    place = _picked(xp, labels)
-    losses = _sparse_losses(xp, place, shifted, sums[..., 0])
+    label_index = _picked(xp, labels)
+    losses = _sparse_losses(xp, label_index, shifted, sums[..., 0])
     powers /= sums
-    powers.reshape(-1, logits.shape[-1])[place] -= 1
+    powers.reshape(-1, logits.shape[-1])[label_index] -= 1
     if xp is not np:
-        known = _is_class(labels, logits)
-        losses = xp.where(known, losses, math.nan)
-        powers = xp.where(known[..., None], powers, math.nan)
+        valid = _is_class(labels, logits)
+        losses = xp.where(valid, losses, math.nan)
+        powers = xp.where(valid[..., None], powers, math.nan)
     return losses.astype(logits.dtype, copy=False), powers.astype(logits.dtype, copy=False)
 
 

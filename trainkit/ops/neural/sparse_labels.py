@@ -119,11 +119,11 @@ def _sparse_paths(paths: Any) -> list[SparseLabels]:
 
 
 def _sparse(labels: Any) -> SparseLabels:
-    there = labels >= 0
-    indices = np.argwhere(there).astype(np.int64)
-    longest = int(there.sum(axis=1).max(initial=0))
+    is_label = labels >= 0
+    indices = np.argwhere(is_label).astype(np.int64)
+    longest = int(is_label.sum(axis=1).max(initial=0))
     shape = np.array([len(labels), longest], np.int64)
-    values = labels[there].astype(np.int64)
+    values = labels[is_label].astype(np.int64)
     return SparseLabels(*(convert_to_tensor(a) for a in (indices, values, shape)))
 
 
@@ -225,9 +225,9 @@ def collapse_repeated(labels: Any, seq_length: Any, name: Any = None) -> tuple[T
     """
     rows = concrete(labels, "collapse_repeated")
     lengths = concrete(seq_length, "collapse_repeated")
-    kept = np.arange(rows.shape[1])[None, :] < lengths[:, None]
-    kept[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    counts = kept.sum(axis=1)
-    found = np.zeros((len(rows), int(counts.max(initial=0))), rows.dtype)
-    found[np.arange(found.shape[1])[None, :] < counts[:, None]] = rows[kept]
-    return convert_to_tensor(found), convert_to_tensor(counts.astype(lengths.dtype))
+    run_starts = np.arange(rows.shape[1])[None, :] < lengths[:, None]
+    run_starts[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    counts = run_starts.sum(axis=1)
+    collapsed = np.zeros((len(rows), int(counts.max(initial=0))), rows.dtype)
+    collapsed[np.arange(collapsed.shape[1])[None, :] < counts[:, None]] = rows[run_starts]
+    return convert_to_tensor(collapsed), convert_to_tensor(counts.astype(lengths.dtype))

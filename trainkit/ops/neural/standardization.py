@@ -42,8 +42,8 @@ def standardized(
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon) along axes; not centred, the mean counts as 0."""
     wide = _wide(x)
-    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
-    y: Array = norm_reference.apart(xp, rest, axis, epsilon)[0]
+    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y: Array = norm_reference.apart(xp, deviations, axis, epsilon)[0]
     return y.astype(x.dtype, copy=False)
 
 
@@ -58,8 +58,8 @@ def standardized_gradient(
 ) -> Array:
     """What `standardized` sends back: (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon)."""
     wide, g = _wide(x), _wide(g)
-    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
-    y, factor = norm_reference.apart(xp, rest, axis, epsilon)
+    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y, factor = norm_reference.apart(xp, deviations, axis, epsilon)
     along = g - g.mean(axis=axis, keepdims=True) if centred else g
     grad: Array = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
     return grad.astype(x.dtype, copy=False)
@@ -67,8 +67,8 @@ def standardized_gradient(
 
 def _formula(x: Tensor, *, axis: Axes, epsilon: float, centred: bool = True) -> Tensor:
     """The same in plain operations."""
-    rest = subtract(x, mean(x, axis, True)) if centred else x
-    y: Tensor = multiply(rest, rsqrt(add(mean(square(rest), axis, True), epsilon)))
+    deviations = subtract(x, mean(x, axis, True)) if centred else x
+    y: Tensor = multiply(deviations, rsqrt(add(mean(square(deviations), axis, True), epsilon)))
     return y
 
 

@@ -82,7 +82,7 @@ def _count(x: Tensor, axes: tuple[int, ...], weights: Tensor | None) -> Tensor:
         counted = multiply(ones_like(x), cast(weights, x.dtype))
         return cast(total(counted, axes, keepdims=True), "float64")
     sizes = shape_of(x)
-    found: Tensor = functools.reduce(
+    element_count: Tensor = functools.reduce(
         multiply, [cast(convert_to_tensor(sizes[i]), "float64") for i in axes]
     )
-    return found
+    return element_count

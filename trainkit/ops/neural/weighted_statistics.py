@@ -44,8 +44,8 @@ def weighted_moments(
         (2.0, 3.0)
     """
     x, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)
-    wanted = x.dtype
-    if wanted.name in ("float16", "bfloat16"):
+    result_dtype = x.dtype
+    if result_dtype.name in ("float16", "bfloat16"):
         x = cast(x, "float32")
     weights = cast(weights, x.dtype)
     weights = add(weights, zeros_like(x))
@@ -56,7 +56,7 @@ def weighted_moments(
     variance = divide(sum_(squares, axis=axis, keepdims=True), total)
     if not keepdims:
         mean, variance = squeeze(mean, axis), squeeze(variance, axis)
-    return cast(mean, wanted), cast(variance, wanted)
+    return cast(mean, result_dtype), cast(variance, result_dtype)
 
 
 def sufficient_statistics(
@@ -85,8 +85,8 @@ def sufficient_statistics(
     moved = x if shift is None else subtract(x, shift)
     total = sum_(moved, axis=axis, keepdims=keepdims)
     squares = sum_(square(moved), axis=axis, keepdims=keepdims)
-    given = None if shift is None else convert_to_tensor(shift, dtype_hint=x.dtype)
-    return cast(count, x.dtype), total, squares, given
+    shift_tensor = None if shift is None else convert_to_tensor(shift, dtype_hint=x.dtype)
+    return cast(count, x.dtype), total, squares, shift_tensor
 
 
 def normalize_moments(

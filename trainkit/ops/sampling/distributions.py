@@ -120,13 +120,13 @@ def _of_all_rows(parameter: Tensor, dims: tuple[Any, ...]) -> Tensor:
         return parameter
     rows = rows_of_others()
     assert rows is not None
-    own, what = max(rows.size, 1), "random numbers with a parameter for each row"
+    own, subject = max(rows.size, 1), "random numbers with a parameter for each row"
     if not isinstance(size, int) or size % own or len(parameter.shape) < len(dims):
         return parameter
     if size == own:
-        return global_batch(parameter, what)  # type: ignore[no-any-return]
+        return global_batch(parameter, subject)  # type: ignore[no-any-return]
     blocks = [parameter[i : i + own] for i in range(0, size, own)]
-    joined: Tensor = concatenate([global_batch(block, what) for block in blocks])
+    joined: Tensor = concatenate([global_batch(block, subject) for block in blocks])
     return joined
 
 
@@ -146,13 +146,13 @@ def _cut_for_rows(kernel: Any) -> Any:
         part = philox.part_of(dims, rows)
         each = math.prod(dims[1:])
         settings["shape"] = (part.total // each, *dims[1:]) if each else dims
-        found = kernel(xp, state, *inputs[:count], **settings)
-        if found is None:
+        draws = kernel(xp, state, *inputs[:count], **settings)
+        if draws is None:
             return None
         first = part if part.blocks > 1 else part._replace(first=min(part.first, part.total))
         if first.first + first.size > first.total:  # a row that stands in for none is any row
             first = first._replace(first=first.total - first.size)
-        return philox.cut(found[0].reshape(-1), first).reshape(dims), found[1]
+        return philox.cut(draws[0].reshape(-1), first).reshape(dims), draws[1]
 
     return of_rows
 
@@ -170,9 +170,9 @@ def philox_gamma(
     Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
     dims = filled(shape, sizes)
-    (given,) = _spread(xp, dims, alpha)
-    possible = (given > 0) & (given < math.inf)
-    a = xp.where(possible, given, 1.0)
+    (alphas,) = _spread(xp, dims, alpha)
+    possible = (alphas > 0) & (alphas < math.inf)
+    a = xp.where(possible, alphas, 1.0)
     raised = xp.where(a < 1, a + 1, a)
     d = raised - 1 / 3
     c = 1 / xp.sqrt(9 * d)
@@ -256,8 +256,8 @@ def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[A
         k = xp.floor((2 * a[at] / safe + b[at]) * u + mean[at] + 0.43)
         quick = (us >= 0.07) & (v <= v_r[at])
         left = xp.log(v * inverse_alpha[at] / (a[at] / (safe * safe) + b[at]))
-        whole = xp.maximum(k, 0.0)
-        right = -mean[at] + whole * xp.log(mean[at]) - _log_factorial(xp, whole)
+        clipped = xp.maximum(k, 0.0)
+        right = -mean[at] + clipped * xp.log(mean[at]) - _log_factorial(xp, clipped)
         fits = (k >= 0) & ((us >= 0.013) | (v <= us)) & (left <= right)
         return k, quick | fits, state
 
@@ -321,9 +321,9 @@ def _binomial_by_rejection(
         inside = (k >= 0) & (k <= n[at])
         quick = (us >= 0.07) & (v <= v_r[at])
         left = xp.log(v * alpha[at] / (a[at] / (safe * safe) + b[at]))
-        whole = xp.clip(k, 0, n[at])
-        there = _log_factorial(xp, whole) + _log_factorial(xp, n[at] - whole)
-        right = at_mode[at] - there + (whole - mode[at]) * log_odds[at]
+        clipped = xp.clip(k, 0, n[at])
+        at_clipped = _log_factorial(xp, clipped) + _log_factorial(xp, n[at] - clipped)
+        right = at_mode[at] - at_clipped + (clipped - mode[at]) * log_odds[at]
         return k, inside & (quick | (left <= right)), state
 
     return _until_accepted(xp, state, n.size, propose)
@@ -385,8 +385,8 @@ def philox_categorical(
     u, state = unit_floats(xp, state, philox.part_of(dims, rows), _F64)
     u = u.reshape(dims) * cumulated[:, -1:]
     if size <= samples:
-        found = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
-        index = xp.stack(found) if found else xp.zeros((0, samples), np.int64)
+        row_indices = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(size)]
+        index = xp.stack(row_indices) if row_indices else xp.zeros((0, samples), np.int64)
     else:
         index = (u[:, :, None] >= cumulated[:, None, :]).sum(axis=2)
     index = xp.minimum(index, classes - 1)

@@ -83,8 +83,8 @@ It is a part of the operations below, which get its tuned kernel with it.
 
 def drawn_words(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Array]:
     """`count` words of 64 random bits, and the next state."""
-    found = None if xp is np else random_gpu.words(xp, state, count)
-    return found or (words(xp, state, count), advanced(xp, state, count))
+    gpu_words = None if xp is np else random_gpu.words(xp, state, count)
+    return gpu_words or (words(xp, state, count), advanced(xp, state, count))
 
 
 class Part(NamedTuple):
@@ -163,8 +163,8 @@ def _of_whole(draw: Any) -> Any:
     @functools.wraps(draw)
     def drawn_part(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[Array, Array]:
         if part.blocks == 1:
-            found: tuple[Array, Array] = draw(xp, state, part, kind)
-            return found
+            draws: tuple[Array, Array] = draw(xp, state, part, kind)
+            return draws
         values, new = draw(xp, state, whole(part.total), kind)
         return cut(values, part), new
 
@@ -190,8 +190,8 @@ def _words_from(xp: ArrayModule, state: Array, first: int, count: int) -> Array:
     block, inside = divmod(first, rng.WORDS_PER_BLOCK)
     if block:
         state = _moved(xp, state, block)
-    wanted = inside + count
-    raw = words(xp, state, wanted) if xp is np else drawn_words(xp, state, wanted)[0]
+    word_count = inside + count
+    raw = words(xp, state, word_count) if xp is np else drawn_words(xp, state, word_count)[0]
     return raw[inside:]
 
 
@@ -210,8 +210,8 @@ def small_words(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[A
     if part.size == part.total:
         raw, new = drawn_words(xp, state, needed)
         return raw.view(kind)[: part.size], new
-    found = _small_words_from(xp, state, part.first, part.size, kind)
-    return found, advanced(xp, state, needed)
+    integers = _small_words_from(xp, state, part.first, part.size, kind)
+    return integers, advanced(xp, state, needed)
 
 
 def _unit_floats_from(xp: ArrayModule, state: Array, first: int, count: int, dtype: Any) -> Array:
@@ -231,10 +231,10 @@ def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Arra
 def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
     """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
     if xp is not np and part.size == part.total:
-        found: tuple[Array, Array] | None
-        found = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
-        if found is not None:
-            return found
+        draws: tuple[Array, Array] | None
+        draws = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
+        if draws is not None:
+            return draws
     floats = _unit_floats_from(xp, state, part.first, part.size, dtype)
     return floats, _after_floats(xp, state, part.total, dtype)
 
@@ -255,7 +255,7 @@ def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tupl
     if part.size == part.total:
         flat = _unit_floats_from(xp, state, 0, 2 * half, dtype)
         radius, angle = _polar(xp, flat[:half], flat[half:])
-        found = xp.concatenate([radius * xp.cos(angle), radius * xp.sin(angle)])[: part.total]
+        normals = xp.concatenate([radius * xp.cos(angle), radius * xp.sin(angle)])[: part.total]
     else:
         end = part.first + part.size
         pieces = []
@@ -270,8 +270,8 @@ def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tupl
             )
             radius, angle = _polar(xp, *pairs)
             pieces.append(radius * wave(angle))
-        found = xp.concatenate(pieces)
-    return found, _after_floats(xp, state, 2 * half, dtype)
+        normals = xp.concatenate(pieces)
+    return normals, _after_floats(xp, state, 2 * half, dtype)
 
 
 def _polar(xp: ArrayModule, one: Array, two: Array) -> tuple[Array, Array]:
@@ -298,8 +298,8 @@ def drawn(
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
 
-def _shaped(found: Any, dims: tuple[int, ...]) -> Any:
-    return None if found is None else (found[0].reshape(dims), found[1])
+def _shaped(draws: Any, dims: tuple[int, ...]) -> Any:
+    return None if draws is None else (draws[0].reshape(dims), draws[1])
 
 
 def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -474,8 +474,8 @@ def _mask_on_gpu(
     scale: float,
 ) -> Any:
     dims = filled(shape, sizes)
-    wanted = dtypes.as_dtype(dtype).dtype
-    off, on = np.multiply([False, True], wanted.type(scale), dtype=wanted)
+    mask_dtype = dtypes.as_dtype(dtype).dtype
+    off, on = np.multiply([False, True], mask_dtype.type(scale), dtype=mask_dtype)
     return _shaped(random_gpu.mask(xp, state, count_of(dims), _limit(rate), off, on), dims)
 
 
@@ -494,16 +494,16 @@ def philox_mask(
 
     Sixteen bits decide an element, so `rate` counts to the nearest multiple of 2**-16.
     """
-    kept, new = _kept(xp, state, filled(shape, sizes), rate, rows)
-    wanted = dtypes.as_dtype(dtype).dtype
-    return xp.multiply(kept, wanted.type(scale), dtype=wanted), new
+    mask, new = _kept(xp, state, filled(shape, sizes), rate, rows)
+    mask_dtype = dtypes.as_dtype(dtype).dtype
+    return xp.multiply(mask, mask_dtype.type(scale), dtype=mask_dtype), new
 
 
 def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float, rows: Any) -> tuple[Array, Array]:
     raw, new = small_words(xp, state, part_of(dims, rows), np.uint16)
     limit = _limit(rate)
-    kept = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
-    return kept.reshape(dims), new
+    mask = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
+    return mask.reshape(dims), new
 
 
 def _kept_rule(
@@ -514,8 +514,8 @@ def _kept_rule(
 
 def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
     dims = filled(shape, sizes)
-    found = random_gpu.mask(xp, state, count_of(dims), _limit(rate), np.False_, np.True_)
-    return _shaped(found, dims)
+    draws = random_gpu.mask(xp, state, count_of(dims), _limit(rate), np.False_, np.True_)
+    return _shaped(draws, dims)
 
 
 @primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)))
@@ -558,11 +558,11 @@ def philox_truncated_normal(
     """
     dims = filled(shape, sizes)
     part, kind = part_of(dims, rows), working(dtype)
-    found = None
+    gpu_draws = None
     if xp is not np:
-        found = random_gpu.truncated_normal(xp, state, part.total, np.dtype(kind))
-    flat, new = found or normal_floats(xp, state, whole(part.total), kind)
-    while found is None:
+        gpu_draws = random_gpu.truncated_normal(xp, state, part.total, np.dtype(kind))
+    flat, new = gpu_draws or normal_floats(xp, state, whole(part.total), kind)
+    while gpu_draws is None:
         outside = xp.abs(flat) > 2
         count = int(outside.sum())
         if not count:

@@ -172,9 +172,9 @@ class Generator(Trackable):
             return self._drawn(primitive, dims, sizes, settings)
 
     def _drawn(self, primitive: Any, dims: Any, sizes: Any, settings: dict[str, Any]) -> Tensor:
-        kept = self.state.value()
-        given = state_here(kept, home_of(self.state, kept))
-        values, state = primitive(given, *sizes, shape=dims, **settings)
+        stored_state = self.state.value()
+        local_state = state_here(stored_state, home_of(self.state, stored_state))
+        values, state = primitive(local_state, *sizes, shape=dims, **settings)
         self.state.assign(state)
         result: Tensor = values
         return result
@@ -309,10 +309,10 @@ class _Fixed(DrawSource):
         if REPLICAS:
             primitive = by_rows(primitive, shape)
         dims, sizes = sizes_to_fill(shape, "random")
-        given = state_here(self.state)
+        local_state = state_here(self.state)
         if REPLICAS:
-            given = in_shared_graph(given)
-        values, self.state = primitive(given, *sizes, shape=dims, **settings)
+            local_state = in_shared_graph(local_state)
+        values, self.state = primitive(local_state, *sizes, shape=dims, **settings)
         result: Tensor = values
         return result
 
@@ -467,10 +467,12 @@ def _only_philox(alg: Any) -> None:
 
 
 def _integer_type(dtype: Any) -> dtypes.DType:
-    wanted = dtypes.as_dtype(dtype)
-    if not wanted.is_integer:
-        raise InvalidArgumentError(f"random integers need an integer dtype, got {wanted.name}")
-    return wanted
+    integer_dtype = dtypes.as_dtype(dtype)
+    if not integer_dtype.is_integer:
+        raise InvalidArgumentError(
+            f"random integers need an integer dtype, got {integer_dtype.name}"
+        )
+    return integer_dtype
 
 
 def float_type(dtype: Any, name: str) -> str:
@@ -479,12 +481,12 @@ def float_type(dtype: Any, name: str) -> str:
     Raises:
         InvalidArgumentError: it is no floating type.
     """
-    wanted = dtypes.as_dtype(dtype or dtypes.floatx())
-    if not wanted.is_floating:
+    float_dtype = dtypes.as_dtype(dtype or dtypes.floatx())
+    if not float_dtype.is_floating:
         raise InvalidArgumentError(
-            f"random.{name} gives floats; dtype {wanted.name} is not supported"
+            f"random.{name} gives floats; dtype {float_dtype.name} is not supported"
         )
-    return wanted.name
+    return float_dtype.name
 
 
 # ------------------------------------------------------------------ distributions
@@ -579,17 +581,17 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
 
 
 def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Tensor:
-    wanted = _integer_type(dtype)
+    integer_dtype = _integer_type(dtype)
     if maxval is None:
         raise InvalidArgumentError(
-            f"random integers ({wanted.name}) need maxval, which they stay below"
+            f"random integers ({integer_dtype.name}) need maxval, which they stay below"
         )
     if is_later((minval, maxval)) or any(map(_is_on_gpu, (minval, maxval))):
-        return _integers_between(shape, minval, maxval, wanted, seed)
+        return _integers_between(shape, minval, maxval, integer_dtype, seed)
     low, high = int(minval), int(maxval)
-    philox.check_range(low, high, wanted)
+    philox.check_range(low, high, integer_dtype)
     return generator_of(seed).draw(  # type: ignore[no-any-return]
-        philox.philox_integers, shape, dtype=wanted.name, low=low, high=high
+        philox.philox_integers, shape, dtype=integer_dtype.name, low=low, high=high
     )
 
 
@@ -691,8 +693,8 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
         if noise_shape is None or (
             not is_later(noise_shape) and serves(noise_shape, tuple(x.shape))
         ):
-            kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
-            result: Tensor = dropped(x, kept, scale=scale)
+            mask = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
+            result: Tensor = dropped(x, mask, scale=scale)
         else:  # the mask makes the result larger than the inputs
             result = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
     return result

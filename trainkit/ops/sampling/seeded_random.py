@@ -611,6 +611,6 @@ def dropout(
     x = convert_to_tensor(x)
     share = cast(convert_to_tensor(rate), x.dtype)
     shape = shape_(x) if noise_shape is None else noise_shape
-    kept = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
-    chosen = greater_equal(cast(kept, x.dtype), share)
+    uniforms = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
+    chosen = greater_equal(cast(uniforms, x.dtype), share)
     return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))  # type: ignore[no-any-return]

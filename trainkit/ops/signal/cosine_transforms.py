@@ -168,11 +168,11 @@ def linear_to_mel_weight_matrix(
     def mel(hertz: Any) -> Any:
         return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
 
-    places = mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
+    mels = mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
     edges = np.linspace(mel(lower_edge_hertz), mel(upper_edge_hertz), num_mel_bins + 2)
     left, middle, right = edges[:-2], edges[1:-1], edges[2:]
-    rising = (places - left) / (middle - left)
-    falling = (right - places) / (right - middle)
+    rising = (mels - left) / (middle - left)
+    falling = (right - mels) / (right - middle)
     weights = np.maximum(0.0, np.minimum(rising, falling))
     return cast(convert_to_tensor(np.pad(weights, ((1, 0), (0, 0)))), dtype)
 

@@ -145,8 +145,8 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
 def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""
     weights = _weights_on(xp, g.shape[-1], 2.0, g.dtype)
-    found = xp.fft.rfft(g, norm="forward") * weights
-    return found.astype(np.result_type(g.dtype, np.complex64))
+    spectrum = xp.fft.rfft(g, norm="forward") * weights
+    return spectrum.astype(np.result_type(g.dtype, np.complex64))
 
 
 _rfft.gradients(lambda g, y, x: rfft_transposed(g, x))
@@ -186,20 +186,20 @@ def complex_ifft(x: Any, rank: int = 1) -> Tensor:
 def fitted(x: Tensor, n: int, axis: int = -1) -> Tensor:
     """`x` cut, or filled up with zeros, to length `n` along one axis."""
     rank = len(x.shape)
-    place = axis % rank
-    size = x.shape[place]
+    axis_index = axis % rank
+    size = x.shape[axis_index]
     if size == n:
         return x
     missing = n if size is None else n - size
     if missing > 0:
         ends = [(0, 0)] * rank
-        ends[place] = (0, missing)
+        ends[axis_index] = (0, missing)
         x = pad(x, tuple(ends))
     if size is None or size > n:
-        x = get_item(x, (*(slice(None),) * place, slice(0, n)))
+        x = get_item(x, (*(slice(None),) * axis_index, slice(0, n)))
     if size is not None:
         return x
-    return ensure_shape(x, (*x.shape[:place], n, *x.shape[place + 1 :]))
+    return ensure_shape(x, (*x.shape[:axis_index], n, *x.shape[axis_index + 1 :]))
 
 
 def complex_rfft(x: Any, fft_length: int | None = None) -> Tensor:
@@ -256,10 +256,10 @@ def _real(x: Any, op: str) -> Tensor:
         raise InvalidArgumentError(f"{op}: takes real numbers, got {tensor.dtype.name}")
     if len(tensor.shape) == 0:
         raise ShapeError(f"{op}: needs one axis at least, got a scalar")
-    wanted = shapes.float_dtype(tensor.dtype)
-    if wanted.size < 4:
-        wanted = dtypes.float32
-    return tensor if tensor.dtype == wanted else cast(tensor, wanted)
+    real_dtype = shapes.float_dtype(tensor.dtype)
+    if real_dtype.size < 4:
+        real_dtype = dtypes.float32
+    return tensor if tensor.dtype == real_dtype else cast(tensor, real_dtype)
 
 
 # ------------------------------------------------------------------ pairs

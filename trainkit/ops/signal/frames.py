@@ -41,14 +41,14 @@ from trainkit.ops.signal.stft import (
 
 def _window(low: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
     size = int(plain(length))
-    wanted = dtypes.as_dtype(dtype)
-    if not wanted.is_floating:
-        raise ValueError(f"a window needs a floating dtype, got {wanted.name}")
+    window_dtype = dtypes.as_dtype(dtype)
+    if not window_dtype.is_floating:
+        raise ValueError(f"a window needs a floating dtype, got {window_dtype.name}")
     if size == 1:
-        return ones((1,), wanted)
+        return ones((1,), window_dtype)
     shapes.bounded("window", size)
     steps = size if periodic and size % 2 == 0 else size - 1
-    return cast(convert_to_tensor(raised_cosine(low, size, steps)), wanted)
+    return cast(convert_to_tensor(raised_cosine(low, size, steps)), window_dtype)
 
 
 def hann_window(
@@ -179,8 +179,8 @@ def frame(
         ends = [(0, 0)] * len(x.shape)
         ends[axis] = (0, short)
         x = pad(x, tuple(ends), constant_values=pad_value)
-    places = np.arange(count)[:, None] * step + np.arange(length)[None, :]
-    return take(x, places, axis=axis)
+    positions = np.arange(count)[:, None] * step + np.arange(length)[None, :]
+    return take(x, positions, axis=axis)
 
 
 def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:

@@ -98,5 +98,5 @@ def signal_window(name: str, length: int, periodic: bool) -> Array:
     if length <= 1:
         return np.ones(length)
     factors = _COSINES.get(name)
-    whole = _SHAPES[name](n) if factors is None else _sum_of_cosines(factors, n)
-    return whole[:length]
+    window = _SHAPES[name](n) if factors is None else _sum_of_cosines(factors, n)
+    return window[:length]

@@ -75,9 +75,9 @@ def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
     flat = out.reshape((*lead, out.shape[-2] * stride))[..., :natural]
     if size is None or size == natural:
         return flat
-    whole = xp.zeros((*lead, size), g.dtype)
-    whole[..., :natural] = flat
-    return whole
+    signal = xp.zeros((*lead, size), g.dtype)
+    signal[..., :natural] = flat
+    return signal
 
 
 @primitive(
@@ -92,8 +92,8 @@ def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
 
 def _overlap_rule(x: Spec, *, stride: int) -> Spec:
     count, length = x.shape[-2:]
-    known = None not in (count, length)
-    natural = ((count - 1) * stride + length if count else 0) if known else None  # type: ignore[operator]
+    sizes_known = None not in (count, length)
+    natural = ((count - 1) * stride + length if count else 0) if sizes_known else None  # type: ignore[operator]
     return Spec((*x.shape[:-2], natural), x.dtype)
 
 

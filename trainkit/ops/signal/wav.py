@@ -63,8 +63,8 @@ def decode_wav(
         raise InvalidArgumentError(f"decode_wav: samples have {8 * width} bits, they must have 16")
     if rate >= 1 << 31:
         raise InvalidArgumentError(f"decode_wav: {rate} samples a second do not fit int32")
-    whole = len(raw) // (2 * channels) * channels
-    sound = np.frombuffer(raw, "<i2", whole).reshape(-1, channels) / np.float32(32768)
+    sample_count = len(raw) // (2 * channels) * channels
+    sound = np.frombuffer(raw, "<i2", sample_count).reshape(-1, channels) / np.float32(32768)
     if desired_channels != -1:
         extra = [sound[:, -1:]] * (desired_channels - channels)
         sound = np.concatenate([sound[:, :desired_channels], *extra], axis=1)

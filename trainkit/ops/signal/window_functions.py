@@ -150,13 +150,13 @@ def kaiser(x: Any, beta: Any) -> Tensor:
         array([1., 1., 1.], dtype=float32)
     """
     n = _length(x, "kaiser")
-    wanted = as_dtype(dtypes.floatx())
-    steepness = cast(beta, wanted)
+    window_dtype = as_dtype(dtypes.floatx())
+    steepness = cast(beta, window_dtype)
     if n <= 1:
-        return convert_to_tensor(np.ones(max(n, 0)), dtype=wanted)
-    place = subtract(multiply(cast(arange(n), wanted), 2 / (n - 1)), 1)
-    # Rounding must not make 1 - place**2 negative at the ends.
-    inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(place))))
+        return convert_to_tensor(np.ones(max(n, 0)), dtype=window_dtype)
+    position = subtract(multiply(cast(arange(n), window_dtype), 2 / (n - 1)), 1)
+    # Rounding must not make 1 - position**2 negative at the ends.
+    inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(position))))
     return divide(i0(multiply(steepness, inside)), i0(steepness))
 
 
@@ -285,13 +285,13 @@ def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
     tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
     tensors = [reshape(t, (-1,)) if len(t.shape) > 1 else t for t in tensors]
     sizes = [t.shape[0] if len(t.shape) else 1 for t in tensors]
-    places = list(range(len(tensors)))
+    axes = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
-        places[:2] = [1, 0]
-    dims = [sizes[places.index(i)] for i in range(len(tensors))]
+        axes[:2] = [1, 0]
+    dims = [sizes[axes.index(i)] for i in range(len(tensors))]
     grids = []
-    for t, place in zip(tensors, places, strict=True):
-        column = reshape(t, tuple(-1 if i == place else 1 for i in range(len(tensors))))
+    for t, axis in zip(tensors, axes, strict=True):
+        column = reshape(t, tuple(-1 if i == axis else 1 for i in range(len(tensors))))
         grids.append(broadcast_to(column, tuple(dims)))
     return grids
 
@@ -300,8 +300,8 @@ def _powers_spec(a: Bound) -> Any:
     x = convert_to_tensor(a["x"])
     if isinstance(a["N"], SymbolicTensor):
         return Spec((x.shape[0], None), x.dtype)
-    known = a["N"] is not None or x.shape != (None,)
-    return None if known else Spec((None, None), x.dtype)
+    size_known = a["N"] is not None or x.shape != (None,)
+    return None if size_known else Spec((None, None), x.dtype)
 
 
 @sizes_later("numpy.vander", _powers_spec)

@@ -61,8 +61,8 @@ def _conv_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     if bias is not None:
         bias = reshaped(stacked(bias, count), (-1,))
     shared = not isinstance(x, ItemStack) and _groups(x, kernel) == 1
-    given = x if shared else _joined(x, count)
-    return _parted(primitive.op(given, _joined(kernel, count), bias, **settings), count)
+    images = x if shared else _joined(x, count)
+    return _parted(primitive.op(images, _joined(kernel, count), bias, **settings), count)
 
 
 def _with_own_bias(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
@@ -108,7 +108,7 @@ def _transposed_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
         return with_two_batches(primitive.op(with_one_batch(x, count), kernel, **settings), count)
     dims = primitive.shape_rule(x, kernel, **settings).shape
     like = blank((*dims[:-1], count * dims[-1]), x)
-    places = geometry_of(settings)
+    geometry = geometry_of(settings)
     return _parted(
-        conv_input_gradient(_joined(x, count), _joined(kernel, count), like, **places), count
+        conv_input_gradient(_joined(x, count), _joined(kernel, count), like, **geometry), count
     )

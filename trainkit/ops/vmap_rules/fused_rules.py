@@ -88,8 +88,8 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
     if isinstance(scale, ItemStack):
         dims = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
         upstream, scale = multiply(upstream, reshaped(scale.stacked, (count, *dims))), None
-    given = upstream, stacked(x, count), scale, None, None
-    return primitive.op(*given, **_moved_up(settings))[0], by_scale, by_offset
+    operands = upstream, stacked(x, count), scale, None, None
+    return primitive.op(*operands, **_moved_up(settings))[0], by_scale, by_offset
 
 
 def _sums_of_one(g: Any, x: Any, **settings: Any) -> Any:
@@ -133,8 +133,8 @@ def _lstm_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int)
     if any_stacks([kernel]):
         return NotImplemented
     flat = [with_one_batch(x, count) for x in (by_hidden, by_memory, projected, h, c)]
-    kept = [with_one_batch(x, count) for x in (hidden, memory, gates)]
-    parts = primitive.op(*flat, kernel, *kept, **settings)[:3]
+    saved = [with_one_batch(x, count) for x in (hidden, memory, gates)]
+    parts = primitive.op(*flat, kernel, *saved, **settings)[:3]
     by_projected, by_h, by_c = with_two_batches(parts, count)
     by_kernel = _by_kernel(primitive, (h, hidden, stack_like(by_projected, inputs)), {}, count)
     return by_projected, by_h, by_c, by_kernel
@@ -152,12 +152,12 @@ def _gru_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) 
     if any_stacks([bias]):
         bias = None  # the gates hold what it did
     flat = [with_one_batch(x, count) for x in (by_hidden, projected, h)]
-    kept = [with_one_batch(x, count) for x in (hidden, gates)]
+    saved = [with_one_batch(x, count) for x in (hidden, gates)]
     by_projected, by_h = with_two_batches(
-        primitive.op(*flat, kernel, bias, *kept, **settings)[:2], count
+        primitive.op(*flat, kernel, bias, *saved, **settings)[:2], count
     )
-    rest = h, hidden, gates, stack_like(by_projected, inputs)
-    by_kernel, by_bias = _by_gru_kernel(primitive, rest, settings, count)
+    operands = h, hidden, gates, stack_like(by_projected, inputs)
+    by_kernel, by_bias = _by_gru_kernel(primitive, operands, settings, count)
     return by_projected, by_h, by_kernel, by_bias
 
 

@@ -66,8 +66,8 @@ def of_all_items(
     first = np.arange(count, dtype=np.int64).reshape(count, *(1,) * len(positions.shape)) * size
     if low:
         own = where(less(own, 0), add(own, size), own)
-    found: Tensor = where(inside, add(own, first), np.int64(count * size))
-    return found
+    flat_positions: Tensor = where(inside, add(own, first), np.int64(count * size))
+    return flat_positions
 
 
 def check_now(positions: Tensor, size: int, low: int, op: str, tf_op: str) -> None:
@@ -119,11 +119,11 @@ def _take_sum_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
         return primitive.op(g, indices, stacked(x, count), **{**settings, "axis": axis + 1})
     n = x.shape[axis]
     where_ = of_all_items(indices, n, count, "take", "GatherV2", _least(settings, n))
-    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    other_dims = (*x.shape[:axis], *x.shape[axis + 1 :])
     rows = transposed(g, np.argsort(_placed(axis, rank, wide)).tolist())
-    like = blank((count * n, *rest), x)
+    like = blank((count * n, *other_dims), x)
     y = primitive.op(rows, where_, like, **{**settings, "axis": 0})
-    return moved(reshaped(y, (count, n, *rest)), 1, axis + 1)
+    return moved(reshaped(y, (count, n, *other_dims)), 1, axis + 1)
 
 
 @_take_along_axis.batch_by
@@ -135,8 +135,8 @@ def _along_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
 @take_along_axis_sum.batch_by
 def _along_sum_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     g, indices, x = inputs
-    given = stacked(g, count), in_front(indices), stacked(x, count)
-    return primitive.op(*given, axis=later(settings["axis"]))
+    stacks = stacked(g, count), in_front(indices), stacked(x, count)
+    return primitive.op(*stacks, axis=later(settings["axis"]))
 
 
 # ------------------------------------------------------------------ by rows of positions
@@ -150,8 +150,8 @@ def numbered(indices: Any, count: int) -> Tensor:
     if dims.count(-1):
         raise NoBatch
     first = convert_to_tensor(np.broadcast_to(numbers, (*dims, 1)).copy())
-    found: Tensor = PRIMITIVES["concatenate"].op(first, rows, axis=-1)
-    return found
+    numbered_rows: Tensor = PRIMITIVES["concatenate"].op(first, rows, axis=-1)
+    return numbered_rows
 
 
 @gather_nd.batch_by

@@ -78,31 +78,31 @@ class _StackKey:
 
 def _adjacent(sliced: list[bool]) -> bool:
     """Whether the items of a key that are no slices stand side by side."""
-    places = [i for i, s in enumerate(sliced) if not s]
-    return places[-1] - places[0] == len(places) - 1
+    positions = [i for i, s in enumerate(sliced) if not s]
+    return positions[-1] - positions[0] == len(positions) - 1
 
 
 @get_item_at.batch_by
 def _picked(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, *parts = inputs
-    place = _StackKey(x.shape, settings["key"], parts, count)
-    return place.to_items(primitive.op(stacked(x, count), *place.parts, key=place.key))
+    stack_key = _StackKey(x.shape, settings["key"], parts, count)
+    return stack_key.to_items(primitive.op(stacked(x, count), *stack_key.parts, key=stack_key.key))
 
 
 @put_item_at.batch_by
 def _put(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     g, x, *parts = inputs
-    place = _StackKey(x.shape, settings["key"], parts, count)
-    values = place.from_items(stacked(g, count))
-    return primitive.op(values, stacked(x, count), *place.parts, key=place.key)
+    stack_key = _StackKey(x.shape, settings["key"], parts, count)
+    values = stack_key.from_items(stacked(g, count))
+    return primitive.op(values, stacked(x, count), *stack_key.parts, key=stack_key.key)
 
 
 @with_items.batch_by
 def _replaced(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, value, *parts = inputs
-    place = _StackKey(x.shape, settings["key"], parts, count)
-    values = place.from_items(as_stack(value, place.rank, count))
-    return primitive.op(stacked(x, count), values, *place.parts, key=place.key)
+    stack_key = _StackKey(x.shape, settings["key"], parts, count)
+    values = stack_key.from_items(as_stack(value, stack_key.rank, count))
+    return primitive.op(stacked(x, count), values, *stack_key.parts, key=stack_key.key)
 
 
 # ------------------------------------------------------------------ blocks
@@ -115,17 +115,17 @@ def _blocks(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """A block of the stack, or positions in it where the items' blocks begin at other places."""
     start = settings["start"]
     live = inputs[len(inputs) - sum(a is None for a in start) :]
-    whole = [stacked(x, count) for x in inputs[: len(inputs) - len(live)]]
+    stacks = [stacked(x, count) for x in inputs[: len(inputs) - len(live)]]
     if not any_stacks(live):
         more = {"sizes": (count, *settings["sizes"])} if "sizes" in settings else {}
-        return primitive.op(*whole, *live, start=(0, *start), **more)
+        return primitive.op(*stacks, *live, start=(0, *start), **more)
     sizes = settings["sizes"] if "sizes" in settings else inputs[1].shape
     starts = _starts(start, [stacked(x, count) for x in live], count)
     parts = _block_positions(primitive.name, inputs[0].shape, starts, sizes)
     key = tuple(f"@{i}" for i in range(len(parts)))
     if primitive is _slice_update.primitive:
-        return with_items(*whole, *parts, key=key)
-    return get_item_at(whole[0], *parts, key=key)
+        return with_items(*stacks, *parts, key=key)
+    return get_item_at(stacks[0], *parts, key=key)
 
 
 def _starts(start: Any, live: list[Tensor], count: int) -> Any:

@@ -16,11 +16,11 @@ def _search_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
     sequence, values = inputs
     if not isinstance(sequence, ItemStack) and len(sequence.shape) == 1:
         return primitive.op(sequence, values.stacked, **settings)
-    lines, wanted = stacked(sequence, count), stacked(values, count)
+    lines, queries = stacked(sequence, count), stacked(values, count)
     if len(sequence.shape) == 1:
-        wanted = reshaped(wanted, (count, -1))
-    found = primitive.op(lines, wanted, **settings)
-    return reshaped(found, (count, *values.shape))
+        queries = reshaped(queries, (count, -1))
+    positions = primitive.op(lines, queries, **settings)
+    return reshaped(positions, (count, *values.shape))
 
 
 @_isin.batch_by

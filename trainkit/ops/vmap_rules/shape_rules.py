@@ -85,16 +85,16 @@ def _tiles(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
 @tile_sum_sized.batch_by
 def _tile_sums(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """The sums of the copies that `tile` made, likewise."""
-    g, *rest = inputs
-    full, like = len(g.shape), rest[:1]
-    if any_stacks(rest[1:]):
+    g, *others = inputs
+    full, like = len(g.shape), others[:1]
+    if any_stacks(others[1:]):
         return NotImplemented
     more = {"rank": full + 1} if "rank" in settings else {}
     rank = settings["rank"] if more else len(like[0].shape)
     stacks = [stacked(x, count) for x in (g, *like)]
     ones = [reshaped(x, (count, *(1,) * (full - rank), *tuple(x.shape)[1:])) for x in stacks[1:]]
     repeats = _of_items(settings["repeats"], full)
-    y = primitive.op(stacks[0], *ones, *rest[1:], repeats=repeats, **more)
+    y = primitive.op(stacks[0], *ones, *others[1:], repeats=repeats, **more)
     return reshaped(y, (count, *tuple(y.shape)[1 + full - rank :]))
 
 
@@ -105,8 +105,8 @@ def _roll_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         flat = reshaped(stack, (count, -1))
         rolled = primitive.op(flat, shift=settings["shift"], axis=1)
         return reshaped(rolled, tuple(stack.shape))
-    places = tuple(map(later, axis)) if isinstance(axis, tuple) else later(axis)
-    return primitive.op(stack, shift=settings["shift"], axis=places)
+    axes = tuple(map(later, axis)) if isinstance(axis, tuple) else later(axis)
+    return primitive.op(stack, shift=settings["shift"], axis=axes)
 
 
 _in_the_middle = with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pad_width"])})

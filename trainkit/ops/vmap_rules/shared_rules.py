@@ -31,12 +31,12 @@ def with_settings(
     """
 
     def rule(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-        rest = () if shared is None else inputs[shared:]
-        if any_stacks(rest):
+        shared_inputs = () if shared is None else inputs[shared:]
+        if any_stacks(shared_inputs):
             return NotImplemented
         changed = change(settings, len(inputs[0].shape), count)
-        stacks = [stacked(x, count) for x in inputs[: len(inputs) - len(rest)]]
-        return primitive.op(*stacks, *rest, **{**settings, **changed})
+        stacks = [stacked(x, count) for x in inputs[: len(inputs) - len(shared_inputs)]]
+        return primitive.op(*stacks, *shared_inputs, **{**settings, **changed})
 
     return rule
 
@@ -50,14 +50,16 @@ def folded(*places: int, likes: tuple[int, ...] = ()) -> Rule:
     """
 
     def rule(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-        given = list(inputs)
+        operands = list(inputs)
         for i in places:
-            given[i] = with_one_batch(given[i], count)
+            operands[i] = with_one_batch(operands[i], count)
         for i in likes:
-            given[i] = blank((_times(count, given[i].shape[0]), *given[i].shape[1:]), given[i])
-        if any_stacks(given):
+            operands[i] = blank(
+                (_times(count, operands[i].shape[0]), *operands[i].shape[1:]), operands[i]
+            )
+        if any_stacks(operands):
             return NotImplemented
-        return with_two_batches(primitive.op(*given, **settings), count)
+        return with_two_batches(primitive.op(*operands, **settings), count)
 
     return rule
 
@@ -126,9 +128,9 @@ def behind_rows(*places: int, shared: int, rows: bool = True) -> Rule:
     def rule(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         if any_stacks([inputs[shared]]):
             return NotImplemented
-        given = [x if i == shared else stacked(x, count) for i, x in enumerate(inputs)]
-        given = [moved(x, 1, 0) if i in places else x for i, x in enumerate(given)]
-        y = primitive.op(*given, **settings)
+        operands = [x if i == shared else stacked(x, count) for i, x in enumerate(inputs)]
+        operands = [moved(x, 1, 0) if i in places else x for i, x in enumerate(operands)]
+        y = primitive.op(*operands, **settings)
         return moved(y, 1, 0) if rows else y
 
     return rule
