@@ -22,13 +22,18 @@ def sum_of(gx: Any, x: Tensor, grads: dict[Tensor, Any], sums: set[int]) -> Any:
     It is made in the memory of the first if that is large and nobody's else: the caller has it in
     one local name, as `is_sole_entry` counts.
     """
+    # Counted before `before` names the array, which would be one holder more.
     is_free = gx.size >= _LARGE and is_sole_entry(grads, x)
     before = grads[x]
+    # NumPy finds the common dtype and shape, in new memory: the old has room for neither.
     if before.dtype is not gx.dtype or before.shape != gx.shape:
         return _add(before, gx)
+    # A view shares its memory with an array that somebody else may hold, and the gradient of a sum
+    # is a read-only view of one number.
     if is_free and before.base is None and before.flags.writeable:
         sums.add(id(x))
         return _add(before, gx, before)
+    # The sum is an array of its own, so the next gradient may be added in place.
     if before.size >= SMALL:
         sums.add(id(x))
     return _add(before, gx)

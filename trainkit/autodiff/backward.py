@@ -44,12 +44,16 @@ def backward_pass(
             rules of other inputs are not called.
         kept: tensors whose gradient stays in `grads` after their entry has been passed.
     """
+    # The inputs of an entry stand before it in the record. So when an entry comes up, all that uses
+    # its output has been passed, and the gradient by it is complete.
     take, lookup, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
     while tracked:
         output, entry = take()
         if entry is None:
             continue
+        # Of results that came together each stands behind their tuple without an entry: they are
+        # skipped, and their gradients wait in `grads` until the tuple comes up.
         g = _gradient_of(entry[0], output, grads, kept)
         if passed is not None and type(output) is not tuple and output not in kept:
             passed(output)
@@ -57,6 +61,8 @@ def backward_pass(
             continue
         for x, gx in _sent_back(entry, output, g, needed):
             before = lookup(x)
+            # The sum is an operation: a tape or a trace that listens sees it, as second derivatives
+            # need.
             grads[x] = gx if before is None else add(before, gx)
 
 
@@ -72,6 +78,7 @@ def _gradient_of(
 def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tensor, Any]]:
     """The inputs of an entry that need a gradient, each with what the entry adds to it."""
     primitive, settings, *inputs = entry
+    # A joint rule computes all gradients at once, so what nobody needs is dropped afterwards.
     if primitive.joint is not None:
         pairs = _joint(primitive, g, output, inputs, settings, needed)
         contributions = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
@@ -83,12 +90,14 @@ def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tenso
                 gx = rule(g, output, *inputs, **keywords)
                 if gx is not None:
                     contributions.append((x, gx))
+    # Rules leave the shapes of broadcast inputs alone: the sums over the axes stand here once.
     if primitive.broadcasts:
         contributions = [(x, _summed_like(gx, x)) for x, gx in contributions]
     return contributions
 
 
 def _summed_like(gx: Any, x: Any) -> Any:
+    # No operation where the shapes agree, which is the usual case.
     if type(gx) is Tensor and type(x) is Tensor and gx._array.shape == x._array.shape:
         return gx
     return PRIMITIVES["sum_to_like"].op(gx, x)
@@ -127,17 +136,22 @@ def backward_pass_on_arrays(
     tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
 ) -> None:
     """Do what `backward_pass` does, on NumPy arrays; no tape and no trace may be listening."""
+    # The keys stay, only values are exchanged, so the dict may be written while it is read.
     for x, seed in grads.items():
         grads[x] = seed._array
     if NATIVE is None or not NATIVE.is_on():
         unusual = _backward_pass_on_arrays(tracked, grads, needed, kept)
     else:
+        # The compiled pass does entries of one result by compiled vjps and joint rules itself; for
+        # all others it calls these functions, which share `grads` with it.
         helpers = compiled_vjps, _of_many, _by_other_rules, _by_rules_on_tensors
         unusual = NATIVE.backward_pass(tracked, grads, needed, kept, *helpers)
     for x, g in grads.items():
         grads[x] = tensor = Tensor()
         tensor._array = g
     if unusual:  # a rule gave something that is no plain tensor
+        # The entry of that rule is passed, so what it gave is added here. What is left of the
+        # record goes on with tensors, which take any kind of gradient.
         for x, gx in unusual:
             grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
         backward_pass(tracked, grads, needed, kept)
@@ -153,6 +167,8 @@ def _backward_pass_on_arrays(
     lookup: Any = grads.get
     take, drop = tracked.popitem, grads.pop
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
+    # Sources are leaves as a rule, and leaves have no entry that would take their gradient out of
+    # `grads`. Unless a source is a result the loop need not ask for each output.
     keeps = False
     for x in retained:
         if tracked[x] is not None:  # a result, which is not only watched
@@ -173,6 +189,7 @@ def _backward_pass_on_arrays(
             g = drop(output, None)
             if passed is not None:
                 passed(output)
+        # Gradients of several results are kept by the results, none by their tuple.
         if g is None:
             if type(output) is tuple:
                 unusual = _of_many(entry, output, grads, needed, retained, sums)
@@ -184,11 +201,17 @@ def _backward_pass_on_arrays(
         if vjps is None:
             vjps = made_vjps(primitive)
         vjps = vjps[g.dtype]
+        # Vjps that are written out know no settings of the operation, so an entry with some goes by
+        # the other rules.
         if vjps is not None and entry[1] is None:
             if len(entry) == 3:
+                # A vjp of one input is written out of steps and never declines. Only rules that
+                # were declared for two inputs do.
                 vjps(output, g, entry[2], needed, grads, sums)
                 continue
             _, _, a, b = entry
+            # A Python number has no array, no gradient and no dtype of its own, so there is a vjp
+            # for each side on which one may stand.
             if type(b) is not Tensor:
                 back = vjps[1]
             elif type(a) is not Tensor:
@@ -212,6 +235,7 @@ def _of_many(
     sums: set[int],
 ) -> Any:
     """Pass an entry that gave several results; what its rules gave if it is no plain tensors."""
+    # Rules on tensors see tensors; `_gathered` takes them out of this dict and not out of `grads`.
     upstream = {y: wrap(grads[y]) for y in outputs if y in grads}
     for y in upstream:
         if y not in retained:
@@ -228,6 +252,8 @@ def _by_other_rules(
     Rules on arrays are taken where there are any, else those on tensors.
     """
     primitive = entry[0]
+    # Rules on arrays are for dtypes in which kernels run as they are: halves and complex numbers go
+    # by the rules on tensors.
     if g.dtype in COMPUTED_IN:
         if primitive.given_joint is not None:
             if _by_given_joint(entry, output, g, grads, needed, sums):
@@ -242,6 +268,7 @@ def _by_rules_on_tensors(
     entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
 ) -> Any:
     contributions = _sent_back(entry, output, g, needed)
+    # First all are looked at, then all are added: a pass that hands over has added none.
     for _, gx in contributions:
         if type(gx) is not Tensor:
             return contributions
@@ -291,6 +318,7 @@ def ones_like(x: Tensor) -> Tensor:
 
 def one_for(x: Tensor) -> Tensor:
     """What a backward pass from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
+    # A loss is a scalar in nearly every step: NumPy's one is made once for each dtype.
     if type(x) is Tensor and not x._array.shape and isinstance(x._array, (np.ndarray, np.generic)):
         return wrap(_ONES[x._array.dtype])
     return ones_like(x)
@@ -307,6 +335,7 @@ def zeros_like(x: Tensor) -> Tensor:
 
 def rows_of_zeros(x: Tensor, count: int) -> Tensor:
     """A tensor (count, ...x) of zeros."""
+    # Sizes of `x` may be unknown in a graph, so the rows get their shape by broadcasting.
     rows = wrap(module_of(x).zeros((count, *[1] * len(x.shape)), x.dtype.dtype))
     zeros: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
     return zeros

@@ -140,6 +140,8 @@ def _is_moved(x: Any) -> bool:
 
 
 def _direction(x: Tensor, rng: np.random.Generator) -> Tensor:
+    # Away from 0, so that each element has a say in the slope; sizes and signs are random, so that
+    # errors do not cancel.
     values = rng.uniform(0.5, 1, tuple(x.shape)) * rng.choice([-1.0, 1.0], tuple(x.shape))
     if x.dtype.is_complex:
         values = values + 1j * rng.uniform(-1, 1, tuple(x.shape))
@@ -162,6 +164,8 @@ def _weighted_sum(
             arguments[i] = x
         outputs = nest.flatten(op(*arguments, **settings))
         results = [y._on(devices.current()) for y in outputs if y.dtype.is_differentiable]
+        # Drawn in the first call, which knows how many results there are, and kept: all points of a
+        # difference have to see one function.
         if not weights:
             weights.extend(_direction(y, rng) for y in results)
         return _inner(results, weights)
@@ -218,6 +222,7 @@ def _compare(
     if abs(by_rule - by_difference) <= tolerance * max(1.0, abs(by_difference)):
         return
     lines = []
+    # Only now that the check has failed are the inputs moved one by one, to name the wrong rule.
     for i in range(len(at)):
         alone = [
             d if j == i else constant_from(np.zeros_like(d.numpy()))

@@ -48,6 +48,8 @@ class Written(NamedTuple):
     steps: list[NativeStep] | None
 
 
+# As `accumulate` does, in fewer questions: the lines before it give the dtype of the gradient and
+# the shape of the input, so sums are not compared with them.
 _ADDED = """\
 before = grads.get({x})
 if before is None:
@@ -79,6 +81,7 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
     for i, rule in enumerate(rules):
         if rule is not None:
             lines = _computed(i, rule, len(rules), names)
+            # One input has the shape of the result, and so has an array beside a number.
             if len(rules) == 2 and number is None:
                 lines += _BROADCAST.format(array=NAMES[i]).splitlines()
             lines += _ADDED.format(x=inputs[i]).splitlines()
@@ -89,8 +92,10 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
         head.append("y = output._array")
     lines = [f"def back(output, g, {', '.join(inputs)}, needed, grads, sums):"]
     lines += [f"    {line}" for line in (*head, *body)]
+    # Text that is compiled once has neither loops over inputs nor questions of which rule is what.
     exec(compile("\n".join(lines), "<compiled vjp>", "exec"), names)
     back: Callable[..., Any] = names["back"]
+    # One rule that is no row of steps is enough to leave the whole vjp to Python.
     if NATIVE is not None:
         steps = list(map(_steps_of, rules))
         native_steps = None if _UNKNOWN in steps else steps
@@ -116,6 +121,7 @@ def _computed(i: int, rule: Any, count: int, names: dict[str, Any]) -> list[str]
     if rule is SAME:
         return ["gx = g"]
     if type(rule) is Written and rule.lines:
+        # The lines stand in the text of the vjp itself, so what they refer to has to be there, too.
         names |= rule.names
         return [*rule.lines, f"gx = {rule.result}"]
     call = f"gx = rule{i}(g, y, {', '.join(NAMES[:count])})"

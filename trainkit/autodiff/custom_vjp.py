@@ -19,6 +19,8 @@ from trainkit.core.variable import Variable
 class CustomGradient:
     """What stands in a tape's entry, in place of a primitive, for a call of a user's function."""
 
+    # What the backward pass asks of a primitive, so that it need not tell the two apart. There are
+    # no vjps on arrays: the user's function takes tensors.
     name = "custom_gradient"
     rules = None
     array_vjps = NoVjps()
@@ -37,6 +39,7 @@ class CustomGradient:
     def joint(self, g: Any, y: Any, *inputs: Any) -> list[Any]:
         """Gradients by the tensor inputs, then by the snapshots of the variables used inside."""
         gs = g if isinstance(g, tuple) else (g,)
+        # The snapshots of variables stand behind the arguments.
         count = len(inputs) - len(self._variables)
         if self._variables:
             gradients = self._backward(*gs, variables=list(self._variables))
@@ -127,6 +130,7 @@ class _VariableWatcher:
 
     def __init__(self) -> None:
         self.thread = get_ident()
+        # It stays empty, and an operation is recorded only where one of its inputs is tracked.
         self.tracked: dict[Any, Any] = {}
         self.reads: dict[int, tuple[Variable, Tensor]] = {}
 
@@ -155,6 +159,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     trace = trace_state.current_trace()
     in_graph = hasattr(trace, "with_gradient")
     if not trace_state.TAPES and not in_graph:
+        # Nobody records: the rule is dropped, the results are as they would be under a tape.
         return nest.map_structure(fresh, _answer(f, f(*args, **kwargs))[0])
     with _VariableWatcher() as watcher:
         result, backward = _answer(f, f(*args, **kwargs))
@@ -203,6 +208,7 @@ def _check_once(
     f: Callable[..., Any], args: Any, kwargs: dict[str, Any], checked: set[Any]
 ) -> None:
     leaves = _inputs_of(args)
+    # In a graph there are no values to compare yet.
     if any(isinstance(x, SymbolicTensor) for x in leaves):
         return
     signature = tuple((tuple(x.shape), x.dtype.name) for x in leaves)
@@ -210,8 +216,10 @@ def _check_once(
         return
     from trainkit.autodiff.custom_vjp_check import compare_with_differences
 
+    # Up to two calls for each of 64 elements of each argument: no tape is to keep them.
     with trace_state.silence():
         compare_with_differences(f, args, kwargs)
+    # Only what has passed is left out next time: a wrong rule raises in each call.
     checked.add(signature)
 
 

@@ -37,6 +37,8 @@ def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str,
     flat = nest.flatten(args)
     result, backward = f(*args, **kwargs)
     outputs = [to_numpy(y._array) for y in nest.flatten(result)]
+    # Another factor for each element: with ones, a rule that mixes the elements of the upstream
+    # gradient up would pass.
     upstream = [np.cos(1.0 + np.arange(y.size)).reshape(y.shape).astype(y.dtype) for y in outputs]
     wants = _given(backward, upstream)
     tensors = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
@@ -64,6 +66,7 @@ def _compare(
     x = flat[position]
     base = np.asarray(x.numpy(), np.float64)
     name = x.dtype.name
+    # Halves are moved as far as float32: by their own epsilon a step would be a tenth of `x`.
     eps = float(np.finfo(np.float64 if name == "float64" else np.float32).eps)
     chosen = np.unique(np.linspace(0, base.size - 1, min(base.size, _MOST_ELEMENTS)).astype(int))
 
@@ -76,12 +79,15 @@ def _compare(
 
     worse = []
     for i in chosen:
+        # The best step of a central difference: its error is h**2 from the curve and eps / h from
+        # rounding, least in sum near the cube root of eps.
         step = eps ** (1 / 3) * max(1.0, abs(float(base.flat[i])))
         up, down = base.copy(), base.copy()
         up.flat[i] += step
         down.flat[i] -= step
         slope = (total(up) - total(down)) / (2 * step)
         mine = float(gradient.flat[i])
+        # `not ... <=` in place of `>`: a rule that gives NaN is wrong, too.
         if np.isfinite(slope) and not abs(mine - slope) <= _TOLERANCE[name] * max(1.0, abs(slope)):
             worse.append((np.unravel_index(i, base.shape), float(base.flat[i]), mine, slope))
     if worse:

@@ -54,6 +54,8 @@ class _Passing:
         heard: Callable[[int, list[Any]], None],
     ) -> None:
         self.tape, self.heard = tape, heard
+        # The record names tensors, not variables: a group is known by what the reads of its
+        # variables gave, and by nothing where one was never read.
         reads = tape._reads
         self.groups = [
             [reads[id(v)][1] if id(v) in reads else [] for v in group] for group in groups
@@ -62,6 +64,8 @@ class _Passing:
     def pass_back(self, grads: dict[Tensor, Any], sources: set[Tensor], keep: bool) -> None:
         """Stands for `GradientTape._pass_back`."""
         tape = self.tape
+        # A source that is itself a result has an entry somewhere in the record. The pieces put
+        # sources in front without one, so such a record is passed as a whole.
         if any(tape.tracked[x] is not None for x in sources):
             type(tape)._pass_back(tape, grads, sources, keep)
             return
@@ -69,6 +73,7 @@ class _Passing:
         if grads.keys().isdisjoint(needed):
             return
         record = list(tape.tracked.items())
+        # The list has the record now; held by the tape too, no entry would be freed on the way.
         if not keep:
             tape.tracked.clear()
         bounds = self._bounds(record, sources)
@@ -84,6 +89,7 @@ class _Passing:
             if entry is not None:
                 for x in sources.intersection(entry[2:]):
                     first.setdefault(x, position)
+        # Groups are heard of in order, so a group waits for all before it: the bounds never rise.
         bounds, least = [], len(record)
         for group in self.groups:
             positions = [first[x] for tensors in group for x in tensors if x in first]
@@ -100,11 +106,15 @@ class _Passing:
         sources: set[Tensor],
     ) -> None:
         """Pass the end of the record from a position on, which frees it."""
+        # The group ends where the one before it did, or was not used.
         if start == len(record):
             return
         piece = dict.fromkeys(sources)  # what is only watched has no entry
         piece.update(record[start:])
+        # Now the piece alone holds these entries, and the pass frees one after the other.
         del record[start:]
+        # Asked for each piece: a rule of the last one may have given what is no plain tensor, and
+        # who heard of a group may have begun to record.
         run = backward_pass_on_arrays if self.tape._unheard(grads) else backward_pass
         run(piece, grads, needed, sources)
 

@@ -56,6 +56,7 @@ def reason(
     name = _name(source)
     if not source.dtype.is_differentiable:
         return f"{name} has dtype {source.dtype.name}, which has no gradients; cast it to a float"
+    # From what is surely the cause to what is left over: each text takes those above for excluded.
     targets = list(targets)
     for t in targets:
         if not t.dtype.is_differentiable:
@@ -66,6 +67,7 @@ def reason(
     if not watched:
         return _never_watched(source, name)
     reached = _reached(watched, entries)
+    # No result was recorded that comes from the source.
     if len(reached) == len(watched):
         left = _exits_of(reached, exits)
         if left:
@@ -76,6 +78,7 @@ def reason(
         return (
             f"what is computed from {name} leaves the record before it reaches the target: {left}"
         )
+    # Only now: a target that came out of an exit is not tracked either, and the exit says more.
     if not any(t in tracked for t in targets):
         return (
             "the target was not computed while the tape recorded, so it is not known how it "
@@ -102,6 +105,7 @@ def _never_watched(source: Any, name: str) -> str:
 
 def _reached(watched: list[Tensor], entries: list[Any]) -> set[Any]:
     reached: set[Any] = set(watched)
+    # In the order of the record inputs come before results, so one turn is enough.
     for _, inputs, output, _ in entries:
         if not reached.isdisjoint(inputs):
             if type(output) is tuple:
@@ -124,6 +128,7 @@ def _exits_of(reached: set[Any], exits: list[Exit]) -> str:
         if not reached.isdisjoint(leaving.inputs):
             cause = _WORDS.get(leaving.how, f"{leaving.how} has no gradient")
             text = f"{cause} at {line_text(leaving.line)}"
+            # A loop uses one line many times.
             if text not in texts:
                 texts.append(text)
     return "; ".join(texts[:3])
@@ -132,6 +137,7 @@ def _exits_of(reached: set[Any], exits: list[Exit]) -> str:
 def remember(variable: Variable, text: str) -> None:
     """Keep the cause for `last_reason`."""
     key = id(variable)
+    # The reference goes with the variable, or the next one with this id would have its cause.
     _LAST[key] = (weakref.ref(variable, lambda gone: _LAST.pop(key, None)), text)
 
 

@@ -53,6 +53,8 @@ class ForwardAccumulator:
                     f"ForwardAccumulator: a primal has shape {x.shape}, its tangent {tangent.shape}"
                 )
             self._tangents.append(tangent)
+        # Each `jvp` goes back over the record anew, so it has to stay. Variables that the block
+        # reads are constants here: the derivative is by the primals alone.
         self._tape = GradientTape(persistent=True, watch_accessed_variables=False)
         self._around: list[Any] = []
 
@@ -86,7 +88,10 @@ class ForwardAccumulator:
             y = y.value()
         multiply, add = PRIMITIVES["multiply"].op, PRIMITIVES["add"].op
         total = PRIMITIVES["sum"].op
+        # Any value would do: the product below is linear in the weight, and it is the derivative by
+        # the weight that is asked for.
         weight = ones_like(y)
+        # The first pass back has to be recorded to be differentiated, so it runs under this tape.
         with GradientTape() as outer:
             outer.watch(weight)
             grads = self._tape.gradient(y, self._primals, weight)
@@ -158,5 +163,6 @@ def hessian(f: Callable[[Any], Any], x: Any) -> Any:
             y = f(x)
         if tuple(y.shape) != ():
             raise InvalidArgumentError(f"hessian: f must give a scalar, it gives shape {y.shape}")
+        # Inside of the outer block, which records the first derivative to differentiate it again.
         gradient = inner.gradient(y, x, unconnected_gradients=UnconnectedGradients.ZERO)
     return outer.jacobian(gradient, x, unconnected_gradients=UnconnectedGradients.ZERO)

@@ -42,6 +42,8 @@ def _watched(arg: Any, ids: set[int]) -> Any:
     def leaf(x: Any) -> Any:
         tensor = convert_to_tensor(_held(x))
         if id(tensor) in ids:
+            # An operation, not a bare new tensor: a tape around this call still sees where it comes
+            # from.
             return PRIMITIVES["identity"].op(tensor)
         ids.add(id(tensor))
         return tensor
@@ -79,9 +81,12 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
     def run(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         positions = _positions(f, params, len(args))
         others = [a for i, a in enumerate(args) if i not in positions]
+        # Also a tensor that is a fixed argument elsewhere gets a twin: else the gradient would
+        # count both uses.
         ids = {id(_held(x)) for x in nest.flatten(others)}
         ready = [_watched(a, ids) if i in positions else a for i, a in enumerate(args)]
         sources = [ready[i] for i in positions]
+        # The twins are made before the tape begins, so that they are its leaves.
         with GradientTape() as tape:
             tape.watch([x for x in nest.flatten(sources) if x.dtype.is_differentiable])
             value = f(*ready, **kwargs)

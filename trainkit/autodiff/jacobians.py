@@ -49,6 +49,7 @@ class Jacobians:
                 f"GradientTape.jacobian: the target has shape {target.shape}; all its sizes must "
                 "be known while the function is traced"
             )
+        # A row of seeds for each element of the target, all of them in one backward pass.
         stacks = self._stacked_rows(target, flat, unit_seeds(target, count), unconnected_gradients)
         results: list[Any] = []
         for stack, source in zip(stacks, flat, strict=True):
@@ -97,11 +98,14 @@ class Jacobians:
         for n in inner:
             count *= n
         xp = module_of(target)
+        # Entries of a batch do not meet, so a seed may be 1 in all of them at once: `count` rows
+        # do, in place of `batch * count`.
         units = xp.eye(count, dtype=target.dtype.dtype)[:, None, :]
         seeds = xp.broadcast_to(units, (count, batch, count)).reshape((count, *target.shape))
         (stack,) = self._stacked_rows(target, [source], wrap(seeds), unconnected_gradients)
         if stack is None:
             stack = rows_of_zeros(source.value() if isinstance(source, Variable) else source, count)
+        # The stack is (count, batch, ...s); in the result the batch comes first.
         axes = (1, 0, *range(2, len(stack.shape)))
         moved = PRIMITIVES["transpose"].op(stack, axes=axes)
         return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
@@ -120,6 +124,7 @@ class Jacobians:
         if not count:  # no rows; which sources the target depends on counts all the same
             gradients = self.gradient(target, flat, None, unconnected)
             return [None if g is None else rows_of_zeros(g, 0) for g in gradients]
+        # Operations on a stack run once for all rows, each by its batching rule.
         units = BatchedTensor(seeds)
         gradients = self.gradient(target, flat, units, unconnected)
         return [None if g is None else unbatched(g, units.level, count) for g in gradients]

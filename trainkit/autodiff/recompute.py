@@ -73,6 +73,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(trace, _FirstCall) or not (trace_state.TAPES or in_graph):
             return f(*args, **kwargs)  # nobody asks for a gradient, or only by the call around it
         call = _RecomputedCall(f, args, kwargs)
+        # Where only shapes are computed there is nothing to forget.
         if call.only_shapes() or (hasattr(trace, "apply") and not in_graph):
             return f(*args, **kwargs)
         return call.first(trace if in_graph else None)
@@ -101,6 +102,7 @@ class _FirstCall(VariableScope):
         key = id(variable)
         if key not in self.values:
             value = super().read_variable(variable)
+            # The second call begins from this value, whatever is assigned until then.
             self.begin[key] = (variable, value)
             self.put(variable, self._unseen(value))
         return self.values[key]
@@ -124,6 +126,7 @@ class _RecomputedCall:
         self._f = f
         self._given = (args, kwargs)
         self._leaves = nest.flatten(self._given)
+        # Other values than tensors go into both calls as they are.
         self._places = [i for i, x in enumerate(self._leaves) if isinstance(x, Tensor)]
         self._inputs = [self._leaves[i] for i in self._places]
         self._begin: dict[int, tuple[Any, Any]] = {}
@@ -140,10 +143,14 @@ class _RecomputedCall:
             self._f = graph.convert(self._f)
             unseen = functools.partial(_unseen, graph)
         scope = _FirstCall(unseen)
+        # Without silence the tapes around would keep each result inside, which is what this saves.
         with trace_state.silence(), scope:
             outputs = self._context.first(lambda: self._run([unseen(x) for x in self._inputs]))
+        # Outside of the scope: now variables get their values for good, and only this once.
         scope.store()
         self._begin = scope.begin
+        # The tapes were silent during the reads, and an entry is recorded only where they track one
+        # of its inputs: so they hear of the reads now, before it.
         read = [(v, value) for v, value in scope.begin.values() if v.trainable]
         for variable, value in read:
             trace_state.note_variable(variable, value)
@@ -157,6 +164,7 @@ class _RecomputedCall:
     def _run(self, inputs: list[Any]) -> Any:
         leaves = list(self._leaves)
         for index, old, new in zip(self._places, self._inputs, inputs, strict=True):
+            # Masks belong to a tensor's identity, so a stand-in needs its own.
             if new is not old and masks.mask_of(old) is not None:
                 masks.set_mask(new, masks.mask_of(old))
             leaves[index] = new
@@ -173,6 +181,8 @@ class _RecomputedCall:
         if graph is not None:
             recorded: list[Any] = graph.with_gradient(self._f, results, backward, inputs, variables)
         else:
+            # A result may be an input passed on, or one that the silent tapes track already: under
+            # a new identity it comes from this call alone.
             recorded = [fresh(y) for y in results]
             output = recorded[0] if len(recorded) == 1 else tuple(recorded)
             rule = CustomGradient(self._f, backward, variables)
@@ -185,13 +195,17 @@ class _RecomputedCall:
     def _backward(self, counts: list[bool], *upstream: Any, variables: Any = ()) -> Any:
         """The gradients by the inputs and the variables, from a second call."""
         inputs, begin = self._inputs, self._begin
+        # Results of integers have no gradient, so nothing comes back for them.
         signals = [g for g, counted in zip(upstream, counts, strict=True) if counted]
         if signals and any(isinstance(g, SymbolicTensor) for g in upstream):
+            # The barriers also hold the second call back until a gradient is there: started
+            # earlier, its results would be in memory as long as those of the first.
             inputs = [optimization_barrier(x, signals[0]) for x in inputs]
             begin = {
                 key: (v, optimization_barrier(value, signals[0]))
                 for key, (v, value) in begin.items()
             }
+        # What the second call assigns goes to this scope and is dropped with it.
         scope = VariableScope()
         for variable, value in begin.values():
             scope.put(variable, value)

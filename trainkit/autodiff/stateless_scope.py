@@ -56,6 +56,7 @@ class StatelessScope(VariableScope):
         self.initialize_variables = initialize_variables
         self.losses: list[Any] = []
         super().__init__()
+        # One dict under two names: what is assigned inside shows in the mapping.
         self.state_mapping: dict[int, Tensor] = self.values
         for variable, value in state_mapping or ():
             self.add_update((variable, _checked(variable, value)))

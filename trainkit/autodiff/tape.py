@@ -131,6 +131,7 @@ class GradientTape(Jacobians):
     def __enter__(self) -> GradientTape:
         if self._recording:
             raise ValueError("GradientTape: this tape is recording already")
+        # A tape may be made in one thread and entered in another: it records the one it runs in.
         self.thread = get_ident()
         self._recording = True
         _TAPES.append(self)
@@ -146,6 +147,7 @@ class GradientTape(Jacobians):
 
     def _stop(self) -> None:
         self._recording = False
+        # Not the last one of necessity: an outer tape may be paused inside of an inner one.
         _TAPES.remove(self)
 
     def watch(self, tensor: Any) -> None:
@@ -171,6 +173,8 @@ class GradientTape(Jacobians):
                     stacklevel=2,
                 )
                 continue
+            # A variable changes, the tensor that a read gives does not: the tape tracks these
+            # tensors.
             if isinstance(x, Variable):
                 snapshot = x.value()
                 if id(x) in self._reads:
@@ -178,6 +182,7 @@ class GradientTape(Jacobians):
                 else:
                     self._note(x, snapshot)
             else:
+                # A result that is watched keeps its entry, so gradients still go through it.
                 self.tracked.setdefault(x)
                 self._leaves.add(x)
 
@@ -187,6 +192,7 @@ class GradientTape(Jacobians):
         if read is None:
             if self._watches_variables and variable.trainable:
                 self._note(variable, snapshot)
+        # Reads between two assignments give one tensor, so the comparison is nearly always all.
         elif read[1][-1] is not snapshot:
             self._note_again(read[1], snapshot)
 
@@ -197,6 +203,7 @@ class GradientTape(Jacobians):
 
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
         """Watch a variable that has not been read before."""
+        # One look into a set settles it for plain tensors; others have to be asked.
         if type(snapshot) is not Tensor or snapshot._array.dtype not in DIFFERENTIABLE:
             if not snapshot.dtype.is_differentiable:
                 return
@@ -293,21 +300,30 @@ class GradientTape(Jacobians):
         leaves, tracked_sources = [], set()
         for source in flat:
             read = reads.get(id(source))
+            # A variable that was assigned to between reads stands in the record as several tensors;
+            # their gradients are added up in `_result`.
             group = self._tensors_of(source) if read is None else read[1]
             leaves.append(group)
             for t in group:
                 if t in tracked:
                     tracked_sources.add(t)
         tracked_targets = [t for t in targets if t in tracked]
+        # The pass uses the record up, so what it computes must not be recorded in it. A persistent
+        # tape that still records hears its own pass, and can differentiate that in turn.
         if self._recording and not self._persistent:
             self._stop()
         try:
+            # The causes are looked up in the record, which therefore is kept when they are asked
+            # for.
             self._pass_back(grads, tracked_sources, explain or self._persistent)
+            # Without a single gradient an optimizer is about to fail: the causes are noted for its
+            # error. In all other cases nothing is looked up, as it costs a turn over the record.
             if explain or grads.keys().isdisjoint(tracked_sources):
                 self._explain(
                     flat, leaves, targets, grads, tracked_sources.union(tracked_targets), explain
                 )
         finally:
+            # Also where a rule raises: the pass has used up a part of the record by then.
             if not self._persistent:
                 self._end()
         results: list[Any] = []
@@ -374,6 +390,7 @@ class GradientTape(Jacobians):
     def _seeds(targets: list[Tensor], output_gradients: Any) -> dict[Tensor, Tensor]:
         """What the backward pass begins with: gradients by the targets."""
         if output_gradients is None:
+            # The usual call: one loss, no output gradients.
             if len(targets) == 1 and type(t := targets[0]) is Tensor:
                 return {t: one_for(t)} if t._array.dtype in DIFFERENTIABLE else {}
             gradients: list[Any] = [None] * len(targets)
@@ -393,6 +410,7 @@ class GradientTape(Jacobians):
                         f"GradientTape.gradient: a target has shape {t.shape}, its output gradient "
                         f"{seed.shape}"
                     )
+                # A target that stands in the list twice counts twice.
                 seeds[t] = PRIMITIVES["add"].op(seeds[t], seed) if t in seeds else seed
         return seeds
 
@@ -425,6 +443,8 @@ class GradientTape(Jacobians):
         Unless the record is to be kept it is used up.
         """
         tracked = dict(self.tracked) if keep else self.tracked
+        # With all leaves asked for, each entry lies on the way from one of them: the record is the
+        # set of what is needed, and no other has to be made.
         needed = tracked if self._leaves <= sources else self._needed(sources)
         if grads.keys().isdisjoint(needed):
             return
@@ -433,6 +453,7 @@ class GradientTape(Jacobians):
 
     def _unheard(self, grads: dict[Tensor, Tensor]) -> bool:
         """Whether no tape and no trace would see the pass back, which begins with NumPy arrays."""
+        # Tapes of other threads hear nothing of what is computed in this one.
         if _THREAD.traces or (_TAPES and any(tape.thread == get_ident() for tape in _TAPES)):
             return False
         for g in grads.values():
@@ -443,6 +464,7 @@ class GradientTape(Jacobians):
     def _needed(self, sources: set[Tensor]) -> set[Tensor]:
         """The tensors on the way from `sources` to anything later."""
         needed = set(sources)
+        # Inputs stand before what is computed from them, so one turn in this order finds all.
         for _, inputs, output, _ in self.entries:
             if not needed.isdisjoint(inputs):
                 if type(output) is tuple:

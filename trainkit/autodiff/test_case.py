@@ -103,6 +103,8 @@ class TestCase(unittest.TestCase):
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
                 self.assertAllClose(x, y, rtol, atol, f"{msg or ''} at {i}")
             return
+        # Values first, as their text shows where they differ; NumPy broadcasts, hence shapes behind
+        # it.
         np.testing.assert_allclose(
             _wide(_array(a)), _wide(_array(b)), rtol, atol, err_msg=msg or "", strict=False
         )
@@ -203,6 +205,7 @@ class TestCase(unittest.TestCase):
         x = _array(target)
         above = x > lower_bound if open_lower_bound else x >= lower_bound
         below = x < upper_bound if open_upper_bound else x <= upper_bound
+        # The brackets of the interval, as mathematics writes open and closed ends.
         ends = "(["[not open_lower_bound], ")]"[not open_upper_bound]
         self._check_all(above & below, x, f"in {ends[0]}{lower_bound}, {upper_bound}{ends[1]}")
 
@@ -223,6 +226,7 @@ class TestCase(unittest.TestCase):
     def assertNear(self, f1: Any, f2: Any, err: float, msg: str | None = None) -> None:
         """Two numbers differ by at most `err`; NaN is near NaN."""
         one, two = float(_array(f1)), float(_array(f2))
+        # Equality first: infinities are equal, and their difference is NaN.
         near = one == two or abs(one - two) <= err or (one != one and two != two)
         self.assertTrue(near, self._formatMessage(msg, f"{one} and {two} differ by over {err}"))
 

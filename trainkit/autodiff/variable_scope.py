@@ -30,6 +30,7 @@ class VariableScope:
         traces = trace_state.THREAD.traces
         around = traces[-1] if traces else None
         self._outer.append(around)
+        # Entered once more inside of itself, it still has the trace that was around it first.
         if around is not self:
             self._around = around
         traces.append(self)
@@ -45,6 +46,7 @@ class VariableScope:
 
     def __getattr__(self, name: str) -> Any:
         """What the trace around has; branches and loop bodies lie in this scope, too."""
+        # Not `self._around`: where `__init__` has not run, as in a copy, that would come back here.
         around = self.__dict__.get("_around")
         if around is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -62,6 +64,8 @@ class VariableScope:
     @property
     def cond(self) -> Any:
         """What the trace around does; its branches read and assign in here."""
+        # The graph's own function with the scope in its place: what it asks of its trace, reads and
+        # assignments of the branches among them, then goes through `self`.
         return functools.partial(self._graph().cond, self)
 
     @property
@@ -99,6 +103,7 @@ class VariableScope:
         if value is not None:
             return value
         outer = self._outer[-1]
+        # A graph around has no values that NumPy could take, only other scopes have.
         deeper = outer is not self and hasattr(outer, "held")
         return outer.held(variable) if deeper else variable._value
 

@@ -46,12 +46,16 @@ class _StandIn(SymbolicTensor):
         self.name = name
         self.steps = steps
 
+    # A rule that asks for a shape may compute something else for each one, so it can't be taken
+    # down once for all.
     @property
     def shape(self) -> Any:
         raise _NotElementwise
 
     def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
         """Take a step down."""
+        # What is not element-wise depends on shapes, and an effect would take place once, while the
+        # rule is taken down, instead of in each pass.
         if not primitive.facets.fusible or primitive.facets.effect:
             raise _NotElementwise
         spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
@@ -84,6 +88,7 @@ class _ArrayStep:
 
     def uses(self, x: Any) -> bool:
         """Whether `x` is among the inputs."""
+        # Tensors compare element by element, so `in` would not tell.
         return any(x is operand for operand in self.inputs)
 
 
@@ -140,6 +145,7 @@ def compiled_vjps(primitive: Any) -> tuple[Any, ...]:
         rules = made_vjps(primitive)
     if rules.compiled is None:
         entries: list[Any] = []
+        # The order is that in which the compiled pass counts: by dtype, then by kind of inputs.
         for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
             vjps = rules[dtype]
             for back in vjps if type(vjps) is tuple else (vjps,):
@@ -152,9 +158,11 @@ def compiled_vjps(primitive: Any) -> tuple[Any, ...]:
 def made_vjps(primitive: Any) -> Any:
     """The vjps of `primitive` by dtype, which it keeps from now on."""
     rules = primitive.given_rules
+    # Rules that were declared on arrays call tuned kernels, and need not be element-wise.
     if rules is not None and len(rules) == 2:
         primitive.array_vjps = DeclaredVjps(rules)
         return primitive.array_vjps
+    # A joint rule has no part for each input, and what is not element-wise needs shapes.
     if primitive.facets.fusible and primitive.rules is not None and primitive.joint is None:
         primitive.array_vjps = WrittenVjps(primitive)
     else:
@@ -164,6 +172,8 @@ def made_vjps(primitive: Any) -> Any:
 
 def _written(primitive: Any, dtype: Any) -> Any:
     count = len(primitive.rules)
+    # All stand-ins get one dtype: an operation whose result may have another one than its inputs
+    # does not fit that.
     if dtype not in COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
         return None
 
@@ -208,12 +218,15 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int |
     steps: list[_ArrayStep] = []
     stand_ins = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
     try:
+        # A tape or a trace around must not record the stand-ins, and constants that the rule makes
+        # have to be NumPy's, as the arrays of the pass are.
         with trace_state.silence(), devices.device(devices.CPU):
             result = rule(*stand_ins)
     except Exception:  # it looks at shapes or values, or calls what is not element-wise
         return _UNKNOWN
     if result is stand_ins[0]:
         return SAME
+    # A constant, `None`, or a gradient that came out wider is left to the rules on tensors.
     if type(result) is not _StandIn or result.dtype.dtype != dtype:
         return _UNKNOWN
     if number is not None and not _keeps_numbers_weak(steps, stand_ins[2 + number]):
@@ -233,11 +246,15 @@ def _compiled(
     names: dict[str, Any] = {"__name__": __name__}
     # What has the shape of the result; an input of two may have been broadcast to it.
     full = {x.name for x in (stand_ins if len(stand_ins) == 3 else stand_ins[:2])}
+    # The same steps twice: with a new array for each result, and with the memory of results that
+    # are not used any more.
     plain, thrifty = [], []
     for i, step in enumerate(steps):
         operands = [_operand(x, step, names, index) for x in step.inputs]
         if any(operand is None for operand in operands):
             return _UNKNOWN
+        # `compile_vjp` puts the rules of both inputs into one namespace: the index of the input
+        # keeps the names of their kernels and constants apart.
         call = _call(step, [str(x) for x in operands], names, f"{i}_{index}")
         plain.append(f"{step.result.name} = {call})")
         if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
@@ -246,6 +263,7 @@ def _compiled(
         thrifty.append(f"{step.result.name} = {call}{'' if spent is None else f', {spent.name}'})")
     end = f"return {result.name}"
     head = f"def rule({', '.join(x.name for x in stand_ins)}):"
+    # Nothing is overwritten, so the lines may stand in the text of a vjp and save a call.
     if plain == thrifty:
         rule = _function(head, [*plain, end], names)
         return Written(rule, plain, result.name, names, _steps(steps, result, index))
@@ -260,12 +278,15 @@ def _steps(steps: list[_ArrayStep], result: _StandIn, index: int) -> list[Native
     """The rule for the compiled backward pass, if it is of steps that this can do."""
     if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
         return None
+    # The compiled pass has a row of slots: gradient, result, two inputs, then a slot a step. An
+    # operation of one input leaves the fourth unused.
     slots = {name: i for i, name in enumerate(("g", "y", *NAMES))}
     slots |= {step.result.name: len(slots) + i for i, step in enumerate(steps)}
     native_steps = []
     for step in steps:
         operand_slots, constants = [], []
         for x in step.inputs:
+            # An own dict shows whether this operand came out as a constant; slot -1 says so.
             constant: dict[str, Any] = {}
             name = _operand(x, step, constant, index)
             operand_slots.append(-1 if constant else slots[str(name)])
@@ -313,6 +334,7 @@ def _call(step: _ArrayStep, operands: list[str], names: dict[str, Any], i: str) 
     """The call of a kernel, without the closing parenthesis."""
     names[f"k{i}"] = step.primitive.kernel
     if step.primitive.is_ufunc:
+        # The parenthesis is open for an array to write to, which ufuncs take behind their inputs.
         return f"k{i}({', '.join(operands)}"
     names["np"] = np
     names[f"s{i}"] = step.settings
@@ -326,10 +348,14 @@ def _call(step: _ArrayStep, operands: list[str], names: dict[str, Any], i: str) 
 def _spent(steps: list[_ArrayStep], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
     """A result of an earlier step that step `i` may overwrite with its own."""
     step = steps[i]
+    # Other kernels take no array to write to.
     if not step.primitive.is_ufunc:
         return None
+    # Only arrays that a ufunc made in this rule: the gradient, the result and the inputs belong to
+    # others, and other kernels may give views of them.
     results = [s.result for s in steps[:i] if s.primitive.is_ufunc]
     for x in results:
+        # Of the shape and dtype of the new result, which the ufunc would refuse or round otherwise.
         fits = x.name in full and x.dtype is step.result.dtype and x is not result
         if fits and step.uses(x) and not any(later.uses(x) for later in steps[i + 1 :]):
             return x
