@@ -392,10 +392,8 @@ def _eigh_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     vt = adjoint(v)
     inner = multiply(cast(_gaps(w), v.dtype), matmul(vt, gv))
     inner = add(inner, matrix_with_diagonal(cast(gw, v.dtype), k=0))
-    full_gradient = times(v, inner, vt)
-    return _halved(
-        add(full_gradient, adjoint(full_gradient))
-    )  # only the lower triangle was looked at
+    by_x = times(v, inner, vt)
+    return _halved(add(by_x, adjoint(by_x)))  # only the lower triangle was looked at
 
 
 _eigh.gradients(_eigh_gradient)
@@ -451,8 +449,8 @@ def _eig_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     line = cast(real(diagonal(pulled, axis1=-2, axis2=-1)), v.dtype)
     free = subtract(pulled, multiply(matmul(vt, v), expand_dims(line, -2)))
     inner = add(multiply(conjugated(_gaps(w)), free), matrix_with_diagonal(gw, k=0))
-    full_gradient = solve(vt, matmul(inner, vt))
-    return full_gradient if x.dtype.is_complex else cast(real(full_gradient), x.dtype)
+    by_x = solve(vt, matmul(inner, vt))
+    return by_x if x.dtype.is_complex else cast(real(by_x), x.dtype)
 
 
 _eig.gradients(_eig_gradient)
