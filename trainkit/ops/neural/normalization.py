@@ -249,9 +249,8 @@ def rms_normalization(
             tensor, vector, None, axis=along, epsilon=small, over_batch=False, centred=False
         )
         return scaled
-    x = (
-        cast(tensor, "float32") if tensor.dtype.size < 4 else tensor
-    )  # squares overflow short floats
+    # Squares overflow short floats.
+    x = cast(tensor, "float32") if tensor.dtype.size < 4 else tensor
     if is_one_kernel(x):
         y = standardized(x, axis=along, epsilon=small, centred=False)
     else:
