@@ -27,8 +27,8 @@ def _hashes(values: Array, buckets: int, salt: tuple[int, int] | None) -> Array:
     """The hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
     function = _hash_of(salt)
     items = values.astype(np.int64, copy=False).ravel().tolist()
-    known = {item: function(b"%d" % item) % buckets for item in set(items)}
-    return np.array([known[item] for item in items], np.int64).reshape(values.shape)
+    buckets_by_item = {item: function(b"%d" % item) % buckets for item in set(items)}
+    return np.array([buckets_by_item[item] for item in items], np.int64).reshape(values.shape)
 
 
 def _number_rule(x: Spec, **settings: Any) -> Spec:
@@ -54,20 +54,20 @@ def number_tokens(
     """
     values = to_numpy(x)
     table = np.asarray(tokens, np.int64)
-    place = np.minimum(np.searchsorted(table, values), max(len(table) - 1, 0))
-    known = table[place] == values if len(table) else np.zeros(values.shape, bool)
-    if not count and not known.all():
+    positions = np.minimum(np.searchsorted(table, values), max(len(table) - 1, 0))
+    is_token = table[positions] == values if len(table) else np.zeros(values.shape, bool)
+    if not count and not is_token.all():
         raise InvalidArgumentError(
-            f"number_tokens: {values[~known].ravel()[0]} is not in the vocabulary, and there are "
-            "no numbers for unknown tokens"
+            f"number_tokens: {values[~is_token].ravel()[0]} is not in the vocabulary, and there "
+            "are no numbers for unknown tokens"
         )
     other = np.int64(first)
     if count > 1 and hashed:
         other = first + _hashes(values, count, salt)
     elif count > 1:
         other = first + values.astype(np.int64) % count
-    found = np.asarray(numbers, np.int64)[place] if len(table) else other
-    return xp.asarray(np.where(known, found, other))
+    token_numbers = np.asarray(numbers, np.int64)[positions] if len(table) else other
+    return xp.asarray(np.where(is_token, token_numbers, other))
 
 
 number_tokens.declare(batch=_BY_ELEMENT, stackable=True)
@@ -104,10 +104,10 @@ def hash_buckets(
     """Integers as one of so many numbers, by a hash of their digits; `mask` alone has number 0."""
     values = to_numpy(x)
     masked = mask is not None and buckets > 1
-    found = _hashes(values, buckets - masked, salt)
+    hashes = _hashes(values, buckets - masked, salt)
     if masked:
-        found = np.where(values == mask, 0, found + 1)
-    return xp.asarray(found.astype(dtypes.as_dtype(dtype).dtype))
+        hashes = np.where(values == mask, 0, hashes + 1)
+    return xp.asarray(hashes.astype(dtypes.as_dtype(dtype).dtype))
 
 
 hash_buckets.declare(batch=_BY_ELEMENT, stackable=True)
@@ -121,8 +121,8 @@ def _crossed_rule(*xs: Spec, buckets: int, dtype: str) -> Spec:
 def crossed_buckets(xp: ArrayModule, *xs: Array, buckets: int, dtype: str) -> Array:
     """Integers of several features as one of so many numbers, by a joint hash."""
     columns = [to_numpy(x).ravel().tolist() for x in xs]
-    found = [crossed(list(row)) % buckets for row in zip(*columns, strict=True)]
-    return xp.asarray(np.array(found, dtypes.as_dtype(dtype).dtype).reshape(xs[0].shape))
+    hashes = [crossed(list(row)) % buckets for row in zip(*columns, strict=True)]
+    return xp.asarray(np.array(hashes, dtypes.as_dtype(dtype).dtype).reshape(xs[0].shape))
 
 
 crossed_buckets.declare(batch=_BY_ELEMENT, stackable=True)
