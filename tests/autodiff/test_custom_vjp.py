@@ -194,3 +194,16 @@ def test_recompute_grad_keeps_nothing_of_what_the_function_computes(read_variabl
     assert (found[1] is None) == (expected[1] is None) == (not read_variable)
     if read_variable:
         np.testing.assert_allclose(float(found[1]), float(expected[1]), rtol=1e-5)
+
+
+def test_an_error_of_a_checked_rule_is_its_own():
+    @tk.custom_gradient(check=True)
+    def doubled(x):
+        def backward(g):
+            return g * len(3)
+
+        return x * 2.0, backward
+
+    with pytest.raises(TypeError, match="has no len") as caught:
+        doubled(tk.constant(3.0))
+    assert "variables" not in str(caught.value)

@@ -3,6 +3,7 @@
 import pytest
 
 import trainkit as tk
+from trainkit.autodiff.explain import last_reason
 
 
 def explained(tape, target, source):
@@ -97,3 +98,20 @@ def test_gradients_that_exist_are_not_commented(recwarn):
         loss = v * v
     assert float(tape.gradient(loss, v, explain=True)) == 4.0
     assert not recwarn.list
+
+
+def test_a_record_that_is_used_up_is_no_cause():
+    v = tk.Variable(2.0, name="kernel")
+
+    @tk.custom_gradient
+    def without_a_gradient(x):
+        return x * 2.0, lambda g: None
+
+    reasons = []
+    for persistent in (False, True):
+        with tk.GradientTape(persistent=persistent) as tape:
+            loss = without_a_gradient(v * 1.0)
+        assert tape.gradient(loss, v) is None
+        reasons.append(last_reason(v))
+    assert "no gradient comes back to it; `gradient(..., explain=True)`" in reasons[0]
+    assert "the target does not depend on" in reasons[1]

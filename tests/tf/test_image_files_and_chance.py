@@ -103,6 +103,9 @@ def test_png_refuses_what_is_damaged():
         tk.image.decode_png(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     with pytest.raises(tk.errors.InvalidArgumentError):
         tk.image.decode_png(whole[:40])
+    palette = _chunk(b"PLTE", bytes([1, 2]))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="2 bytes, which are no triples"):
+        tk.image.decode_png(png(2, 1, 8, 3, [0, 0, 0], palette))
     with pytest.raises(tk.errors.InvalidArgumentError, match="encode_png: needs"):
         tk.image.encode_png(np.zeros((2, 2, 3), "float32"))
 

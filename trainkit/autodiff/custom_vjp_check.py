@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,7 @@ def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str,
     # Another factor for each element: with ones, a rule that mixes the elements of the upstream
     # gradient up would pass.
     upstream = [np.cos(1.0 + np.arange(y.size)).reshape(y.shape).astype(y.dtype) for y in outputs]
-    wants = _given(backward, upstream)
+    wants = _gradients_of(backward, upstream)
     tensors = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
     for position, gx in zip(tensors, wants, strict=True):
         x = flat[position]
@@ -50,12 +51,14 @@ def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str,
         _compare(f, args, kwargs, position, np.broadcast_to(gradient, x.shape), upstream)
 
 
-def _given(backward: Callable[..., Any], upstream: list[Any]) -> list[Any]:
+def _gradients_of(backward: Callable[..., Any], upstream: list[Any]) -> list[Any]:
     seeds = [constant_from(u) for u in upstream]
-    try:
-        gradients = backward(*seeds)
-    except TypeError:
+    # Asked beforehand: a `TypeError` of the call may be one of the rule's own.
+    parameter = inspect.signature(backward).parameters.get("variables")
+    if parameter is not None and parameter.default is parameter.empty:
         gradients = backward(*seeds, variables=[])[0]
+    else:
+        gradients = backward(*seeds)
     return nest.flatten([gradients])
 
 

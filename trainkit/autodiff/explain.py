@@ -39,7 +39,7 @@ def reason(
     source: Any,
     snapshots: list[Tensor],
     targets: Iterable[Tensor],
-    entries: list[Any],
+    entries: list[Any] | None,
     exits: list[Exit],
     tracked: set[Any],
 ) -> str:
@@ -49,7 +49,7 @@ def reason(
         source: tensor or variable.
         snapshots: the tensors that stand for it in the record.
         targets: what is differentiated.
-        entries: what the tape recorded.
+        entries: what the tape recorded, `None` where that is gone.
         exits: the uses of tracked tensors that have no gradient.
         tracked: all tensors that the tape tracks.
     """
@@ -66,12 +66,17 @@ def reason(
     watched = [s for s in snapshots if s in tracked]
     if not watched:
         return _never_watched(source, name)
-    reached = _reached(watched, entries)
+    reached = set(watched) if entries is None else _reached(watched, entries)
     # No result was recorded that comes from the source.
     if len(reached) == len(watched):
         left = _exits_of(reached, exits)
         if left:
             return f"{name} is used only where no gradient goes through: {left}"
+        if entries is None:
+            return (
+                f"{name} was read, and no gradient comes back to it; `gradient(..., explain=True)` "
+                "says what stops it"
+            )
         return f"{name} was read, but nothing that was recorded uses it"
     left = _exits_of(reached, exits)
     if left:

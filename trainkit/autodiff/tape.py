@@ -348,7 +348,10 @@ class GradientTape(Jacobians):
 
         `tracked` are those of sources and targets that were tracked.
         """
-        lines, record = [], self.entries
+        # The pass of a tape that is not persistent has used its record up, unless the causes are
+        # asked for or it had nothing to begin with.
+        is_whole = aloud or self._persistent or tracked.isdisjoint(targets)
+        lines, record = [], self.entries if is_whole else None
         for source, group in zip(sources, leaves, strict=True):
             if any(t in grads for t in group if t in tracked):
                 continue

@@ -2076,7 +2076,10 @@ def _linspace(start, stop, size, endpoint, axis, dtype):
 def _searchsorted(sorted_sequence, values, side, dtype="int32"):
     if sorted_sequence.ndim == 1:
         return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(dtype)
-    lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
+    if not values.size:
+        return np.zeros(values.shape, dtype)
+    *leading, length = sorted_sequence.shape
+    lines = sorted_sequence.reshape(math.prod(leading), length)
     rows = zip(lines, values.reshape(len(lines), -1), strict=True)
     found = [np.searchsorted(a, v, side) for a, v in rows]
     return np.stack(found).reshape(values.shape).astype(dtype)

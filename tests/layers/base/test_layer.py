@@ -423,3 +423,57 @@ def test_names_are_those_of_keras_and_survive_copies():
         assert variable.name == name
         assert copy.deepcopy(variable).name == name
         assert pickle.loads(pickle.dumps(variable)).name == name
+
+
+class LateOuter(tk.layers.Layer):
+    """Makes no layer anew, and calls one inside for the first time after it was built itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = tk.layers.Dense(3), LateFailing()
+        self.both = False
+
+    def call(self, x):
+        return self.second(self.first(x)) if self.both else self.first(x)
+
+
+class LateFailing(tk.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = tk.layers.Dense(2)
+        self.fails = True
+
+    def call(self, x):
+        x = self.inner(x)
+        if self.fails:
+            raise RuntimeError("not yet")
+        return x
+
+
+def test_a_failed_first_call_inside_a_built_layer_leaves_no_weights():
+    layer, x = LateOuter(), tk.ones((2, 4))
+    layer(x)
+    layer.both = True
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not yet"):
+            layer(x)
+        assert not layer.second.built
+        assert not layer.second.inner.built
+        assert layer.second.inner.weights == []
+    layer.second.fails = False
+    assert layer(x).shape == (2, 2)
+    assert layer.second.inner.built
+
+
+def test_arguments_for_a_base_pass_through_a_catch_all_of_any_name():
+    class Sized(tk.layers.Layer):
+        def __init__(self, size, **kwargs):
+            super().__init__(**kwargs)
+            self.kept = size
+
+    class Named(Sized):
+        def __init__(self, **options):
+            super().__init__(**options)
+
+    assert Named(size=3, name="x").get_config()["size"] == 3
+    assert Named.from_config(Named(size=3).get_config()).kept == 3

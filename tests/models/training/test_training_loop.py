@@ -181,6 +181,12 @@ def test_data_that_runs_out_warns():
     assert history.epoch == [0, 1]
 
 
+@pytest.mark.parametrize("steps", ["auto", 0, 1.5, None])
+def test_steps_per_execution_is_a_whole_number(steps):
+    with pytest.raises(ValueError, match=f"a whole number, 1 or more, got {steps!r}"):
+        line(steps_per_execution=steps)
+
+
 def test_steps_per_execution_calls_callbacks_less_often():
     seen = []
     spy = tk.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: seen.append(b))

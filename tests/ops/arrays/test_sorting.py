@@ -118,3 +118,12 @@ def test_errors_say_what_is_wrong(call, message):
 def test_ranks_outside_are_invalid_arguments():
     with pytest.raises(InvalidArgumentError):
         ops.top_k([1.0], 5)
+
+
+@pytest.mark.parametrize("shapes", [((0, 5), (0, 3)), ((2, 5), (2, 0)), ((3, 0), (3, 2))])
+def test_searching_in_nothing_and_for_nothing(shapes):
+    sequence, x = (np.zeros(shape, "float32") for shape in shapes)
+    result = ops.searchsorted(sequence, x)
+    assert result.shape == shapes[1]
+    assert result.dtype == "int32"
+    np.testing.assert_array_equal(result, 0)

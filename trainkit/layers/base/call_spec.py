@@ -117,7 +117,7 @@ class CallFrame(threading.local):
     Attributes:
         entry: the outermost layer, `None` outside of calls.
         training: what the innermost call that says so runs for.
-        built: the layers that the outermost call has built, with what they were before.
+        builds: whether a first call is under way, whose failure puts back all layers inside.
         scopes: the layers that are being built, outer ones first.
         noted: hears of each loss that `add_loss` gets and of its layer, while not `None`.
         fits: whether a `train_step` of the user's is under way.
@@ -126,7 +126,7 @@ class CallFrame(threading.local):
     def __init__(self) -> None:
         self.entry: Any = None
         self.training: Any = None
-        self.built: list[tuple[Any, dict[str, Any]]] | None = None
+        self.builds = False
         self.scopes: list[Any] = []
         self.noted: list[tuple[Any, Any]] | None = None
         self.fits = False

@@ -95,7 +95,9 @@ def arguments_of(
     except TypeError:
         bound = {}
     # Arguments that went through **kwargs count by their own names.
-    bound = {**bound, **bound.get("kwargs", {})}
+    for name, parameter in inspect.signature(type(target).__init__).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            bound = {**bound, **bound.get(name, {})}
     config: dict[str, Any] = {}
     kind: Any = type(target)
     theirs = written_by_users(kind)

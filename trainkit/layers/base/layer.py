@@ -358,9 +358,11 @@ class Layer(Quantizable, StatelessCalls):
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build and call; a failure leaves this layer and those inside as they were."""
-        # The outermost call notes the whole tree. One inside need not: each layer would be noted
-        # once for each layer around it.
-        states = state_of_all(self) if FRAME.entry is None else []
+        # The outermost first call notes the whole tree. One inside need not: each layer would be
+        # noted once for each layer around it.
+        outermost = not FRAME.builds
+        states = state_of_all(self) if outermost else []
+        FRAME.builds = True
         try:
             with scope(self):
                 if "name" in self.__dict__:  # else `_prepare` says what is wrong
@@ -380,6 +382,9 @@ class Layer(Quantizable, StatelessCalls):
             if missing:
                 raise ValueError(missing) from error
             raise
+        finally:
+            if outermost:
+                FRAME.builds = False
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments converted, checked and completed; the layer built."""

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+import numpy as np
+
 from trainkit import optimizers
 from trainkit.autodiff.tape import GradientTape
 from trainkit.collectives.replica import REPLICAS
@@ -164,9 +166,10 @@ class Trained(StatelessLosses):
             raise ValueError(
                 f"compile: jit_compile must be True, False or 'auto', got {jit_compile!r}"
             )
-        if steps_per_execution < 1:
+        if not isinstance(steps_per_execution, int | np.integer) or steps_per_execution < 1:
             raise ValueError(
-                f"compile: steps_per_execution must be at least 1, got {steps_per_execution}"
+                f"compile: steps_per_execution must be a whole number, 1 or more, got "
+                f"{steps_per_execution!r}"
             )
         if jit_compile is True and run_eagerly:
             warnings.warn(

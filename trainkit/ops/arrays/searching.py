@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,10 @@ def _searchsorted(
     """Positions at which `values` would go into `sorted_sequence`."""
     if sorted_sequence.ndim == 1:
         return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(dtype)
-    lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
+    if not values.size:
+        return xp.zeros(values.shape, dtype)
+    *leading, length = sorted_sequence.shape
+    lines = sorted_sequence.reshape(math.prod(leading), length)
     queries = values.reshape(len(lines), -1)
     positions = [xp.searchsorted(a, v, side) for a, v in zip(lines, queries, strict=True)]
     return xp.stack(positions).reshape(values.shape).astype(dtype)

@@ -211,6 +211,10 @@ def _samples(rows: Any, bits: int, count: int) -> Any:
 
 
 def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
+    if len(palette) % 3:
+        raise InvalidArgumentError(
+            f"decode_png: the palette has {len(palette)} bytes, which are no triples"
+        )
     colors = np.frombuffer(palette, np.uint8).reshape(-1, 3)
     if int(samples.max()) >= len(colors):
         raise InvalidArgumentError("decode_png: a pixel is beyond the palette")

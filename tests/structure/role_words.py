@@ -1,0 +1,119 @@
+"""How often a name tells the part that a value plays, `found`, and not what it is: `cotangents`.
+
+python -m tests.structure.role_words            counts, the worst files first
+python -m tests.structure.role_words --write    keeps them, where no file has more than before
+"""
+
+import argparse
+import ast
+import json
+import pathlib
+import re
+import sys
+
+from tests.structure.imports import PACKAGE
+
+KEPT = pathlib.Path(__file__).with_name("role_words.json")
+
+ROLE_WORDS = frozenset(
+    """
+    asked done found given held here how its kept known made place places rest seen taken there
+    told wanted what which whole why
+    """.split()
+)
+
+# Functions are named by verbs or nouns: not by what was done to something, nor by a preposition.
+PARTICIPLE = re.compile(r"_*([a-z]+ed|[a-z]+ing|made|found|given|kept|held|along|apart)(_|$)")
+# Nouns and verbs that end as participles do.
+NO_PARTICIPLES = frozenset(
+    """
+    binding bring coding dropping embed embedding encoding feed heading listing logging padding
+    pooling ring routing seed shed speed spelling spring string tracing training warning
+    """.split()
+)
+
+
+def role_bindings(tree):
+    """The line and name of each local variable and argument that is called by a role-word."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        else:
+            continue
+        if name.strip("_") in ROLE_WORDS:
+            yield node.lineno, name
+
+
+def binding_count(tree):
+    """How many names are bound."""
+    return sum(
+        isinstance(node, ast.arg)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(tree)
+    )
+
+
+def participle_functions(tree):
+    """The line and name of each function that is named by a participle or a preposition."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            match = PARTICIPLE.match(node.name)
+            if match and match[1] not in NO_PARTICIPLES:
+                yield node.lineno, node.name
+
+
+def trees():
+    """Each file of the package by its path within, with its syntax tree."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def counts():
+    """By file, how many bindings and functions are named so; files without any are left out."""
+    table = {}
+    for path, tree in trees():
+        numbers = [len(list(role_bindings(tree))), len(list(participle_functions(tree)))]
+        if any(numbers):
+            table[path] = numbers
+    return table
+
+
+def kept_counts():
+    """The table that was kept."""
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def grown(now, before):
+    """What to say of each file that has more than before."""
+    for path, numbers in now.items():
+        allowed = before.get(path, [0, 0])
+        for number, limit, words in zip(numbers, allowed, ("names", "functions"), strict=True):
+            if number > limit:
+                yield f"{path}: {number} {words} tell a role, {limit} before"
+
+
+def main():
+    """Print the counts, or keep them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="keep the counts")
+    now = counts()
+    if parser.parse_args().write:
+        more = list(grown(now, kept_counts())) if KEPT.exists() else []
+        if more:
+            sys.exit("\n".join(more))
+        KEPT.write_text(json.dumps(now, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+    for path, (names, functions) in sorted(now.items(), key=lambda item: -sum(item[1]))[:40]:
+        print(f"{names:4} {functions:4}  {path}")
+    names, functions = (sum(column) for column in zip(*now.values(), strict=True))
+    all_names = all_functions = 0
+    for _, tree in trees():
+        all_names += binding_count(tree)
+        all_functions += sum(isinstance(n, ast.FunctionDef) for n in ast.walk(tree))
+    print(f"{names} of {all_names} names, {100 * names / all_names:.2f} %")
+    print(f"{functions} of {all_functions} functions, {100 * functions / all_functions:.1f} %")
+
+
+if __name__ == "__main__":
+    main()
