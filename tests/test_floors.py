@@ -44,6 +44,7 @@ FLOORS = {
     "datasets": 8,
     "applications": 9,
     "onnx": 9,
+    "weights": 9,
     "image_generators": 9,
     "distillation": 9,
     "wrappers": 9,

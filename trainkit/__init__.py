@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from trainkit import utils as utils
     from trainkit import version as version
     from trainkit import visualization as visualization
+    from trainkit import weights as weights
     from trainkit import wrappers as wrappers
     from trainkit.aliases import install_as as install_as
     from trainkit.autodiff import recompute_grad as recompute_grad
@@ -188,6 +189,7 @@ _FAMILIES = {
     "types": "trainkit.tf.types",
     "version": "trainkit.tf.version",
     "visualization": "trainkit.visualization",
+    "weights": "trainkit.weights",
     "wrappers": "trainkit.wrappers",
 }
 # name: the module that holds it, and its name there

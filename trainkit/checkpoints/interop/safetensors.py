@@ -6,9 +6,11 @@ each array), and the values, all little-endian. Source: https://huggingface.co/d
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
+import mmap
 import os
 import struct
 import tokenize
@@ -27,7 +29,7 @@ from trainkit.checkpoints.format.positioned_io import (
     write_at,
 )
 from trainkit.checkpoints.format.regular_files import FLOOR, ZipArchive, open_regular
-from trainkit.core.dtypes import BY_NUMPY, as_dtype, native
+from trainkit.core.dtypes import as_dtype, native
 from trainkit.core.errors import CheckpointError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
 
@@ -45,10 +47,16 @@ _NAMES = {
     "bfloat16": "BF16",
     "float32": "F32",
     "float64": "F64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "complex64": "C64",
 }
 _DTYPES = {code: name for name, code in _NAMES.items()}
 _HEADER_LIMIT = 1 << 26
 _JSON_RATIO = 24  # bytes of objects for a byte of JSON, at most
+CHECKSUM = "sha256"
+"""The note of a header that has the SHA-256 of all values, as they stand in the file."""
+_HASHED_AT_ONCE = 1 << 24  # bytes
 _NPY_HEADER_LIMIT = 10_000  # NumPy's own, which looks at it too late
 
 
@@ -66,11 +74,28 @@ def write_safetensors(
         UnimplementedError: a dtype that the format does not have.
         OSError: the file can't be written; an older one is untouched.
     """
+    with AtomicFile(path) as target:
+        write_arrays(target.fd, arrays, notes)
+        target.commit()
+
+
+def write_arrays(fd: int, arrays: Mapping[str, Any], notes: Mapping[str, str] | None) -> None:
+    """Write what a safetensors file has into an open, empty file.
+
+    Args:
+        fd: the file.
+        arrays: NumPy arrays by name.
+        notes: texts for the header's `__metadata__`.
+
+    Raises:
+        UnimplementedError: a dtype that the format does not have.
+        OSError: the file can't be written.
+    """
     header: dict[str, Any] = {"__metadata__": dict(notes or {})}
     arrays = {name: native(array) for name, array in arrays.items()}
     start = 0
     for name, array in arrays.items():
-        code = _NAMES.get(BY_NUMPY[array.dtype].name if array.dtype in BY_NUMPY else "")
+        code = _NAMES.get(array.dtype.name)
         if code is None:
             raise UnimplementedError(f"{name!r}: safetensors has no dtype for {array.dtype}")
         end = start + array.nbytes
@@ -78,30 +103,46 @@ def write_safetensors(
         start = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with AtomicFile(path) as target:
-        write_at(target.fd, len(text).to_bytes(8, "little") + text, 0)
-        offset = 8 + len(text)
-        for array in arrays.values():
-            data = np.require(array, requirements="C")
-            if data.size:
-                write_at(target.fd, data.reshape(-1).view(np.uint8), offset)
-            offset += array.nbytes
-        target.commit()
+    write_at(fd, len(text).to_bytes(8, "little") + text, 0)
+    offset = 8 + len(text)
+    for array in arrays.values():
+        data = value_bytes(array)
+        if data.size:
+            write_at(fd, data, offset)
+        offset += array.nbytes
+
+
+def value_bytes(array: Any) -> Any:
+    """The bytes of an array as they stand in a safetensors file, row by row."""
+    data = np.require(native(array), requirements="C")
+    return data.reshape(-1).view(np.uint8) if data.size else np.empty(0, np.uint8)
 
 
 class SafetensorsFile:
     """An open safetensors file, whose header was checked.
+
+    Args:
+        path: the file.
+        mapped: whether arrays are read-only views of the file itself.
+
+    Attributes:
+        name: of the file.
+        metadata: the texts that it has about itself.
 
     Raises:
         NotFoundError: there is no such file.
         CheckpointError: it is damaged, or no safetensors file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
         self.name = local_path(path, CheckpointError)
+        self.metadata: dict[str, str] = {}
         self._fd = open_regular(self.name)
+        self._map: Any = None
         try:
             self._table, self._start = self._read_header()
+            if mapped:
+                self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
         except BaseException:
             self.close()
             raise
@@ -128,6 +169,7 @@ class SafetensorsFile:
             raise self._bad(f"its header takes {length} of {size} bytes")
         try:
             header = json.loads(read_at(self._fd, length, 8))
+            self.metadata = _texts(header.get("__metadata__", {}))
             table = {
                 name: _checked(item) for name, item in header.items() if name != "__metadata__"
             }
@@ -149,29 +191,67 @@ class SafetensorsFile:
     def read(self, name: str) -> Any:
         """The array `name`."""
         dtype, shape, start, stop = self._table[name]
-        array = np.empty(shape, as_dtype(dtype).dtype)
-        if array.size:
+        if self._map is not None and stop > start:
+            begin = self._start + start
+            values = np.frombuffer(self._map, np.uint8, stop - start, begin)
+            array = values.view(np.dtype(dtype)).reshape(shape)
+        else:
+            array = np.empty(shape, np.dtype(dtype))
+        if array.size and self._map is None:
             done = read_into(self._fd, array.reshape(-1).view(np.uint8), self._start + start)
             if done != stop - start:
                 raise self._bad(f"{name!r} is cut short")
-        _require_booleans(array, f"{self.name} is refused: {name!r}")
+        require_booleans(array, f"{self.name} is refused: {name!r}")
         return array
 
+    def verify(self) -> None:
+        """Compare the values with the checksum in the header, if it has one.
 
-def _require_booleans(array: Any, what: str) -> None:
+        Raises:
+            CheckpointError: they have another.
+        """
+        stored = self.metadata.get(CHECKSUM)
+        if stored is None:
+            return
+        digest, at, end = hashlib.sha256(), self._start, os.fstat(self._fd).st_size
+        while at < end:
+            part = read_at(self._fd, min(_HASHED_AT_ONCE, end - at), at)
+            if not part:
+                break
+            digest.update(part)
+            at += len(part)
+        if digest.hexdigest() != stored:
+            raise CheckpointError(
+                f"{self.name} is damaged: its values have the SHA-256 {digest.hexdigest()}, and "
+                f"its header says {stored[:64]}; get the file again, or open it with verify=False "
+                "if another program has changed the values on purpose"
+            )
+
+
+def _texts(notes: Any) -> dict[str, str]:
+    if type(notes) is not dict or not all(type(text) is str for text in notes.values()):
+        raise ValueError("__metadata__ is no table of texts")
+    return notes
+
+
+def require_booleans(array: Any, what: str) -> None:
     """Refuse other bytes than 0 and 1, with which NumPy computes nonsense."""
     if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise CheckpointError(f"{what} has booleans that are none")
 
 
 def _checked(item: Any) -> tuple[str, tuple[int, ...], int, int]:
+    if item["dtype"] not in _DTYPES:
+        raise ValueError(
+            f"there is no dtype {str(item['dtype'])[:20]!r}, only {', '.join(_DTYPES)}"
+        )
     dtype = _DTYPES[item["dtype"]]
     shape = tuple(item["shape"])
     start, stop = item["data_offsets"]
     numbers = [*shape, start, stop]
     if not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers):
         raise ValueError("sizes must be integers from 0 on")
-    if stop - start != math.prod(shape) * as_dtype(dtype).size:
+    if stop - start != math.prod(shape) * np.dtype(dtype).itemsize:
         raise ValueError(f"shape {shape} of {dtype} does not take {stop - start} bytes")
     return dtype, shape, start, stop
 
@@ -184,8 +264,14 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
         arrays: NumPy arrays by name; bfloat16 is written as uint16 under `NAME:bfloat16`.
 
     Raises:
+        UnimplementedError: a dtype that NumPy's files do not have.
         OSError: the file can't be written; an older one is untouched.
     """
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
+            raise UnimplementedError(
+                f"{name!r}: .npz has no dtype for {array.dtype.name}; write .safetensors"
+            )
     with AtomicFile(path) as target:
         stream = H5Stream(target.fd)
         with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
@@ -293,5 +379,5 @@ class NpzFile:
                 array = np.lib.format.read_array(stream, allow_pickle=False)
         except UNPACKING_ERRORS as error:
             raise self._bad(error) from error
-        _require_booleans(array, f"{self.name} is refused: {name!r}")
+        require_booleans(array, f"{self.name} is refused: {name!r}")
         return array.view(as_dtype(dtype).dtype) if dtype == "bfloat16" else array
