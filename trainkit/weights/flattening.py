@@ -40,6 +40,7 @@ class FlattenedInputs:
     ) -> None:
         self._named = {name: tuple(sizes) for name, sizes in (flattened or {}).items()}
         self._used: set[str] = set()
+        self._graph = SymbolicGraph(model)
         self._names: list[str] = []
         if flattened is None:
             self._require_known(model)
@@ -82,7 +83,7 @@ class FlattenedInputs:
                         f"and {name!r} takes {rows}"
                     )
                 return sizes
-        return flattened_sizes(layer)
+        return self._graph.flattened_sizes(layer)
 
     def require_none(self, path: str, layer: Any) -> None:
         """Refuse a layer other than `Dense` behind a `Flatten` of images.
@@ -91,7 +92,7 @@ class FlattenedInputs:
             UnimplementedError: it is one, and has weights for each feature.
         """
         kinds = (layers.BatchNormalization, layers.LayerNormalization, layers.EinsumDense)
-        if isinstance(layer, kinds) and flattened_sizes(layer) is not None:
+        if isinstance(layer, kinds) and self._graph.flattened_sizes(layer) is not None:
             raise UnimplementedError(
                 f"weights: {path!r} is a {type(layer).__name__} of flattened images, whose order "
                 "of features differs between PyTorch and channels last; set its weights by hand"
@@ -111,68 +112,128 @@ class FlattenedInputs:
             )
 
 
-def flattened_sizes(layer: Any) -> Shape | None:
-    """The sizes (..., channels) of the images whose flattened form a layer takes.
-
-    None if it takes none, if it is not known, or if the order does not matter.
+class SymbolicGraph:
+    """What feeds what in the functional and sequential models of a tree, through nested ones.
 
     Args:
-        layer: of a functional or sequential model.
+        model: the root of the tree.
     """
-    value = _input_of(layer)
-    for _ in range(_MOST_STEPS):
-        source = _source_of(value)
-        if source is None:
-            return None
-        if isinstance(source, (layers.Flatten, layers.Reshape)):
-            return _sizes_before(source)
-        before = _input_of(source)
-        if before is None or tuple(before.shape) != tuple(value.shape):
-            return None
-        if type(source).parts(source) and source.weights and not _keeps_features(source):
-            return None
-        value = before
-    return None
 
+    def __init__(self, model: Trackable) -> None:
+        self._outer: dict[int, Any] = {}  # what an input of a nested model stands for
+        for _, part in traverse(model):
+            outputs = getattr(part, "outputs", None) if isinstance(part, layers.Layer) else None
+            if isinstance(outputs, list):
+                self._note_nested(outputs)
 
-def _keeps_features(layer: Any) -> bool:
-    return isinstance(layer, (layers.BatchNormalization, layers.LayerNormalization))
+    def _note_nested(self, outputs: list[Any]) -> None:
+        waiting, seen = list(outputs), set()
+        while waiting:
+            node = getattr(waiting.pop(), "node", None)
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            inner = getattr(node.operation, "inputs", None)
+            if isinstance(inner, list):
+                pairs = zip(inner, node.inputs, strict=False)
+                self._outer |= {id(value): outer for value, outer in pairs}
+            waiting.extend(node.inputs)
 
-
-def _sizes_before(flatten: Any) -> Shape | None:
-    value = _input_of(flatten)
-    if value is None or len(value.shape) < 3:
+    def node_of(self, value: Any) -> Any:
+        """The call that a value comes from, inside of nested models; None for an input."""
+        for _ in range(_MOST_STEPS):
+            node = getattr(value, "node", None)
+            if node is None:
+                return None
+            if isinstance(node.operation, layers.InputLayer):
+                value = self._outer.get(id(value))
+                continue
+            outputs = getattr(node.operation, "outputs", None)
+            if not isinstance(outputs, list) or not outputs:
+                return node
+            value = outputs[value._keras_history.tensor_index]
         return None
-    if isinstance(flatten, layers.Reshape) and len(_output_shape(flatten)) != 2:
+
+    def flattened_sizes(self, layer: Any) -> Shape | None:
+        """The sizes (..., channels) of the images whose flattened form a layer takes.
+
+        None if it takes none, if it is not known, or if the order does not matter.
+
+        Args:
+            layer: of the tree.
+
+        Raises:
+            UnimplementedError: it takes several values side by side, of which one is such.
+        """
+        return self._sizes_of(_input_of(layer), 0)
+
+    def _sizes_of(self, value: Any, depth: int) -> Shape | None:
+        for _ in range(_MOST_STEPS):
+            node = self.node_of(value)
+            if node is None or len(value.shape) != 2 or not node.inputs:
+                return None
+            first = node.inputs[0]
+            if _flattens(node.operation, first, value):
+                return self._sizes_before(node.operation, first)
+            if len(node.inputs) > 1 and tuple(first.shape) != tuple(value.shape):
+                parts = [self._sizes_of(x, depth + 1) for x in node.inputs] if depth < 8 else []
+                if any(sizes is not None for sizes in parts):
+                    raise UnimplementedError(
+                        f"weights: {node.operation.name!r} joins flattened images with something "
+                        "else, and then the rows of the next kernel can't be put in order; set "
+                        "its weights by hand"
+                    )
+                return None
+            if tuple(first.shape) != tuple(value.shape):
+                return None
+            if node.operation.weights and not isinstance(node.operation, _KEEPING):
+                return None
+            value = first
         return None
-    sizes = tuple(value.shape[1:])
-    upstream = _format_upstream(value)
-    if None in sizes or (len(sizes) == 2 and upstream is None):
-        return None  # a sequence of vectors, which PyTorch flattens in the same order
-    turned = getattr(flatten, "data_format", None) == "channels_first"
-    if turned:
-        sizes = (*sizes[1:], sizes[0])
-    elif upstream == "channels_first":
-        return None
-    is_same = sizes[-1] == 1 or math.prod(sizes[:-1]) == 1
-    return None if is_same else tuple(int(n) for n in sizes)
 
-
-def _output_shape(layer: Any) -> Shape:
-    return tuple(layer.output.shape)
-
-
-def _format_upstream(value: Any) -> str | None:
-    """The order of axes of the nearest convolution or pooling that a value comes from."""
-    for _ in range(_MOST_STEPS):
-        source = _source_of(value)
-        if source is None:
+    def _sizes_before(self, flatten: Any, value: Any) -> Shape | None:
+        sizes = tuple(value.shape[1:])
+        upstream = self._format_upstream(value)
+        if None in sizes or (len(sizes) == 2 and upstream is None):
+            return None  # a sequence of vectors, which PyTorch flattens in the same order
+        if isinstance(flatten, layers.Flatten) and flatten.data_format == "channels_first":
+            sizes = (*sizes[1:], sizes[0])
+        elif upstream == "channels_first":
             return None
-        known = _windowed_format(source)
-        if known is not None:
-            return known
-        value = _input_of(source)
-    return None
+        is_same = sizes[-1] == 1 or math.prod(sizes[:-1]) == 1
+        return None if is_same else tuple(int(n) for n in sizes)
+
+    def _format_upstream(self, value: Any) -> str | None:
+        """The order of axes of the nearest convolution or pooling that a value comes from."""
+        for _ in range(_MOST_STEPS):
+            node = self.node_of(value)
+            if node is None or not node.inputs:
+                return None
+            if _transposes(node.operation):
+                return "channels_first"  # whoever does that has put them in order
+            known = _windowed_format(node.operation)
+            if known is not None:
+                return known
+            value = node.inputs[0]
+        return None
+
+
+_KEEPING = (layers.BatchNormalization, layers.LayerNormalization)
+
+
+def _flattens(operation: Any, before: Any, after: Any) -> bool:
+    """Whether a call makes one axis of several, as `Flatten`, `Reshape` and `ops.reshape` do."""
+    if len(before.shape) < 3 or len(after.shape) != 2 or operation.weights:
+        return False
+    sizes = tuple(before.shape[1:])
+    if isinstance(operation, layers.Flatten):
+        return True
+    return None not in sizes and after.shape[1] == math.prod(sizes)
+
+
+def _transposes(operation: Any) -> bool:
+    is_primitive = getattr(operation, "primitive", None) in ("transpose", "moveaxis", "swapaxes")
+    return is_primitive or isinstance(operation, layers.Permute)
 
 
 def _windowed_format(part: Any) -> str | None:
@@ -180,15 +241,6 @@ def _windowed_format(part: Any) -> str | None:
         return None
     is_windowed = hasattr(part, "kernel_size") or hasattr(part, "pool_size")
     return getattr(part, "data_format", None) if is_windowed else None
-
-
-def _source_of(value: Any) -> Any:
-    """The layer that a symbolic tensor comes from, None for an input or an unknown one."""
-    history = getattr(value, "_keras_history", None)
-    operation = getattr(history, "operation", None)
-    if operation is None or isinstance(operation, layers.InputLayer):
-        return None
-    return operation if isinstance(operation, layers.Layer) else None
 
 
 def _input_of(layer: Any) -> Any:

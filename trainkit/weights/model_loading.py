@@ -143,7 +143,7 @@ class _Loading:
         book = RecipeBook(model, {} if own and flattened is None else flattened, not is_joined)
         is_ordered = source.is_ordered if isinstance(source, WeightTable) else True
         self._mapping = WeightMapping(
-            book, paths, self._shapes, is_ordered, names or {}, self._report
+            book, paths, self._shapes, is_ordered, names or {}, self._report, self._are_equal
         )
         self._path_of = {id(variable): path for path, variable in paths.items()}
         self._values: dict[int, tuple[Variable, Any, str]] = {}
@@ -214,15 +214,16 @@ class _Loading:
             else:
                 report.unused[name] = self._shapes[name]
 
+    def _are_equal(self, names: Sequence[str]) -> bool:
+        """Whether arrays of one shape have the same values."""
+        first = np.asarray(self._source[names[0]]).tobytes()
+        return all(np.asarray(self._source[name]).tobytes() == first for name in names[1:])
+
     def _twin(self, name: str, others: Sequence[str]) -> str | None:
         """An array that is used and has the same values, as tied weights have."""
         if not others:
             return None
-        values = np.asarray(self._source[name]).tobytes()
-        for other in dict.fromkeys(others):
-            if np.asarray(self._source[other]).tobytes() == values:
-                return other
-        return None
+        return next((x for x in dict.fromkeys(others) if self._are_equal([name, x])), None)
 
     def _settle(self) -> None:
         """Raise if anything is left over, or does not fit."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
@@ -50,6 +50,7 @@ class WeightMapping:
         is_ordered: whether the order of these is that of the writer's modules.
         names: the table of the caller.
         report: to which is added what is left out.
+        are_equal: whether arrays of these names have the same values.
 
     Attributes:
         direct: names of arrays by the path of the variable that takes them as they are.
@@ -69,8 +70,10 @@ class WeightMapping:
         is_ordered: bool,
         names: Mapping[str, str | None],
         report: LoadReport,
+        are_equal: Callable[[Sequence[str]], bool],
     ) -> None:
-        self._book, self._paths = book, paths
+        self._paths = paths
+        self._are_equal = are_equal
         self._is_ordered = is_ordered
         self._report = report
         self.direct: dict[str, str] = {}
@@ -271,9 +274,15 @@ class WeightMapping:
             if len(recipes) == len(modules) == 1:
                 self._take(recipes[0], modules[0], "the only one that is left of its shapes")
                 return
-            raise _ambiguous(recipes, modules, self._is_ordered)
+            if len(recipes) != len(modules) or not self._are_tied(modules):
+                raise _ambiguous(recipes, modules, self._is_ordered)
         for recipe, module in zip(recipes, modules, strict=True):
             self._take(recipe, module, "by order")
+
+    def _are_tied(self, modules: Sequence[SourceModule]) -> bool:
+        """Whether it does not matter which is which, since all have the same values."""
+        params = modules[0].names
+        return all(self._are_equal([module.names[p] for module in modules]) for p in params)
 
     def _take(self, recipe: Recipe, module: SourceModule, reason: str) -> None:
         del self._modules[module.name]
