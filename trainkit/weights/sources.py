@@ -7,6 +7,7 @@ import os
 from contextlib import ExitStack
 from typing import Any
 
+from trainkit.checkpoints.format.header import MAGIC
 from trainkit.checkpoints.format.positioned_io import read_at
 from trainkit.checkpoints.format.regular_files import open_regular
 from trainkit.checkpoints.interop.safetensors import CHECKSUM, SafetensorsFile
@@ -199,7 +200,7 @@ def _opened(name: str, part: str | None, mapped: bool) -> WeightTable:
     head = _head(name)
     if ending == ".npz":
         return ForeignTable(name)
-    if head.startswith(_HDF5) or ending == ".keras":
+    if head.startswith((_HDF5, MAGIC)) or ending in (".keras", ".h5", ".hdf5"):
         return ForeignTable(name)
     if ending == ".safetensors":
         return SafetensorsTable(name, mapped)

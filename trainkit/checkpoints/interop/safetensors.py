@@ -268,7 +268,9 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
         OSError: the file can't be written; an older one is untouched.
     """
     for name, array in arrays.items():
-        if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
+        # the kind of ml_dtypes.float8_e5m2 is "f", too
+        is_native = array.dtype.kind in "biufc" and not array.dtype.name.startswith("float8")
+        if not is_native and array.dtype.name != "bfloat16":
             raise UnimplementedError(
                 f"{name!r}: .npz has no dtype for {array.dtype.name}; write .safetensors"
             )
