@@ -19,6 +19,7 @@ Source: the documentation of `torch.nn` and Keras 3's layers of the same names.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,11 +86,27 @@ class Recipe:
         """The class of the layer."""
         return type(self.layer).__name__
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its path is the number of a layer in a sequential or functional model."""
+        return _NUMBERED.search(self.path) is not None
+
+    @property
+    def given_names(self) -> frozenset[str]:
+        """What its author has called it: its last attribute, and its name if it has one."""
+        parts = [part for part in self.path.split("/") if part and not part.isdigit()]
+        attribute = parts[-1] if parts and parts[-1] != "layers" else None
+        own = str(self.layer.name)
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", self.kind).lower()
+        is_automatic = re.sub(r"_\d+$", "", own).replace("_", "") == snake.replace("_", "")
+        return frozenset(name for name in (attribute, None if is_automatic else own) if name)
+
     def variables(self) -> list[Variable]:
         """All that it fills."""
         return [slot.variable for slot in self.forms[0]] if self.forms else []
 
 
+_NUMBERED = re.compile(r"(?:^|/)layers/\d+")
 Signature = tuple[bool, frozenset[tuple[str, Shape]]]
 
 

@@ -213,7 +213,12 @@ class WeightMapping:
         by_path = {recipe.path: recipe for recipe in self._recipes}
         for name in list(self._modules):
             recipe = by_path.get(name.replace(".", "/"))
-            if recipe is not None and fitting_form(recipe, self._modules[name]) is not None:
+            # `layers/1` is the second layer of a Sequential, which may be another's `layers.0`
+            if (
+                recipe is not None
+                and not recipe.is_numbered
+                and fitting_form(recipe, self._modules[name]) is not None
+            ):
                 self._match(recipe, self._modules.pop(name), "the same name")
 
     def _take_alike(self) -> None:
@@ -258,11 +263,10 @@ class WeightMapping:
             return
         recipes, modules = list(recipes), list(modules)
         for recipe in list(recipes):
-            name = last_part(recipe.path) if recipe.path else ""
-            names = {name, recipe.layer.name} - {"", "layers"}
+            names = recipe.given_names
             same = [module for module in modules if last_part(module.name) in names]
-            rivals = [other for other in recipes if last_part(other.path) == name]
-            if len(same) == 1 and len(rivals) == 1 and name != "layers":
+            rivals = [other for other in recipes if other.given_names & names]
+            if len(same) == 1 and len(rivals) == 1:
                 self._take(recipe, same[0], "the same last name")
                 recipes.remove(recipe)
                 modules.remove(same[0])
