@@ -190,7 +190,16 @@ class Audit:
         self.events: Counter[str] = Counter()
         self._folder = folder
         self._is_on = False
-        codecs.lookup("cp437")  # of names in archives; imported at its first use
+        for encoding in (
+            "cp437",
+            "utf-16",
+            "utf-16-be",
+            "utf-16-le",
+            "utf-32",
+            "utf-32-be",
+            "utf-32-le",
+        ):
+            codecs.lookup(encoding)  # of names in archives, of JSON; imported at their first use
         sys.addaudithook(self._note)
 
     def _note(self, event: str, details: tuple[object, ...]) -> None:

@@ -77,6 +77,8 @@ DOORS = {
     "tk.saved_graph": "Saved graphs",
     "tk.saved_model": "Saved models",
     "tk.onnx": "ONNX files",
+    "tk.weights": "Weights of other libraries",
+    "tk.hub": "Models in folders, for the Hub",
     "tk.experimental": "Optional values",
     "tk.test": "Tests",
     "tk.types": "Types",

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from trainkit import dtypes as dtypes
     from trainkit import eager as eager
     from trainkit import experimental as experimental
+    from trainkit import hub as hub
     from trainkit import image as image
     from trainkit import initializers as initializers
     from trainkit import io as io
@@ -154,6 +155,7 @@ _FAMILIES = {
     "dtypes": "trainkit.tf.dtypes",
     "eager": "trainkit.eager",
     "experimental": "trainkit.compat.experimental",
+    "hub": "trainkit.weights.hub",
     "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
     "io": "trainkit.tf.io",

@@ -303,7 +303,7 @@ def load_model(
                 SafeModeScope(safe_mode if mode is None else mode),
                 WeightBudget(archive.most, archive.name),
             ):
-                model = _made(config, archive)
+                model = make_model(config, archive.name)
             _take_weights(model, shelf, archive)
         finally:
             if shelf is not None:
@@ -320,15 +320,24 @@ def _shelf(archive: Archive, fd: int) -> Shelf:
     return Shelf(archive.name, [saved])
 
 
-def _made(config: dict[str, Any], archive: Archive) -> Any:
+def make_model(config: dict[str, Any], source: str) -> Any:
+    """The model that the config in a file describes, without its weights.
+
+    Args:
+        config: what `model_config` gave.
+        source: the file, for errors.
+
+    Raises:
+        CheckpointError: no model can be made of it.
+    """
     try:
         model = model_from_config(config)
     except _SURPRISES as error:
         raise CheckpointError(
-            f"{archive.name}: no model can be made from its config: {type(error).__name__} {error}"
+            f"{source}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
     if not isinstance(model, Looped) and not getattr(type(model), "_saved_alone", False):
-        raise CheckpointError(f"{archive.name} holds no model, its config describes {model!r}")
+        raise CheckpointError(f"{source} holds no model, its config describes {model!r}")
     return model
 
 

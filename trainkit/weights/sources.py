@@ -19,6 +19,7 @@ from trainkit.core.errors import (
     UnimplementedError,
 )
 from trainkit.core.files.local_paths import local_path
+from trainkit.weights.hub_download import is_hub_address, local_folder
 from trainkit.weights.torch_reading import TorchTable
 from trainkit.weights.weight_tables import WeightTable
 
@@ -86,7 +87,8 @@ def open(
     it. The format is told by the first bytes of a file, not by its name. Nothing in a file is run.
 
     Args:
-        path: the file or folder.
+        path: the file or folder, or `hf://owner/name` for one of the Hugging Face Hub, which
+            needs the package huggingface_hub.
         part: for files of `torch.save` that hold a training checkpoint: the key of the weights,
             such as `"model"`. Not needed where there is but one besides the optimizer's.
         mapped: whether arrays are read-only views of the file, so that only what is used is read.
@@ -95,6 +97,7 @@ def open(
 
     Raises:
         NotFoundError: there is no such file, or nothing with weights in the folder.
+        ImportError: a folder of the Hub is named, and huggingface_hub is missing.
         CheckpointError: the file is damaged or hostile.
         UnimplementedError: it is of a format that is not supported; the text says what to do.
         InvalidArgumentError: `part` is none of the file, or is needed.
@@ -145,6 +148,7 @@ def load(
 
     Raises:
         NotFoundError: there is no such file, or nothing with weights in the folder.
+        ImportError: a folder of the Hub is named, and huggingface_hub is missing.
         CheckpointError: the file is damaged or hostile.
         UnimplementedError: it is of a format that is not supported; the text says what to do.
         InvalidArgumentError: `part` is none of the file, or is needed.
@@ -162,8 +166,8 @@ def load(
 
 
 def _file_of(path: str | os.PathLike[str]) -> str:
-    """The file that a path means: itself, or that of a folder."""
-    name = local_path(path, CheckpointError)
+    """The file that a path means: itself, or that of a folder, which may come from the Hub."""
+    name = local_folder(path) if is_hub_address(path) else local_path(path, CheckpointError)
     if not os.path.isdir(name):
         return name
     for base in FOLDER_FILES:

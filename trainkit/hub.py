@@ -1,0 +1,3 @@
+"""`tk.hub`: models in folders as the Hugging Face Hub has them."""
+
+from trainkit.weights.hub import *
