@@ -1,3 +1,3 @@
-"""`tk.hub`: models in folders as the Hugging Face Hub has them."""
+"""The names of `trainkit.weights.hub`, which Python gives in place of this file."""
 
 from trainkit.weights.hub import *

@@ -53,6 +53,7 @@ STRANGERS = {
     "cudnn": OPTIONAL,
     "cupy": OPTIONAL,
     "cupyx": OPTIONAL,
+    "huggingface_hub": OPTIONAL,
     "sklearn": OPTIONAL,
     "google": START_UP,
     "h5py": START_UP,

@@ -29,9 +29,9 @@ from trainkit.core.registry import CustomObjectScope
 from trainkit.layers.base.weight_budget import WeightBudget
 from trainkit.models.model import Model
 from trainkit.models.saving import load_model, make_model, model_config
-from trainkit.weights import sources
+from trainkit.weights import weight_files
 from trainkit.weights.hub_download import is_hub_address, local_folder
-from trainkit.weights.model_loading import load_into
+from trainkit.weights.weight_loading import load_into
 from trainkit.weights.weight_saving import save as save_weights
 
 _LIBRARY = "trainkit"
@@ -144,7 +144,7 @@ def load(
             + ". Build that model here, and take its weights by tk.weights.load_into(model, "
             f"{str(source)!r})"
         )
-    with sources.open(name) as table:
+    with weight_files.open(name) as table:
         total = sum(
             math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in table.shapes().values()
         )

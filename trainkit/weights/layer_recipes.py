@@ -496,14 +496,14 @@ def _part_slot(variable: Variable, param: str, number: int, wide: Sequence[int])
 
     def backward(array: Any) -> Arrays:
         part = array.reshape(own[0], stop - start).T if is_kernel else array.reshape(-1)
-        return [_Part(start, sum(wide), part)]
+        return [_JoinedRows(start, sum(wide), part)]
 
     which = ("first", "second", "third")[number]
     return Slot(variable, (param,), (stored,), forward, backward, f"{which} part, as {own}")
 
 
 @dataclass(frozen=True)
-class _Part:
+class _JoinedRows:
     """Rows of an array that several variables make together."""
 
     start: int
@@ -513,7 +513,7 @@ class _Part:
 
 def joined_parts(arrays: Sequence[Any]) -> Any:
     """The array of a parameter out of what slots give for it."""
-    if not isinstance(arrays[0], _Part):
+    if not isinstance(arrays[0], _JoinedRows):
         return arrays[0]
     return np.concatenate([part.rows for part in sorted(arrays, key=lambda part: part.start)])
 

@@ -6,7 +6,6 @@ each array), and the values, all little-endian. Source: https://huggingface.co/d
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -210,6 +209,8 @@ class SafetensorsFile:
         Raises:
             CheckpointError: they have another.
         """
+        import hashlib  # slow to import
+
         stored = self.metadata.get(CHECKSUM)
         if stored is None:
             return

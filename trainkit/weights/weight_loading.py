@@ -17,7 +17,7 @@ from trainkit.core.errors import (
 )
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.weights import sources
+from trainkit.weights import weight_files
 from trainkit.weights.layer_recipes import RecipeBook
 from trainkit.weights.load_report import LoadReport, Transfer
 from trainkit.weights.source_modules import modules_of
@@ -91,10 +91,10 @@ def load_into(
     if isinstance(source, Mapping):
         if part is not None:
             raise InvalidArgumentError("weights.load_into: part= is for files of torch.save")
-        return _Loading(model, paths, source, names, partial, flattened).run()
-    with sources.open(source, part=part, verify=verify) as table:
+        return _WeightTransfer(model, paths, source, names, partial, flattened).run()
+    with weight_files.open(source, part=part, verify=verify) as table:
         if table.format not in _OWN_FORMATS or names is not None:
-            return _Loading(model, paths, table, names, partial, flattened).run()
+            return _WeightTransfer(model, paths, table, names, partial, flattened).run()
         file = table.name
     return _from_own_format(model, paths, file, partial, flattened)
 
@@ -118,7 +118,7 @@ def _from_own_format(
     return report
 
 
-class _Loading:
+class _WeightTransfer:
     def __init__(
         self,
         model: Trackable,

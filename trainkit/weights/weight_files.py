@@ -39,7 +39,7 @@ FOLDER_FILES = (
 _TORCH_ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LEGACY_PICKLE = bytes.fromhex("8a0a6cfc9c46f9206aa85019")  # LONG1 and torch.save's magic number
-_HEAD = 512  # bytes that tell the format; a tar archive has its mark at 257
+_HEAD = 512  # bytes that show the format; a tar archive has its mark at 257
 _SAVE_AGAIN = "torch.save(torch.load(path, weights_only=True), 'weights.pt')"
 
 _REFUSED_ENDINGS = {
@@ -84,7 +84,7 @@ def open(
     Formats: `.pt`, `.pth` and `.bin` of `torch.save` (PyTorch 1.6 or later), `.safetensors`,
     several of either with their `.index.json`, `.npz`, `.weights.h5`, `.keras`, checkpoints of
     trainkit, and folders that have one of them under the name that Hugging Face's libraries give
-    it. The format is told by the first bytes of a file, not by its name. Nothing in a file is run.
+    it. The first bytes of a file tell its format, besides its name. Nothing in a file is run.
 
     Args:
         path: the file or folder, or `hf://owner/name` for one of the Hugging Face Hub, which
