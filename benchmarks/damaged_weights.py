@@ -192,6 +192,7 @@ class Audit:
         self._is_on = False
         for encoding in (
             "cp437",
+            "utf-8-sig",
             "utf-16",
             "utf-16-be",
             "utf-16-le",

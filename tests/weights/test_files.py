@@ -12,6 +12,7 @@ from tests.weights.torch_files import write_state
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core.errors import (
     CheckpointError,
+    FailedPreconditionError,
     InvalidArgumentError,
     NotBuiltError,
     NotFoundError,
@@ -321,3 +322,39 @@ def test_a_part_is_of_files_of_torch_alone(tmp_path):
     tk.weights.save({"a": np.ones(2)}, tmp_path / "w.safetensors")
     with pytest.raises(InvalidArgumentError, match=r"part='model' is for files of torch\.save"):
         tk.weights.load(tmp_path / "w.safetensors", part="model")
+
+
+@pytest.mark.parametrize("argument", ["names", "flattened"])
+def test_files_of_keras_say_themselves_what_is_what(tmp_path, argument):
+    model = small_model()
+    tk.weights.save(model, tmp_path / "w.weights.h5")
+    with pytest.raises(InvalidArgumentError, match=f"{argument}= is for weights of PyTorch"):
+        tk.weights.load_into(model, tmp_path / "w.weights.h5", **{argument: {}})
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "npz", "pt", "safetensors.index.json"])
+def test_a_closed_table_is_not_read(tmp_path, ending, monkeypatch):
+    path = tmp_path / f"w.{ending}"
+    if ending == "pt":
+        write_state(path, {"a": np.ones(2, "float32")})
+    else:
+        size = 8 if "index" in ending else None
+        arrays = {"a": np.ones(2, "float32"), "b": np.ones(2, "float32")}
+        tk.weights.save(arrays, str(path).removesuffix(".index.json"), max_shard_size=size)
+    table = tk.weights.open(path)
+    table.close()
+    table.close()
+    for use in (lambda: table["a"], table.arrays, table.verify):
+        with pytest.raises(FailedPreconditionError, match="is closed; read in the `with` block"):
+            use()
+
+
+def test_a_table_is_written_and_taken_like_arrays(tmp_path):
+    model = small_model()
+    state = {"fc.weight": np.ones((2, 3), "float32"), "fc.bias": np.ones(2, "float32")}
+    write_state(tmp_path / "w.pt", state)
+    with tk.weights.open(tmp_path / "w.pt") as table:
+        tk.weights.save(table, tmp_path / "w.safetensors")
+        tk.weights.load_into(model, table)
+    assert model(np.ones((1, 3))).numpy().tolist() == [[4, 4]]
+    assert_same(tk.weights.load(tmp_path / "w.safetensors"), state)

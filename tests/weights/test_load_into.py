@@ -556,3 +556,157 @@ def test_a_normalization_of_flattened_images_is_refused():
     )
     with pytest.raises(UnimplementedError, match="BatchNormalization of flattened images"):
         tk.weights.load_into(model, parameters("conv", 4, 3, 3, 3) | norm("bn", 144))
+
+
+# ---------------------------------------------------------------------- other layouts and names
+
+
+def test_arrays_called_as_keras_and_flax_call_them_are_taken_as_they_are():
+    kernel, filters = normal(4, 4), normal(3, 3, 2, 4)
+    state = {"params/conv/kernel": filters, "params/conv/bias": normal(4)}
+    state |= {"params/dense/kernel": kernel, "params/dense/bias": normal(4)}
+    model = tk.Sequential(
+        [tk.Input((5, 5, 2)), layers.Conv2D(4, 3), layers.GlobalAveragePooling2D(), layers.Dense(4)]
+    )
+    tk.weights.load_into(model, state)
+    np.testing.assert_array_equal(model.layers[0].kernel, filters)
+    np.testing.assert_array_equal(model.layers[-1].kernel, kernel)
+
+
+def test_a_single_array_called_kernel_is_not_transposed():
+    state, model = {"a/kernel": normal(4, 4), "a/bias": normal(4)}, dense_model(4)
+    names = {"a/kernel": "layers/1/kernel", "a/bias": "layers/1/bias"}
+    tk.weights.load_into(model, state, names=names)
+    np.testing.assert_array_equal(model.layers[0].kernel, state["a/kernel"])
+
+
+def test_layers_of_a_sequential_are_not_taken_for_numbers_of_modules():
+    """`layers.1` of a module is not `layers/1` here, where the input has number 0."""
+    state, model = alike("layers.0", "layers.1"), dense_model(4, 4)
+    tk.weights.load_into(model, state)
+    np.testing.assert_array_equal(kernels(model)[0], state["layers.0.weight"])
+
+
+@pytest.mark.parametrize("wrapper", ["module", "_orig_mod"])
+def test_names_in_front_that_wrappers_put_there_are_left_out(wrapper):
+    state, model = alike(*(f"{wrapper}.{n}" for n in ("blocks.1", "one", "blocks.0"))), Named()
+    model(normal(2, 4))
+    report = tk.weights.load_into(model, state)
+    assert {transfer.reason for transfer in report.transfers} == {"the same name"}
+
+
+def test_a_table_names_recurrent_modules_as_torch_calls_them():
+    state = recurrent("a", 4, 6, 6) | recurrent("b", 4, 6, 6)
+    stack = [layers.LSTM(6, return_sequences=True) for _ in range(2)]
+    model = tk.Sequential([tk.Input((5, 6)), *stack])
+    tk.weights.load_into(model, state, names={"b": "layers/1", "a": "layers/2"})
+    np.testing.assert_array_equal(stack[0].cell.kernel.numpy().T, state["b.weight_ih_l0"])
+
+
+def test_a_table_names_both_directions_at_once():
+    state = recurrent("rnn", 4, 4, 6) | recurrent("rnn", 4, 4, 6, "l0_reverse")
+    both = layers.Bidirectional(layers.LSTM(6))
+    model = tk.Sequential([tk.Input((5, 4)), both])
+    tk.weights.load_into(model, state, names={"rnn": "layers/1"})
+    kernel = both.backward_layer.cell.kernel.numpy().T
+    np.testing.assert_array_equal(kernel, state["rnn.weight_ih_l0_reverse"])
+
+
+def test_layers_with_other_weights_take_single_arrays_of_their_shape():
+    class Scaled(tk.layers.Layer):
+        def build(self, input_shape):
+            self.factor = self.add_weight("factor", (4,))
+
+        def call(self, x):
+            return x * self.factor
+
+    model = tk.Sequential([tk.Input((4,)), Scaled()])
+    state = {"gate.w": normal(4)}
+    with pytest.raises(CheckpointMismatchError, match=r"missing: layers/1/factor \(4,\)"):
+        tk.weights.load_into(model, state)
+    tk.weights.load_into(model, state, names={"gate.w": "layers/1/factor"})
+    np.testing.assert_array_equal(model.layers[0].factor, state["gate.w"])
+    wide = {"gate.w": normal(1, 4)}
+    with pytest.raises(
+        InvalidArgumentError, match=r"has the shape \(1, 4\), and 'layers/1/factor'"
+    ):
+        tk.weights.load_into(model, wide, names={"gate.w": "layers/1/factor"})
+
+
+def test_values_too_large_for_a_narrow_weight_are_refused():
+    model = tk.Sequential([tk.Input((4,)), layers.Dense(4, dtype="float16")])
+    state = alike("a")
+    state["a.weight"][0, 0] = 1e6
+    with pytest.raises(CheckpointMismatchError, match=r"too large for layers/1/kernel, .* float16"):
+        tk.weights.load_into(model, state)
+
+
+def test_values_of_a_shared_variable_must_agree():
+    class Borrowing(layers.Dense):
+        def __init__(self, other):
+            super().__init__(4)
+            self.other = other
+
+        def build(self, input_shape):
+            self.kernel = self.other.kernel
+            self.bias = self.add_weight("bias", (4,))
+
+    up = layers.Dense(4)
+    model = tk.Sequential([tk.Input((4,)), up, Borrowing(up)])
+    state = alike("up", "down")
+    with pytest.raises(CheckpointMismatchError, match=r"is shared by layers, and .* differ"):
+        tk.weights.load_into(model, state)
+    state["down.weight"] = state["up.weight"]
+    tk.weights.load_into(model, state)
+
+
+def test_half_of_the_paths_of_a_layer_are_none():
+    state = {"layers/1/kernel": normal(4, 4)}
+    with pytest.raises(CheckpointMismatchError, match="1 arrays unused"):
+        tk.weights.load_into(dense_model(4), state)
+
+
+def test_a_terminal_does_not_obey_names_in_a_report():
+    state = {**alike("a"), "\x1b[31mred": normal(2)}
+    report = tk.weights.load_into(dense_model(4), state, partial=True)
+    assert "\x1b" not in str(report)
+    assert r"\x1b[31mred" in str(report)
+
+
+def test_a_failure_while_variables_are_set_takes_all_back(monkeypatch):
+    model = dense_model(4, 3)
+    before = model.get_weights()
+    plain = type(model.weights[0])._store
+    calls = []
+
+    def store(self, array):
+        calls.append(self)
+        if len(calls) == 3:
+            raise MemoryError("no room")
+        plain(self, array)
+
+    monkeypatch.setattr(type(model.weights[0]), "_store", store)
+    with pytest.raises(MemoryError):
+        tk.weights.load_into(model, alike("a") | parameters("b", 3, 4))
+    for array, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_embeddings_that_are_used_in_reverse_are_one_array():
+    table = normal(11, 4)
+    model = tk.Sequential([tk.Input((5,), dtype="int32"), layers.ReversibleEmbedding(11, 4)])
+    tk.weights.load_into(model, {"wte.weight": table, "lm_head.weight": table},
+                         names={"wte": "layers/1"})  # fmt: skip
+    np.testing.assert_array_equal(model.layers[0].embeddings, table)
+
+
+def test_grouped_attention_is_found_by_the_names_of_its_projections():
+    state = {}
+    for name, size in (("k_proj", 8), ("v_proj", 8), ("q_proj", 16), ("o_proj", 16)):
+        state |= parameters(f"self_attn.{name}", size, 16, bias=False)
+    inputs = tk.Input((None, 16))
+    layer = layers.GroupedQueryAttention(4, 4, 2, use_bias=False)
+    model = tk.Model(inputs, layer(inputs, inputs))
+    tk.weights.load_into(model, state)
+    values = layer.value_dense.kernel.numpy().reshape(16, 8).T
+    np.testing.assert_array_equal(values, state["self_attn.v_proj.weight"])

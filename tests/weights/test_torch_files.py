@@ -151,6 +151,20 @@ def test_a_file_without_a_byte_order_is_of_a_little_machine(path):
     assert tk.weights.load(path)["a"].tolist() == [1, 1]
 
 
+def test_one_tensor_is_read_without_the_rest_of_its_storage(path, monkeypatch):
+    data = normal(1000)
+    value = table({"a": view("0", 1000, [10], [1], offset=500), "b": view("0", 1000, [1000], [1])})
+    write_torch(path, value, {"0": data.tobytes()})
+    sizes = []
+    plain = torch_reading.read_into
+    monkeypatch.setattr(
+        torch_reading, "read_into", lambda fd, b, at: sizes.append(b.size) or plain(fd, b, at)
+    )
+    with tk.weights.open(path, verify=False) as weights:
+        np.testing.assert_array_equal(weights["a"], data[500:510])
+    assert sizes == [40]
+
+
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "uint16"])
 def test_dtypes_without_a_storage_of_their_own(path, dtype):
     array = np.arange(6).astype(np.dtype(dtype)).reshape(2, 3)
@@ -412,6 +426,10 @@ def test_what_is_no_file_of_weights(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"PK\x03\x04 and nothing")
     with pytest.raises(CheckpointError, match=r"no file of torch\.save"):
         tk.weights.load(tmp_path / "a.pt")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes on Windows")
+def test_a_pipe_is_no_file_of_weights(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     with pytest.raises(CheckpointError, match="no regular file"):
         tk.weights.load(tmp_path / "pipe.pt")

@@ -31,6 +31,7 @@ from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 from trainkit.layers.rnn.cells import GRUCell, LSTMCell, SimpleRNNCell
 from trainkit.weights.flattening import FlattenedInputs
+from trainkit.weights.source_modules import role_of
 
 Shape = tuple[int, ...]
 Arrays = Sequence[Any]
@@ -179,7 +180,7 @@ class RecipeBook:
                 if slots is None:
                     return None
                 self._claim(part)
-                recipe = Recipe(part, path, slots)
+                recipe = Recipe(part, path, [*slots, _own_form(slots)], role=role_of(path))
                 if isinstance(part, layers.BatchNormalization):
                     recipe.extras = {"num_batches_tracked": np.zeros((), np.int64)}
                 if isinstance(part, layers.RNN):
@@ -217,7 +218,6 @@ class RecipeBook:
             child = getattr(part, f"{role}_dense")
             recipe = self._recipe(f"{path}/{role}_dense", child)
             if recipe is not None:
-                recipe.role = role
                 self.recipes.append(recipe)
 
 
@@ -236,6 +236,12 @@ def _same(variable: Variable, param: str, shape: Shape | None = None) -> Slot:
         lambda array: [array.reshape(stored)],
         "as it is" if stored == own else f"reshaped from {stored}",
     )
+
+
+def _own_form(forms: Sequence[Sequence[Slot]]) -> list[Slot]:
+    """The form of files that Keras and Flax have written: variables as they are, by their names."""
+    slots = [_same(slot.variable, slot.variable.name) for slot in forms[0]]
+    return slots if len({slot.params for slot in slots}) == len(slots) else []
 
 
 def _moved(variable: Variable, param: str, axes: Sequence[int], text: str) -> Slot:
@@ -344,7 +350,8 @@ def _depthwise(layer: Any) -> list[list[Slot]] | None:
 
 
 def _embedding(layer: Any) -> list[list[Slot]] | None:
-    if type(layer) is not layers.Embedding or not _is_plain(layer, "embeddings"):
+    is_tied = type(layer) is layers.Embedding or getattr(layer, "tie_weights", False)
+    if not is_tied or not _is_plain(layer, "embeddings"):
         return None
     return [[_same(layer.embeddings, "weight")]]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainkit.core.files.printable import printable_line
+
 MOST_LINES = 400
 
 
@@ -66,6 +68,7 @@ class LoadReport:
         lines += [f"  missing: {path} {shape}" for path, shape in self.missing.items()]
         lines += [f"  unused: {name} {shape}" for name, shape in self.unused.items()]
         lines += [f"  left out: {name}" for name in self.ignored]
+        lines = [printable_line(line) for line in lines]  # names in a file may hold anything
         rest = len(lines) - MOST_LINES
         return "\n".join([*lines[:MOST_LINES], *([f"  and {rest} more lines"] if rest > 0 else [])])
 

@@ -47,7 +47,7 @@ class SourceModule:
     @property
     def role(self) -> str | None:
         """What projection of an attention it is, by its name; None for anything else."""
-        return _ROLES.get(last_part(self.name))
+        return role_of(self.name)
 
     def add(self, param: str, name: str, shape: Shape) -> None:
         """Take an array.
@@ -59,6 +59,15 @@ class SourceModule:
         """
         self.names[param] = name
         self.shapes[param] = shape
+
+
+def role_of(name: str) -> str | None:
+    """What projection of an attention a module or layer is, by the last part of its name.
+
+    Args:
+        name: with dots or slashes.
+    """
+    return _ROLES.get(last_part(name))
 
 
 def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
@@ -75,7 +84,7 @@ def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
     }
     modules: dict[str, SourceModule] = {}
     for full, shape in shapes.items():
-        base, _, param = full.rpartition(".")
+        base, param = _split(full)
         above, _, last = base.rpartition(".")
         if last == _OUTPUT and above in attentions:
             base, param = above, f"{_OUTPUT}.{param}"
@@ -89,6 +98,12 @@ def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
         module = modules.setdefault(base, SourceModule(base, is_reverse=is_reverse))
         module.add(param, full, shape)
     return modules
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The module and the parameter in a name with dots, or with slashes as Keras and Flax write."""
+    at = max(name.rfind("."), name.rfind("/"))
+    return (name[:at], name[at + 1 :]) if at >= 0 else ("", name)
 
 
 def last_part(name: str) -> str:

@@ -87,8 +87,7 @@ class TorchTable(WeightTable):
             self.close()
             raise
 
-    def close(self) -> None:
-        """Give the file back; views of it that a mapped table gave stay valid."""
+    def _release(self) -> None:
         self._archive.close()
 
     def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -98,9 +97,11 @@ class TorchTable(WeightTable):
         }
 
     def read(self, name: str) -> Any:
-        return self._array(self._tensors[name], {}, f"{name!r}")
+        self._require_open()
+        return self._array(self._tensors[name], None, f"{name!r}")
 
     def arrays(self) -> dict[str, Any]:
+        self._require_open()
         storages: dict[str, Any] = {}
         return {
             name: self._array(record, storages, f"{name!r}")
@@ -109,6 +110,7 @@ class TorchTable(WeightTable):
 
     def verify(self) -> None:
         """Check the checksum of each storage that is used."""
+        self._require_open()
         for key in dict.fromkeys(r.storage.key for r in self._records()):
             member = self._members[f"{self._folder}data/{key}"]
             crc, at = 0, self._offset(member)
@@ -292,7 +294,7 @@ class TorchTable(WeightTable):
 
     # ------------------------------------------------------------------ values
 
-    def _array(self, record: TensorRecord, storages: dict[str, Any], what: str) -> Any:
+    def _array(self, record: TensorRecord, storages: dict[str, Any] | None, what: str) -> Any:
         array = self._view(record, storages, what)
         quantization = record.quantization
         if quantization is None:
@@ -309,13 +311,16 @@ class TorchTable(WeightTable):
         result.flags.writeable = False
         return result
 
-    def _view(self, record: TensorRecord, storages: dict[str, Any], what: str) -> Any:
+    def _view(self, record: TensorRecord, storages: dict[str, Any] | None, what: str) -> Any:
         dtype = record.numpy_dtype
-        stored = self._storage(record.storage, storages)
         if not record.extent:
             return np.empty(record.shape, dtype)
         size = dtype.itemsize
-        part = stored[record.offset * size : (record.offset + record.extent) * size]
+        start, stop = record.offset * size, (record.offset + record.extent) * size
+        if storages is None:  # one tensor alone, of a storage that may hold a whole model
+            part = self._bytes(record.storage, start, stop)
+        else:
+            part = self._storage(record.storage, storages)[start:stop]
         if self._is_big != (sys.byteorder == "big") and size > 1:
             part = _swapped(part, dtype)
         strides = tuple(n * size for n in record.strides)
@@ -328,16 +333,19 @@ class TorchTable(WeightTable):
         """The bytes of a storage; tensors that share it get the same ones."""
         array = storages.get(storage.key)
         if array is None:
-            member = self._members[f"{self._folder}data/{storage.key}"]
-            offset = self._offset(member)
-            if self._map is not None and member.file_size:
-                array = np.frombuffer(self._map, np.uint8, member.file_size, offset)
-            else:
-                array = np.empty(member.file_size, np.uint8)
-                if read_into(self._fd, array, offset) != array.size:
-                    raise self._bad(f"the storage {storage.key!r} is cut short")
-            array.flags.writeable = False
-            storages[storage.key] = array
+            size = self._members[f"{self._folder}data/{storage.key}"].file_size
+            array = storages[storage.key] = self._bytes(storage, 0, size)
+        return array
+
+    def _bytes(self, storage: StorageRecord, start: int, stop: int) -> Any:
+        offset = self._offset(self._members[f"{self._folder}data/{storage.key}"]) + start
+        if self._map is not None and stop > start:
+            array = np.frombuffer(self._map, np.uint8, stop - start, offset)
+        else:
+            array = np.empty(stop - start, np.uint8)
+            if read_into(self._fd, array, offset) != array.size:
+                raise self._bad(f"the storage {storage.key!r} is cut short")
+        array.flags.writeable = False
         return array
 
 

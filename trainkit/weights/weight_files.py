@@ -259,14 +259,16 @@ class SafetensorsTable(WeightTable):
         return self._shapes
 
     def read(self, name: str) -> Any:
+        self._require_open()
         array = self._file.read(name)
         array.flags.writeable = False
         return array
 
     def verify(self) -> None:
+        self._require_open()
         self._file.verify()
 
-    def close(self) -> None:
+    def _release(self) -> None:
         self._file.close()
 
 
@@ -288,15 +290,17 @@ class ForeignTable(WeightTable):
         return self._shapes
 
     def read(self, name: str) -> Any:
+        self._require_open()
         array = self._table.read(name)
         array.flags.writeable = False
         return array
 
     def verify(self) -> None:
+        self._require_open()
         if self.format != "npz":  # NumPy's archives are checked as they are read
             self._table.verify()
 
-    def close(self) -> None:
+    def _release(self) -> None:
         self._stack.close()
 
 
@@ -387,6 +391,7 @@ class ShardedTable(WeightTable):
         return self._shards[self._weight_map[name]].read(name)
 
     def arrays(self) -> dict[str, Any]:
+        self._require_open()
         by_shard = {base: shard.arrays() for base, shard in self._shards.items()}
         return {name: by_shard[base][name] for name, base in self._weight_map.items()}
 
@@ -400,7 +405,7 @@ class ShardedTable(WeightTable):
                     f"{shard.metadata.get(CHECKSUM)}, and the index says {str(stored)[:64]}"
                 )
 
-    def close(self) -> None:
+    def _release(self) -> None:
         self._stack.close()
 
 

@@ -93,21 +93,22 @@ def load_into(
             raise InvalidArgumentError("weights.load_into: part= is for files of torch.save")
         return _WeightTransfer(model, paths, source, names, partial, flattened).run()
     with weight_files.open(source, part=part, verify=verify) as table:
-        if table.format not in _OWN_FORMATS or names is not None:
+        if table.format not in _OWN_FORMATS:
             return _WeightTransfer(model, paths, table, names, partial, flattened).run()
         file = table.name
-    return _from_own_format(model, paths, file, partial, flattened)
+    if flattened is not None or names is not None:
+        argument = "names=" if flattened is None else "flattened="
+        raise InvalidArgumentError(
+            f"weights.load_into: {argument} is for weights of PyTorch, and {file} has the layout "
+            "of Keras or of a checkpoint, which says itself what is what"
+        )
+    return _from_own_format(model, paths, file, partial)
 
 
 def _from_own_format(
-    model: Trackable, paths: Mapping[str, Variable], file: str, partial: bool, flattened: Any
+    model: Trackable, paths: Mapping[str, Variable], file: str, partial: bool
 ) -> LoadReport:
     """A file in Keras's or trainkit's own layout, whose reader knows the model."""
-    if flattened is not None:
-        raise InvalidArgumentError(
-            f"weights.load_into: flattened= is for weights of PyTorch, and {file} has Keras's "
-            "layout"
-        )
     load_weights(model, file, skip_mismatch=partial)
     report = LoadReport(file)
     if not partial:
@@ -184,6 +185,11 @@ class _WeightTransfer:
             return
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.array(array, variable.dtype.dtype, order="C", copy=True)
+        if _overflows(array, value):
+            self._report.problems.append(
+                f"{', '.join(names)} has values too large for {path}, which is {value.dtype.name}"
+            )
+            return
         known = self._values.get(id(variable))
         if known is not None and known[1].tobytes() != value.tobytes():
             self._report.problems.append(
@@ -266,6 +272,17 @@ class _WeightTransfer:
 
 
 _JOINED_ATTENTION = ("in_proj_weight", "q_proj_weight")
+
+
+def _overflows(array: Any, value: Any) -> bool:
+    """Whether a cast to a narrower type has lost values."""
+    if array.dtype == value.dtype or not array.size:
+        return False
+    if value.dtype.kind in "iu":
+        return bool((value != array).any())
+    if value.dtype.itemsize >= array.dtype.itemsize and value.dtype.name != "float16":
+        return False
+    return bool((np.isinf(value) & ~np.isinf(array)).any())
 
 
 def _sort(dtype: np.dtype[Any]) -> str:

@@ -35,6 +35,8 @@ from trainkit.weights.source_modules import (
 )
 
 _MOST_NAMED = 8
+_BY_TABLE = "by the table of names"
+_WRAPPERS = {"module", "_orig_mod"}
 
 Match = tuple[Recipe, list[Slot], SourceModule, str]
 """A layer, the form that fits, the module, and why it is this one."""
@@ -112,13 +114,19 @@ class WeightMapping:
         return {name: shape for name, shape in shapes.items() if name not in dropped}
 
     def _take_own_names(self) -> None:
-        for path, variable in self._paths.items():
-            if self._shapes.get(path) == tuple(variable.shape) and "/" in path:
-                self.direct[path] = path
-        taken = {id(self._paths[path]) for path in self.direct}
+        same = {
+            id(variable): path
+            for path, variable in self._paths.items()
+            if self._shapes.get(path) == tuple(variable.shape) and "/" in path
+        }
         for recipe in list(self._recipes):
-            if all(id(v) in taken for v in recipe.variables()):
+            own = [id(variable) for variable in recipe.variables()]
+            if all(number in same for number in own):
                 self._recipes.remove(recipe)
+            else:  # half a layer is none
+                for number in own:
+                    same.pop(number, None)
+        self.direct = {path: path for path in same.values()}
         for path in self.direct:
             del self._shapes[path]
 
@@ -129,19 +137,39 @@ class WeightMapping:
         for pattern, target in names.items():
             if target is None:
                 continue
-            modules = [name for name in self._modules if fits_pattern(pattern, name)]
+            modules = self._named_modules(pattern, target)
             arrays = (
                 [] if modules else [name for name in self._shapes if fits_pattern(pattern, name)]
             )
             if not modules and not arrays:
                 raise _no_such(pattern, [*self._modules, *self._shapes])
-            for name in modules:
-                recipe = self._layer(filled_pattern(pattern, target, name))
-                self._match(recipe, self._modules.pop(name), "by the table of names")
+            for name, layer in modules.items():
+                self._match(self._layer(layer), self._modules.pop(name), _BY_TABLE)
             for name in arrays:
                 self._take_array(name, filled_pattern(pattern, target, name), chosen)
         for recipe, module in chosen.values():
-            self._match(recipe, module, "by the table of names")
+            self._match(recipe, module, _BY_TABLE)
+
+    def _named_modules(self, pattern: str, target: str) -> dict[str, str]:
+        """The modules that an entry of the table names, each with its layer.
+
+        A recurrent module of one layer is that of its `l0`, and those of both directions belong to
+        the two layers of a `Bidirectional`.
+        """
+        modules = {}
+        for name in self._modules:
+            if fits_pattern(pattern, name):
+                modules[name] = filled_pattern(pattern, target, name)
+                continue
+            base = re.sub(r"(?:^|\.)l0(_reverse)?$", "", name)
+            if base == name or not fits_pattern(pattern, base):
+                continue
+            layer = filled_pattern(pattern, target, base)
+            if f"{base}.l0_reverse".lstrip(".") in self._modules:
+                way = "backward" if self._modules[name].is_reverse else "forward"
+                layer = f"{layer}/{way}_layer"
+            modules[name] = layer
+        return modules
 
     def _take_array(self, name: str, target: str, chosen: dict[int, Any]) -> None:
         """An array for a variable, which is one parameter of its layer."""
@@ -150,8 +178,11 @@ class WeightMapping:
         home = next((m for m in self._modules.values() if name in m.names.values()), None)
         if home is None:
             raise InvalidArgumentError(f"weights: two entries of names= take {name!r}")
+        own_name = re.split(r"[./]", name)[-1]
         for recipe in self._recipes:
-            for form in recipe.forms:
+            # an array that is called as the variable is, such as `kernel`, has its layout
+            forms = sorted(recipe.forms, key=lambda f: not any(s.params == (own_name,) for s in f))
+            for form in forms:
                 slot = next((s for s in form if s.variable is variable), None)
                 if slot is not None and len(slot.params) == 1:
                     _, module = chosen.setdefault(id(recipe), (recipe, SourceModule(recipe.path)))
@@ -211,8 +242,11 @@ class WeightMapping:
 
     def _take_equal_names(self) -> None:
         by_path = {recipe.path: recipe for recipe in self._recipes}
+        # what wrappers put in front of all names, `module.` and `_orig_mod.`
+        firsts = {name.split(".")[0] for name in self._modules}
+        wrapper = f"{next(iter(firsts))}." if len(firsts) == 1 and firsts <= _WRAPPERS else ""
         for name in list(self._modules):
-            recipe = by_path.get(name.replace(".", "/"))
+            recipe = by_path.get(name.removeprefix(wrapper).replace(".", "/"))
             # `layers/1` is the second layer of a Sequential, which may be another's `layers.0`
             if (
                 recipe is not None

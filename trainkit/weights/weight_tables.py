@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from trainkit.core.errors import NotFoundError
+from trainkit.core.errors import FailedPreconditionError, NotFoundError
+from trainkit.core.files.printable import printable_line
 
 
 class WeightTable(Mapping[str, Any]):
@@ -32,6 +33,7 @@ class WeightTable(Mapping[str, Any]):
     name: str
     format: str
     is_ordered = False
+    _is_closed = False
 
     def __init__(self) -> None:
         self.metadata: dict[str, str] = {}
@@ -57,10 +59,23 @@ class WeightTable(Mapping[str, Any]):
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back; what was read stays valid."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._release()
+
+    def _release(self) -> None:
         raise NotImplementedError
 
+    def _require_open(self) -> None:
+        # another file may have its number by now
+        if self._is_closed:
+            raise FailedPreconditionError(
+                f"the table of {self.name} is closed; read in the `with` block, or open it again"
+            )
+
     def __getitem__(self, name: str) -> Any:
+        self._require_open()
         if name not in self.shapes():
             near = difflib.get_close_matches(str(name), self.shapes(), 3, 0.3)
             hint = f"; near: {', '.join(near)}" if near else ""
@@ -88,7 +103,8 @@ class WeightTable(Mapping[str, Any]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<WeightTable of {self.name!r}: {len(self)} arrays, format {self.format!r}>"
+        name = printable_line(self.name)
+        return f"<WeightTable of {name!r}: {len(self)} arrays, format {self.format!r}>"
 
 
 class NoSuchWeightError(NotFoundError, KeyError):
