@@ -354,6 +354,16 @@ def test_modules_called_as_attributes_are_found_by_name(tmp_path):
     assert {transfer.reason for transfer in report.transfers} == {"the same name"}
 
 
+def test_names_of_layers_may_have_an_underscore_for_the_dot():
+    state = alike("block.1.up", "block.0.up")
+    model = tk.Sequential(
+        [tk.Input((4,)), *(layers.Dense(4, name=f"block_{i}_up") for i in range(2))]
+    )
+    report = tk.weights.load_into(model, state)
+    np.testing.assert_array_equal(kernels(model)[1], state["block.1.up.weight"])
+    assert {transfer.reason for transfer in report.transfers} == {"the same name"}
+
+
 def test_a_table_of_names_says_it():
     state, model = alike("a", "b"), dense_model(4, 4)
     tk.weights.load_into(model, state, names={"a": "layers/2", "b": model.layers[0].name})

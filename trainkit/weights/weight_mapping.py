@@ -241,19 +241,28 @@ class WeightMapping:
     # ------------------------------------------------------------------ names, kinds, order
 
     def _take_equal_names(self) -> None:
-        by_path = {recipe.path: recipe for recipe in self._recipes}
+        known = self._recipes_by_name()
         # what wrappers put in front of all names, `module.` and `_orig_mod.`
         firsts = {name.split(".")[0] for name in self._modules}
         wrapper = f"{next(iter(firsts))}." if len(firsts) == 1 and firsts <= _WRAPPERS else ""
         for name in list(self._modules):
-            recipe = by_path.get(name.removeprefix(wrapper).replace(".", "/"))
-            # `layers/1` is the second layer of a Sequential, which may be another's `layers.0`
-            if (
-                recipe is not None
-                and not recipe.is_numbered
-                and fitting_form(recipe, self._modules[name]) is not None
-            ):
+            recipe = known.get(_plain(name.removeprefix(wrapper)))
+            if recipe is None or all(recipe is not other for other in self._recipes):
+                continue
+            if fitting_form(recipe, self._modules[name]) is not None:
                 self._match(recipe, self._modules.pop(name), "the same name")
+
+    def _recipes_by_name(self) -> dict[str, Recipe]:
+        """Layers by their paths and by the names that they were given, where these are of one."""
+        known: dict[str, Recipe | None] = {}
+        for recipe in self._recipes:
+            names = {str(recipe.layer.name)} & recipe.given_names
+            # `layers/1` is the second layer of a Sequential, which may be another's `layers.0`
+            if not recipe.is_numbered:
+                names.add(recipe.path)
+            for name in {_plain(name) for name in names}:
+                known[name] = None if name in known else recipe
+        return {name: recipe for name, recipe in known.items() if recipe is not None}
 
     def _take_alike(self) -> None:
         self._take_groups(True)
@@ -353,6 +362,11 @@ def expected(recipe: Recipe) -> str:
 
 def _shown(shapes: Mapping[str, Shape]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
+
+
+def _plain(name: str) -> str:
+    """A name with one sign between its parts: names of layers have `_` where modules have a dot."""
+    return re.sub(r"[./]", "_", name)
 
 
 def _forget(module: SourceModule, name: str) -> None:
