@@ -266,21 +266,6 @@ def test_arrays_written_for_modules_are_those_that_were_read(network, tmp_path):
             np.testing.assert_array_equal(written[name], array)
 
 
-def test_torch_agrees(tmp_path):
-    torch = pytest.importorskip("torch")
-    library = pytest.importorskip("safetensors.torch")
-    module = torch.nn.GRU(4, 6, batch_first=True)
-    torch.save({"model": module.state_dict(), "epoch": 1}, tmp_path / "w.pt")
-    model = tk.Sequential([tk.Input((5, 4)), layers.GRU(6, return_sequences=True)])
-    tk.weights.load_into(model, tmp_path / "w.pt")
-    x = normal(3, 5, 4)
-    y = module(torch.tensor(x))[0].detach().numpy()
-    np.testing.assert_allclose(model(x), y, rtol=1e-4, atol=1e-5)
-    names = {"": "layers/1"}
-    tk.weights.save(model, tmp_path / "b.safetensors", layout="torch", names=names)
-    module.load_state_dict(library.load_file(tmp_path / "b.safetensors"))
-
-
 # ---------------------------------------------------------------------- which is which
 
 

@@ -273,7 +273,9 @@ BAD_PICKLES = {
     "a negative offset": (table({"a": view("0", 2, [1], [1], offset=-4)}), "whole numbers"),
     "a negative stride": (table({"a": view("0", 2, [2], [-1])}), "whole numbers"),
     "strides missing": (table({"a": view("0", 2, [2, 1], [1])}), "2 axes and 1 strides"),
-    "too many axes": (table({"a": view("0", 2, [1] * 40, [1] * 40)}), "40 axes"),
+    "too many axes": (table({"a": view("0", 2, [1] * 40, [1] * 40)}), "has 40 numbers"),
+    "a long size": (called(name("torch", "Size"), numbers([1] * 40)), "has 40 numbers"),
+    "a dict of a list": (called(name("collections", "OrderedDict"), b"]"), "built of a list"),
     "no such storage": (table({"a": view("7", 2, [2], [1])}), "storage '7' is missing"),
     "another size": (table({"a": view("0", 3, [2], [1])}), "has 8 bytes, and the tensors say 12"),
     "an old storage": (row(text("module")) + b"Q", "no storage of this version"),
@@ -328,6 +330,15 @@ def test_a_view_that_repeats_its_elements_is_not_blown_up(path):
     value = table({"a": view("0", 2, [1 << 20, 1 << 20], [0, 0])})
     write_torch(path, value, {"0": bytes(8)})
     with pytest.raises(CheckpointError, match=r"repeats 1 elements; .* save tensor\.clone\(\)"):
+        tk.weights.load(path)
+
+
+def test_names_of_one_tensor_do_not_multiply_what_is_computed(path):
+    """Each is a view that costs nothing to make, but booleans are all looked at."""
+    one = view("0", 1 << 20, [1 << 20], [1], kind="BoolStorage") + b"q\x01"
+    again = b"".join(text(f"b{i}") + b"h\x01" for i in range(40))
+    write_torch(path, b"}(" + text("a") + one + again + b"u", {"0": bytes(1 << 20)})
+    with pytest.raises(CheckpointError, match=r"share storages, and take 42991616 bytes"):
         tk.weights.load(path)
 
 

@@ -41,7 +41,7 @@ _ENTRY_CHARACTERS = 64  # that an entry counts for besides its path
 _DEEPEST = 64
 _ADVICE = "write the weights alone, torch.save(model.state_dict(), path), and load that"
 _CHUNK = 1 << 24
-_MOST_COPIED = 16  # bytes of values for a byte of the file
+_MOST_PROCESSED = 16  # bytes of values for a byte of the file
 _TRAINING_STATE = ("optimizer", "optim", "scheduler", "lr_scheduler", "scaler", "rng")
 
 
@@ -269,15 +269,17 @@ class TorchTable(WeightTable):
                     f"{self.name} is refused: {name!r} of shape {record.shape} repeats "
                     f"{record.extent} elements; in PyTorch, save tensor.clone()"
                 )
-        # what can't be a view of the file takes memory of its own, each time it is named
-        copied = sum(
-            4 * math.prod(record.shape) if record.quantization else math.prod(record.shape)
+        # what is more than a view of the file takes memory and time, each time it is named
+        size = os.fstat(self._fd).st_size
+        processed = sum(
+            (4 if record.quantization else record.numpy_dtype.itemsize) * math.prod(record.shape)
             for record in self._tensors.values()
-            if record.quantization or self._is_big
+            if record.quantization or self._is_big or record.dtype == "bool"
         )
-        if copied > _MOST_COPIED * os.fstat(self._fd).st_size + FLOOR:
+        if processed > _MOST_PROCESSED * size + FLOOR:
             raise CheckpointError(
-                f"{self.name} is refused: its tensors share storages, and take {copied} bytes"
+                f"{self.name} is refused: its tensors share storages, and take {processed} bytes "
+                f"of a file of {size}"
             )
         for record in self._records():
             storage = record.storage

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from trainkit.weights.pickle_reading import LONGEST_KEY, BuilderName, PickleError, PlainObject
+from trainkit.weights.pickle_reading import BuilderName, PickleError, PlainObject
 
 MOST_AXES = 32
 _LARGEST = 1 << 62
@@ -138,7 +138,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: str | None
     if not isinstance(storage, StorageRecord):
         raise PickleError("a tensor has no storage")
     shape, strides = _whole_numbers(size, "shape"), _whole_numbers(stride, "strides")
-    if len(shape) != len(strides) or len(shape) > MOST_AXES:
+    if len(shape) != len(strides):
         raise PickleError(f"a tensor has {len(shape)} axes and {len(strides)} strides")
     (start,) = _whole_numbers((offset,), "offset")
     name = dtype or storage.dtype
@@ -157,6 +157,8 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: str | None
 
 def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
     numbers = values if type(values) in (tuple, list) else None
+    if numbers is not None and len(numbers) > MOST_AXES:  # before it is gone through, each time
+        raise PickleError(f"the {what} of a tensor has {len(numbers)} numbers")
     if numbers is None or not all(type(n) is int and 0 <= n < _LARGEST for n in numbers):
         raise PickleError(f"the {what} of a tensor is no tuple of whole numbers")
     return tuple(numbers)
@@ -164,7 +166,8 @@ def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
 
 def _plain_view(arguments: tuple[Any, ...]) -> TensorRecord:
     """`_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks, metadata)`."""
-    if len(arguments) > 6 and isinstance(arguments[6], dict) and any(arguments[6].values()):
+    metadata = arguments[6] if len(arguments) > 6 else None
+    if metadata and (type(metadata) is not dict or len(metadata) > 8 or any(metadata.values())):
         raise UnsupportedTensorError(
             "a tensor is a conjugated or negated view; call resolve_conj() and resolve_neg() on it "
             "before torch.save"
@@ -253,19 +256,10 @@ class TensorClass:
 
 
 def _ordered_dict(arguments: tuple[Any, ...]) -> dict[Any, Any]:
-    if not arguments:
-        return {}
-    pairs = arguments[0]
-    keys_are_texts = type(pairs) is list and all(
-        type(pair) in (list, tuple)
-        and len(pair) == 2
-        and type(pair[0]) is str
-        and len(pair[0]) <= LONGEST_KEY
-        for pair in pairs
-    )
-    if not keys_are_texts:
-        raise PickleError("an OrderedDict is built of something else than pairs")
-    return {key: value for key, value in pairs}
+    # what is in it follows; a copy of a list at each call could fill the memory
+    if arguments:
+        raise PickleError("an OrderedDict is built of a list, which torch.save never does")
+    return {}
 
 
 def _size(arguments: tuple[Any, ...]) -> tuple[int, ...]:

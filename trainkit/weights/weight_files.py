@@ -23,7 +23,7 @@ from trainkit.weights.hub_download import is_hub_address, local_folder
 from trainkit.weights.torch_reading import TorchTable
 from trainkit.weights.weight_tables import WeightTable
 
-LARGEST_INDEX = 1 << 26  # bytes
+LARGEST_INDEX = 1 << 24  # bytes
 MOST_SHARDS = 10_000
 FOLDER_FILES = (
     "model.safetensors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -136,6 +137,7 @@ class _WeightTransfer:
             if isinstance(source, WeightTable)
             else {name: tuple(np.shape(array)) for name, array in source.items()}
         )
+        self._digests: dict[str, bytes] = {}
         modules = modules_of(self._shapes).values()
         is_joined = any(
             param in module.names for module in modules for param in _JOINED_ATTENTION
@@ -222,8 +224,14 @@ class _WeightTransfer:
 
     def _are_equal(self, names: Sequence[str]) -> bool:
         """Whether arrays of one shape have the same values."""
-        first = np.asarray(self._source[names[0]]).tobytes()
-        return all(np.asarray(self._source[name]).tobytes() == first for name in names[1:])
+        return len({self._digest(name) for name in names}) == 1
+
+    def _digest(self, name: str) -> bytes:
+        """A checksum of the values of an array, which is read once for all comparisons."""
+        if name not in self._digests:
+            values = np.ascontiguousarray(self._source[name]).reshape(-1).view(np.uint8)
+            self._digests[name] = hashlib.sha256(memoryview(values)).digest()
+        return self._digests[name]
 
     def _twin(self, name: str, others: Sequence[str]) -> str | None:
         """An array that is used and has the same values, as tied weights have."""

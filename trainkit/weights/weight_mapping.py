@@ -35,6 +35,7 @@ from trainkit.weights.source_modules import (
 )
 
 _MOST_NAMED = 8
+_MOST_COMPARED = 2000  # names, for a hint
 _BY_TABLE = "by the table of names"
 _WRAPPERS = {"module", "_orig_mod"}
 
@@ -392,7 +393,7 @@ def _ambiguous(
 
 
 def _no_such(pattern: str, names: Iterable[str]) -> InvalidArgumentError:
-    near = difflib.get_close_matches(pattern, list(names), 3, 0.3)
+    near = difflib.get_close_matches(pattern, list(names)[:_MOST_COMPARED], 3, 0.3)
     return InvalidArgumentError(
         f"weights: the file has nothing called {pattern!r}, which names= says"
         + (f"; near: {', '.join(near)}" if near else "")

@@ -10,6 +10,8 @@ from typing import Any
 from trainkit.core.errors import FailedPreconditionError, NotFoundError
 from trainkit.core.files.printable import printable_line
 
+_MOST_COMPARED = 2000  # names, for a hint
+
 
 class WeightTable(Mapping[str, Any]):
     """The arrays of a file by name, each read when it is asked for.
@@ -77,7 +79,8 @@ class WeightTable(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._require_open()
         if name not in self.shapes():
-            near = difflib.get_close_matches(str(name), self.shapes(), 3, 0.3)
+            known = list(self.shapes())[:_MOST_COMPARED]
+            near = difflib.get_close_matches(str(name), known, 3, 0.3)
             hint = f"; near: {', '.join(near)}" if near else ""
             raise NoSuchWeightError(f"{self.name} has no array {name!r}{hint}")
         return self.read(name)
