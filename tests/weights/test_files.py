@@ -349,6 +349,12 @@ def test_a_closed_table_is_not_read(tmp_path, ending, monkeypatch):
             use()
 
 
+def test_load_weights_names_the_function_for_files_of_torch(tmp_path):
+    write_state(tmp_path / "w.pt", {"a": np.ones(2, "float32")})
+    with pytest.raises(InvalidArgumentError, match=r"torch\.save.*tk\.weights\.load_into"):
+        small_model().load_weights(tmp_path / "w.pt")
+
+
 def test_a_table_is_written_and_taken_like_arrays(tmp_path):
     model = small_model()
     state = {"fc.weight": np.ones((2, 3), "float32"), "fc.bias": np.ones(2, "float32")}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zipfile
 from collections.abc import Iterable
 from typing import Any
 
@@ -143,6 +144,11 @@ def load_weights(
             _load_flat(model, file, skip_mismatch)
     elif not os.path.exists(name):
         raise NoSuchFileError(f"there is no checkpoint {name!r}")
+    elif name.endswith((".pt", ".pth", ".bin")) and zipfile.is_zipfile(name):
+        raise InvalidArgumentError(
+            f"load_weights: {name!r} was written by torch.save, whose layouts are others; use "
+            "tk.weights.load_into(model, path)"
+        )
     else:
         restore = Checkpoint(model)._restore(name, strict=not skip_mismatch)
         restore.warn(only_lost=True)

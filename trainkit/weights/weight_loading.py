@@ -229,8 +229,8 @@ class _WeightTransfer:
     def _digest(self, name: str) -> bytes:
         """A checksum of the values of an array, which is read once for all comparisons."""
         if name not in self._digests:
-            values = np.ascontiguousarray(self._source[name]).reshape(-1).view(np.uint8)
-            self._digests[name] = hashlib.sha256(memoryview(values)).digest()
+            values: Any = np.ascontiguousarray(self._source[name]).reshape(-1).view(np.uint8)
+            self._digests[name] = hashlib.sha256(values).digest()
         return self._digests[name]
 
     def _twin(self, name: str, others: Sequence[str]) -> str | None:
