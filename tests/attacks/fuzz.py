@@ -40,6 +40,7 @@ from tests.attacks import media_formats
 from tests.attacks.documents import mutated_document, parts_of, write_parts
 from tests.attacks.file_format import Format
 from tests.checkpoints.fuzzing import mutated, reseal
+from tests.weights.torch_files import write_state
 from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
 from trainkit.journal import lines
@@ -111,7 +112,25 @@ class Npz(Weights):
         rezip(valid, path, random_, lambda data: mutated(data, random_)[0])
 
 
-def rezip(valid, path, random_, change):
+class Torch(Format):
+    """Files of `torch.save`, half of them whole archives with a damaged member."""
+
+    ending = ".pt"
+
+    def make(self, path):
+        with tempfile.TemporaryDirectory() as folder:
+            arrays = f"{folder}/weights.npz"
+            tk.weights.save(make_model(), arrays, layout="torch")
+            write_state(path, tk.weights.load(arrays))
+
+    def damage(self, valid, path, random_):
+        rezip(valid, path, random_, lambda data: mutated(data, random_)[0], (zipfile.ZIP_STORED,))
+
+    def read(self, path):
+        tk.weights.load_into(make_model(), path, verify=False)
+
+
+def rezip(valid, path, random_, change, packings=(zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)):
     """Damage the archive, or a member of it that then gets a checksum that fits."""
     if random_.random() < 0.4:
         path.write_bytes(mutated(valid, random_)[0])
@@ -121,7 +140,7 @@ def rezip(valid, path, random_, change):
         chosen = random_.choice(names)
         for name in names:
             data = source.read(name)
-            packed = random_.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+            packed = random_.choice(packings)
             target.writestr(name, change(data) if name == chosen else data, packed)
 
 
@@ -469,6 +488,7 @@ FORMATS = {
     "weights.h5": Weights,
     "safetensors": Safetensors,
     "npz": Npz,
+    "torch": Torch,
     "keras": Keras,
     "graph": Graphs,
     "graph-alone": GraphsAlone,
