@@ -224,6 +224,8 @@ BAD_SAVES = {
     "names": ("w.safetensors", {"names": {}}, "go with layout='torch'"),
     "shards of npz": ("w.npz", {"max_shard_size": 3}, "are for .safetensors"),
     "no size": ("w.safetensors", {"max_shard_size": "5 apples"}, "such as '5GB', got '5 apples'"),
+    "metadata": ("w.safetensors", {"metadata": {"a": 1}}, "metadata= is a dict of texts"),
+    "a checksum": ("w.safetensors", {"metadata": {"sha256": "0"}}, "gets from its values"),
     "size 0": ("w.safetensors", {"max_shard_size": 0}, "number of bytes"),
 }
 
@@ -318,18 +320,26 @@ def test_folders_without_weights_say_what_they_are(tmp_path, entry, error, messa
         tk.weights.load(tmp_path)
 
 
+@pytest.mark.parametrize("ending", ["npz", "weights.h5"])
+def test_formats_that_are_packed_are_not_mapped(tmp_path, ending):
+    tk.weights.save(small_model(), tmp_path / f"w.{ending}")
+    with pytest.raises(InvalidArgumentError, match="mapped=True is for files of torch"):
+        tk.weights.load(tmp_path / f"w.{ending}", mapped=True)
+
+
 def test_a_part_is_of_files_of_torch_alone(tmp_path):
     tk.weights.save({"a": np.ones(2)}, tmp_path / "w.safetensors")
     with pytest.raises(InvalidArgumentError, match=r"part='model' is for files of torch\.save"):
         tk.weights.load(tmp_path / "w.safetensors", part="model")
 
 
-@pytest.mark.parametrize("argument", ["names", "flattened"])
+@pytest.mark.parametrize("argument", ["names", "flattened", "partial"])
 def test_files_of_keras_say_themselves_what_is_what(tmp_path, argument):
+    arguments = {"names": {}, "flattened": {}, "partial": True}
     model = small_model()
     tk.weights.save(model, tmp_path / "w.weights.h5")
     with pytest.raises(InvalidArgumentError, match=f"{argument}= is for weights of PyTorch"):
-        tk.weights.load_into(model, tmp_path / "w.weights.h5", **{argument: {}})
+        tk.weights.load_into(model, tmp_path / "w.weights.h5", **{argument: arguments[argument]})
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "npz", "pt", "safetensors.index.json"])

@@ -377,6 +377,7 @@ BAD_NAMES = {
     "shapes": ({"a": "layers/3"}, r"does not fit 'layers/3' \(Dense\)\n  module  bias \(4,\)"),
     "no such variable": ({"a.weight": "layers/1/kernal"}, "no variable 'layers/1/kernal'"),
     "stars": ({"a": "layers/*"}, "have not as many stars"),
+    "no texts": ({"a": 3}, "names= is a dict of texts"),
     "nothing left out": ({"q.*": None}, "has nothing called"),
 }
 
@@ -498,6 +499,8 @@ def test_a_hidden_flatten_is_asked_about():
         tk.weights.load_into(model, state)
     with pytest.raises(InvalidArgumentError, match="has 180 values, and 'fc' takes 144"):
         tk.weights.load_into(model, state, flattened={"fc": (6, 6, 5)})
+    with pytest.raises(InvalidArgumentError, match="must have the sizes of images"):
+        tk.weights.load_into(model, state, flattened={"fc": 144})
     with pytest.raises(InvalidArgumentError, match="no such Dense layer; near: fc"):
         tk.weights.load_into(model, state, flattened={"fcc": (6, 6, 4)})
     tk.weights.load_into(model, state, flattened={"fc": (6, 6, 4)})

@@ -117,6 +117,15 @@ def test_files_read_as_torch_reads_them(layout, protocol, tmp_path):
     assert_same(tk.weights.load(tmp_path / "w.pt", mapped=True), tensors)
 
 
+def test_files_without_checksums(tmp_path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"a": torch.ones(3)}, tmp_path / "w.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert tk.weights.load(tmp_path / "w.pt")["a"].tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("value", [[torch.ones(2), torch.arange(3)], torch.ones(4)])
 def test_lists_and_single_tensors(value, tmp_path):
     torch.save(value, tmp_path / "w.pt")

@@ -98,6 +98,28 @@ def test_the_weights_of_a_checkpoint_stand_beside_the_optimizer(path):
     assert list(tk.weights.load(path, part="optimizer")) == ["exp_avg"]
 
 
+def test_what_lightning_keeps_of_a_training_is_no_weight(path):
+    best = table({"best_score": view("0", 6, [], [])})
+    parts = {"callbacks": best, "optimizer_states": b"](" + best + b"e", "state_dict": None}
+    write_state(path, {"fc.weight": normal(2, 3)}, checkpoint(**parts))
+    assert list(tk.weights.load(path)) == ["fc.weight"]
+
+
+def test_tensors_at_the_top_are_the_weights(path):
+    write_torch(
+        path,
+        table(
+            {
+                "w": view("0", 2, [2], [1]),
+                "more": table({"v": view("0", 2, [2], [1])}),
+                "optimizer": table({"m": view("0", 2, [2], [1])}),
+            }
+        ),
+        {"0": bytes(8)},
+    )
+    assert list(tk.weights.load(path)) == ["w", "more.v"]
+
+
 def test_several_parts_are_asked_about(path):
     write_state(path, {"w": normal(2)}, checkpoint(net_g=None, net_d=None))
     with pytest.raises(InvalidArgumentError, match=r"part=, one of 'net_g', 'net_d'"):
@@ -208,6 +230,16 @@ def test_quantized_tensors_are_the_numbers_that_they_stand_for(path):
     [
         (per_channel(0), r"shape \(2, 3\) has scales of shape \(3,\) along axis 0"),
         (row(name("torch", "per_channel_affine_float_qparams")), r"save tensor\.dequantize\(\)"),
+        (row(name("torch", "per_tensor_affine"), integer(1), integer(1 << 40)), "has a scheme"),
+        (
+            row(
+                name("torch", "per_channel_affine"),
+                view("1", 3, [3], [1], kind="DoubleStorage"),
+                view("2", 3, [3], [1], kind="ComplexFloatStorage"),
+                integer(1),
+            ),
+            "scales of a quantized tensor are no plain floats",
+        ),
     ],
 )
 def test_a_scheme_that_is_not_known_is_refused(path, quantizer, message):
@@ -406,6 +438,18 @@ def test_a_changed_value_is_noticed_unless_asked_not_to(path):
     with pytest.raises(CheckpointError, match=r"checksum of 'weights/data/0' .* verify=False"):
         tk.weights.load(path)
     assert tk.weights.load(path, verify=False)["a"].shape == (64,)
+
+
+def test_a_file_that_was_written_without_checksums_is_read(path):
+    write_state(path, {"a": np.ones(2, "float32")})
+    data = bytearray(path.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 14), (b"PK\x01\x02", 16)):
+        start = data.find(mark)
+        while start >= 0:
+            data[start + at : start + at + 4] = bytes(4)
+            start = data.find(mark, start + 4)
+    path.write_bytes(data)
+    assert tk.weights.load(path)["a"].tolist() == [1, 1]
 
 
 def test_booleans_are_0_or_1(path):

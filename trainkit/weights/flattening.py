@@ -38,6 +38,12 @@ class FlattenedInputs:
     def __init__(
         self, model: Trackable, flattened: Mapping[str, Sequence[int]] | None = None
     ) -> None:
+        for name, sizes in (flattened or {}).items():
+            if not isinstance(sizes, Sequence) or not all(type(n) is int and n > 0 for n in sizes):
+                raise InvalidArgumentError(
+                    f"weights: flattened={{{name!r}: {sizes!r}}} must have the sizes of images, "
+                    "(height, width, channels)"
+                )
         self._named = {name: tuple(sizes) for name, sizes in (flattened or {}).items()}
         self._used: set[str] = set()
         self._graph = SymbolicGraph(model)

@@ -37,7 +37,7 @@ Shape = tuple[int, ...]
 Arrays = Sequence[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slot:
     """A variable, and the arrays of a module that it is made of.
 
@@ -58,7 +58,7 @@ class Slot:
     text: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Recipe:
     """A layer, and the forms in which a module may have its weights.
 

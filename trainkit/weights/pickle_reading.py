@@ -29,6 +29,10 @@ class PickleError(Exception):
     """A pickle is damaged, or asks for more than plain values."""
 
 
+class UnknownNameError(PickleError):
+    """A pickle asks for a function or class that the table does not have."""
+
+
 class PlainObject:
     """A thing that the file describes and that is of no use here: a device, a NumPy number.
 
@@ -282,7 +286,7 @@ class PickleReader:
         try:
             return self._names[module, name]
         except KeyError:
-            raise PickleError(f"its pickle asks for {module[:60]}.{name[:60]}") from None
+            raise UnknownNameError(f"its pickle asks for {module[:60]}.{name[:60]}") from None
 
     def _reduce(self) -> None:
         arguments, function = self._pop(), self._pop()

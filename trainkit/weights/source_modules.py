@@ -23,7 +23,7 @@ _ROLES = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class SourceModule:
     """Arrays that one layer takes.
 

@@ -24,7 +24,12 @@ from trainkit.checkpoints.format.regular_files import FLOOR, ZipArchive
 from trainkit.checkpoints.interop.safetensors import require_booleans
 from trainkit.core.errors import CheckpointError, InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
-from trainkit.weights.pickle_reading import LARGEST_PICKLE, PickleError, PickleReader
+from trainkit.weights.pickle_reading import (
+    LARGEST_PICKLE,
+    PickleError,
+    PickleReader,
+    UnknownNameError,
+)
 from trainkit.weights.torch_values import (
     NAMES,
     StorageRecord,
@@ -42,7 +47,11 @@ _DEEPEST = 64
 _ADVICE = "write the weights alone, torch.save(model.state_dict(), path), and load that"
 _CHUNK = 1 << 24
 _MOST_PROCESSED = 16  # bytes of values for a byte of the file
-_TRAINING_STATE = ("optimizer", "optim", "scheduler", "lr_scheduler", "scaler", "rng")
+_TRAINING_STATE = (
+    "optimizer", "optimizers", "optim", "scheduler", "schedulers", "lr_scheduler", "lr_schedulers",
+    "scaler", "grad_scaler", "amp", "rng", "callbacks", "loops", "metrics", "hparams", "args",
+    "hyper_parameters", "config",
+)  # fmt: skip
 
 
 class TorchTable(WeightTable):
@@ -109,8 +118,10 @@ class TorchTable(WeightTable):
         }
 
     def verify(self) -> None:
-        """Check the checksum of each storage that is used."""
+        """Check the checksum of each storage that is used, if the file has any."""
         self._require_open()
+        if not self._has_checksums():
+            return
         for key in dict.fromkeys(r.storage.key for r in self._records()):
             member = self._members[f"{self._folder}data/{key}"]
             crc, at = 0, self._offset(member)
@@ -123,8 +134,7 @@ class TorchTable(WeightTable):
             if crc != member.CRC:
                 raise self._bad(
                     f"the checksum of {member.filename!r} is {crc:08x}, and {member.CRC:08x} is "
-                    "stored; if PyTorch wrote it with set_crc32_options(False), open it with "
-                    "verify=False"
+                    "stored; get the file again, or open it with verify=False"
                 )
 
     def tied(self) -> list[list[str]]:
@@ -205,9 +215,13 @@ class TorchTable(WeightTable):
         if member.file_size > most:
             raise self._bad(f"{member.filename!r} has {member.file_size} bytes, more than {most}")
         data = read_at(self._fd, member.file_size, self._offset(member))
-        if zlib.crc32(data) != member.CRC and member.CRC:
+        if self._has_checksums() and zlib.crc32(data) != member.CRC:
             raise self._bad(f"the checksum of {member.filename!r} is another than stored")
         return data
+
+    def _has_checksums(self) -> bool:
+        """False where `torch.serialization.set_crc32_options(False)` has left zeros for all."""
+        return any(member.CRC for member in self._members.values())
 
     def _byte_order(self) -> str:
         text = self._small("byteorder", 64)
@@ -222,12 +236,12 @@ class TorchTable(WeightTable):
             return PickleReader(data or b"", NAMES, storage_record).read()
         except UnsupportedTensorError as error:
             raise UnimplementedError(f"{self.name} can't be read: {error}") from None
+        except UnknownNameError as error:
+            raise CheckpointError(
+                f"{self.name} is refused: {error}, which is no tensor, and nothing in a file is "
+                f"run. Whole models and settings are pickled programs: in PyTorch, {_ADVICE}"
+            ) from None
         except PickleError as error:
-            if " asks for " in str(error):
-                raise CheckpointError(
-                    f"{self.name} is refused: {error}, which is no tensor, and nothing in a file "
-                    f"is run. Whole models and settings are pickled programs: in PyTorch, {_ADVICE}"
-                ) from None
             raise self._bad(error) from None
 
     # ------------------------------------------------------------------ which tensors
@@ -302,13 +316,13 @@ class TorchTable(WeightTable):
         if quantization is None:
             return array
         scale, zero_point = quantization.scale, quantization.zero_point
-        if quantization.axis is not None:
-            sizes = [1] * len(record.shape)
-            sizes[quantization.axis] = -1
-            scale = self._view(scale, storages, what).astype(np.float32).reshape(sizes)
-            zero_point = self._view(zero_point, storages, what).astype(np.int64).reshape(sizes)
-        # in float32, as PyTorch does
         with np.errstate(over="ignore", invalid="ignore"):
+            if quantization.axis is not None:
+                sizes = [1] * len(record.shape)
+                sizes[quantization.axis] = -1
+                scale = self._view(scale, storages, what).astype(np.float32).reshape(sizes)
+                zero_point = self._view(zero_point, storages, what).astype(np.int64).reshape(sizes)
+            # in float32, as PyTorch does
             result = (array.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)
         result.flags.writeable = False
         return result
@@ -391,8 +405,9 @@ class _Collector:
             within = self._below(value)
             if within:
                 self._add(parts, key, within)
-            for name, record in within.items():
-                self._add(every, f"{key}.{name}", record)
+            if not _is_training_state(key):
+                for name, record in within.items():
+                    self._add(every, f"{key}.{name}", record)
         return {**parts, "": every} if at_top else parts
 
     def _add(self, table: dict[str, Any], name: str, value: Any) -> None:

@@ -17,6 +17,7 @@ from trainkit.weights.pickle_reading import BuilderName, PickleError, PlainObjec
 
 MOST_AXES = 32
 _LARGEST = 1 << 62
+_LARGEST_ZERO_POINT = 1 << 32
 
 DTYPES: dict[str, Any] = {
     "float64": np.float64, "double": np.float64, "float32": np.float32, "float": np.float32,
@@ -193,7 +194,9 @@ def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
     record = _checked(_tensor, arguments[:4])
     quantizer = arguments[4] if len(arguments) > 4 else None
     match quantizer:
-        case (QuantizationScheme("per_tensor_affine"), float() | int(), int()):
+        case (QuantizationScheme("per_tensor_affine"), float() | int(), int()) if (
+            abs(quantizer[2]) < _LARGEST_ZERO_POINT
+        ):
             found = Quantization(float(quantizer[1]), quantizer[2], None)
         case (
             QuantizationScheme("per_channel_affine"),
@@ -207,8 +210,9 @@ def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
                     f"a quantized tensor of shape {record.shape} has scales of shape "
                     f"{scales.shape} along axis {axis}"
                 )
-            if scales.quantization or zero_points.quantization:
-                raise PickleError("the scales of a quantized tensor are quantized")
+            kinds = scales.numpy_dtype.kind, zero_points.numpy_dtype.kind
+            if scales.quantization or zero_points.quantization or kinds != ("f", "i"):
+                raise PickleError("the scales of a quantized tensor are no plain floats")
             found = Quantization(scales, zero_points, axis)
         case _:
             raise UnsupportedTensorError(

@@ -36,6 +36,7 @@ FOLDER_FILES = (
 )
 """The files of a folder that have weights, the first that is there before the others."""
 
+_MAPPED = ("torch", "safetensors", "mixed")
 _TORCH_ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LEGACY_PICKLE = bytes.fromhex("8a0a6cfc9c46f9206aa85019")  # LONG1 and torch.save's magic number
@@ -93,14 +94,16 @@ def open(
             such as `"model"`. Not needed where there is but one besides the optimizer's.
         mapped: whether arrays are read-only views of the file, so that only what is used is read.
             A file that is made shorter meanwhile ends the process, as with any memory map.
-        verify: whether checksums in the file are compared first, for which it is read once.
+        verify: whether checksums in files of PyTorch and safetensors are compared first, for which
+            they are read once; other formats are checked as they are read.
 
     Raises:
         NotFoundError: there is no such file, or nothing with weights in the folder.
         ImportError: a folder of the Hub is named, and huggingface_hub is missing.
         CheckpointError: the file is damaged or hostile.
         UnimplementedError: it is of a format that is not supported; the text says what to do.
-        InvalidArgumentError: `part` is none of the file, or is needed.
+        InvalidArgumentError: `part` is none of the file, or is needed; or the format can't be
+            mapped.
 
     Example:
         >>> tk.weights.save({"a": np.zeros((2,), "float32")}, "w.safetensors")
@@ -116,7 +119,12 @@ def open(
                 f"weights.open: part={part!r} is for files of torch.save, and {name} is of format "
                 f"{table.format!r}"
             )
-        if verify:
+        if mapped and table.format not in _MAPPED:
+            raise InvalidArgumentError(
+                f"weights.open: mapped=True is for files of torch.save and .safetensors, and "
+                f"{name} is of format {table.format!r}"
+            )
+        if verify and table.format in _MAPPED:
             table.verify()
     except BaseException:
         table.close()
@@ -151,7 +159,8 @@ def load(
         ImportError: a folder of the Hub is named, and huggingface_hub is missing.
         CheckpointError: the file is damaged or hostile.
         UnimplementedError: it is of a format that is not supported; the text says what to do.
-        InvalidArgumentError: `part` is none of the file, or is needed.
+        InvalidArgumentError: `part` is none of the file, or is needed; or the format can't be
+            mapped.
 
     Example:
         >>> tk.weights.save({"a": np.zeros((2,), "float32")}, "w.safetensors")

@@ -59,7 +59,7 @@ def load_into(
         flattened: for models whose graph is not known, sizes (height, width, channels) of images
             that a `Dense` takes flattened, by its path or name; `{}` if none does.
         part: the key of the weights in a training checkpoint, as for `open`.
-        verify: whether checksums in the file are compared first.
+        verify: whether checksums are compared first, as for `open`.
 
     Returns:
         What went where. `print` shows it.
@@ -83,6 +83,7 @@ def load_into(
         >>> model(tk.ones((1, 3))).numpy()
         array([[3., 3.]], dtype=float32)
     """
+    check_names(names, "load_into")
     paths = dict(weight_paths(model))
     if not paths:
         raise NotBuiltError(
@@ -97,26 +98,19 @@ def load_into(
         if table.format not in _OWN_FORMATS:
             return _WeightTransfer(model, paths, table, names, partial, flattened).run()
         file = table.name
-    if flattened is not None or names is not None:
-        argument = "names=" if flattened is None else "flattened="
+    given = {"names": names is not None, "flattened": flattened is not None, "partial": partial}
+    for argument in [name for name, is_given in given.items() if is_given]:
         raise InvalidArgumentError(
-            f"weights.load_into: {argument} is for weights of PyTorch, and {file} has the layout "
-            "of Keras or of a checkpoint, which says itself what is what"
+            f"weights.load_into: {argument}= is for weights of PyTorch, and {file} has the layout "
+            "of Keras or of a checkpoint, which says itself what is what; "
+            "model.load_weights(path, skip_mismatch=True) takes a part of it"
         )
-    return _from_own_format(model, paths, file, partial)
-
-
-def _from_own_format(
-    model: Trackable, paths: Mapping[str, Variable], file: str, partial: bool
-) -> LoadReport:
-    """A file in Keras's or trainkit's own layout, whose reader knows the model."""
-    load_weights(model, file, skip_mismatch=partial)
+    load_weights(model, file)
     report = LoadReport(file)
-    if not partial:
-        report.transfers = [
-            Transfer(path, (path,), tuple(variable.shape), "as it is", "the file's own layout")
-            for path, variable in paths.items()
-        ]
+    report.transfers = [
+        Transfer(path, (path,), tuple(variable.shape), "as it is", "the file's own layout")
+        for path, variable in paths.items()
+    ]
     return report
 
 
@@ -245,7 +239,6 @@ class _WeightTransfer:
         if not (report.problems or report.missing or report.unused):
             return
         lines = [*report.problems]
-        shown = 0
         if not self._partial:
             for recipe in self._mapping.left_recipes:
                 lines.append(f"missing: {recipe.path} ({recipe.kind}), {expected(recipe)}")
@@ -256,7 +249,7 @@ class _WeightTransfer:
                 if id(self._paths[path]) not in known
             ]
             lines += [f"unused: {name} {shape}" for name, shape in report.unused.items()]
-        more = len(lines) - _MOST_SHOWN - shown
+        more = len(lines) - _MOST_SHOWN
         text = "\n  ".join(lines[:_MOST_SHOWN])
         error = CheckpointMismatchError(
             f"{report.name} does not fit the model, which is unchanged ({len(report.missing)} "
@@ -277,6 +270,27 @@ class _WeightTransfer:
             for variable, before in reversed(done):
                 variable._store(before._array)
             raise
+
+
+def check_names(names: Any, what: str) -> None:
+    """Check that a table of names is one.
+
+    Args:
+        names: of the caller.
+        what: the function, for the error.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    is_table = names is None or isinstance(names, Mapping)
+    if not is_table or not all(
+        isinstance(key, str) and (target is None or isinstance(target, str))
+        for key, target in (names or {}).items()
+    ):
+        raise InvalidArgumentError(
+            f"weights.{what}: names= is a dict of texts, modules of the file and layers of the "
+            f"model, got {names!r}"
+        )
 
 
 _JOINED_ATTENTION = ("in_proj_weight", "q_proj_weight")

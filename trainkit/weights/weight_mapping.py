@@ -237,7 +237,7 @@ class WeightMapping:
                 "Name another layer, or build the model with the sizes of the file"
             )
         self.matches.append((recipe, form, module, reason))
-        self._recipes = [other for other in self._recipes if other is not recipe]
+        self._recipes.remove(recipe)
 
     # ------------------------------------------------------------------ names, kinds, order
 
@@ -248,7 +248,7 @@ class WeightMapping:
         wrapper = f"{next(iter(firsts))}." if len(firsts) == 1 and firsts <= _WRAPPERS else ""
         for name in list(self._modules):
             recipe = known.get(_plain(name.removeprefix(wrapper)))
-            if recipe is None or all(recipe is not other for other in self._recipes):
+            if recipe is None or recipe not in self._recipes:
                 continue
             if fitting_form(recipe, self._modules[name]) is not None:
                 self._match(recipe, self._modules.pop(name), "the same name")

@@ -78,6 +78,7 @@ def save(
     """
     name = local_path(path)
     _check_arguments(name, source, layout, names, max_shard_size, metadata, flattened)
+    _check_texts(names, metadata)
     if name.endswith(_KERAS) and isinstance(source, Trackable):
         save_weights(source, name)
         return
@@ -127,6 +128,20 @@ def _check_arguments(
         raise InvalidArgumentError(
             "weights.save: .weights.h5 has Keras's layout; layout='torch' goes with .safetensors "
             "and .npz"
+        )
+
+
+def _check_texts(names: Any, metadata: Any) -> None:
+    for argument, table in (("names", names), ("metadata", metadata)):
+        pairs = table.items() if isinstance(table, Mapping) else ()
+        is_table = table is None or isinstance(table, Mapping)
+        if not is_table or not all(type(text) is str for pair in pairs for text in pair):
+            raise InvalidArgumentError(
+                f"weights.save: {argument}= is a dict of texts, got {table!r}"
+            )
+    if metadata is not None and CHECKSUM in metadata:
+        raise InvalidArgumentError(
+            f"weights.save: metadata has {CHECKSUM!r}, which the file gets from its values"
         )
 
 
