@@ -192,6 +192,7 @@ class Audit:
         self._is_on = False
         for encoding in (
             "cp437",
+            "unicode_escape",
             "utf-8-sig",
             "utf-16",
             "utf-16-be",
@@ -208,7 +209,7 @@ class Audit:
             return
         is_elsewhere = event == "open" and not str(details[0]).startswith((self._folder, "["))
         if event in self._FORBIDDEN or (is_elsewhere and not isinstance(details[0], int)):
-            self.events[f"{event} {details[0]!r:.60}"] += 1
+            self.events[f"{event} {str(details[0])[-60:]}"] += 1
 
     def __enter__(self) -> Audit:
         self._is_on = True
