@@ -532,12 +532,52 @@ def test_flattened_images_are_seen_wherever_they_are_flattened(build):
     np.testing.assert_allclose(model(last(x)), expected(state, x), rtol=1e-4, atol=1e-5)
 
 
+def test_the_caller_knows_better_than_the_graph():
+    state, model = convolutional_state(), in_a_nested_model()
+    name = model.layers[-1].layers[-1].name
+    tk.weights.load_into(model, state, flattened={name: None})
+    np.testing.assert_array_equal(model.layers[-1].layers[-1].kernel.numpy().T, state["fc.weight"])
+
+
 def test_channels_first_are_flattened_in_the_same_order():
     state, x = convolutional_state(), normal(2, 3, 8, 8)
     conv = layers.Conv2D(4, 3, data_format="channels_first")
     model = tk.Sequential([tk.Input((3, 8, 8)), conv, layers.Flatten(), layers.Dense(3)])
     tk.weights.load_into(model, state)
     np.testing.assert_allclose(model(x), expected(state, x), rtol=1e-4, atol=1e-5)
+
+
+def steps_of(layer):
+    return lambda x: layers.Flatten()(layer(layers.Conv1D(6, 3, padding="same")(x)))
+
+
+def pooled(x):
+    y = layers.MaxPooling1D(2)(layers.ReLU()(layers.Conv1D(6, 3, padding="same")(x)))
+    return layers.Flatten()(layers.Concatenate()([y, y]))
+
+
+def patches(x):
+    return layers.Flatten()(layers.Reshape((4, 12))(layers.Conv1D(6, 3, padding="same")(x)))
+
+
+@pytest.mark.parametrize(
+    ("build", "is_turned"),
+    [
+        (pooled, True),
+        (steps_of(layers.Activation("relu")), True),
+        (steps_of(layers.LSTM(6, return_sequences=True)), False),
+        (steps_of(layers.Dense(6)), False),
+        (patches, False),
+    ],
+)
+def test_steps_of_vectors_are_no_image(build, is_turned):
+    """Behind an LSTM or a reshape the vectors of steps stand as they do in PyTorch."""
+    inputs = tk.Input((8, 4))
+    model = tk.Model(inputs, layers.Dense(2, name="fc")(build(inputs)))
+    state = {"fc.weight": normal(2, 48), "fc.bias": normal(2)}
+    tk.weights.load_into(model, state, partial=True)
+    kernel = model.get_layer("fc").kernel.numpy()
+    assert np.array_equal(kernel, state["fc.weight"].T) != is_turned
 
 
 def test_flattened_images_beside_others_are_refused():

@@ -28,23 +28,28 @@ class FlattenedInputs:
 
     Args:
         model: a model or layer that is built.
-        flattened: sizes (..., channels) by path or name of the layer, for models whose graph is not
-            known; None where nothing is said.
+        flattened: sizes (..., channels) by path or name of the layer, or None for one that takes no
+            flattened images, in place of what the graph says; None where nothing is said.
 
     Raises:
         InvalidArgumentError: `flattened` is needed.
     """
 
     def __init__(
-        self, model: Trackable, flattened: Mapping[str, Sequence[int]] | None = None
+        self, model: Trackable, flattened: Mapping[str, Sequence[int] | None] | None = None
     ) -> None:
         for name, sizes in (flattened or {}).items():
+            if sizes is None:
+                continue
             if not isinstance(sizes, Sequence) or not all(type(n) is int and n > 0 for n in sizes):
                 raise InvalidArgumentError(
                     f"weights: flattened={{{name!r}: {sizes!r}}} must have the sizes of images, "
                     "(height, width, channels)"
                 )
-        self._named = {name: tuple(sizes) for name, sizes in (flattened or {}).items()}
+        self._named = {
+            name: None if sizes is None else tuple(sizes)
+            for name, sizes in (flattened or {}).items()
+        }
         self._used: set[str] = set()
         self._graph = SymbolicGraph(model)
         self._names: list[str] = []
@@ -82,6 +87,8 @@ class FlattenedInputs:
             if name in self._named:
                 self._used.add(name)
                 sizes = self._named[name]
+                if sizes is None:
+                    return None
                 rows = int(layer.kernel.shape[0])
                 if math.prod(sizes) != rows:
                     raise InvalidArgumentError(
@@ -210,7 +217,11 @@ class SymbolicGraph:
         return None if is_same else tuple(int(n) for n in sizes)
 
     def _format_upstream(self, value: Any) -> str | None:
-        """The order of axes of the nearest convolution or pooling that a value comes from."""
+        """The order of axes of the convolution or pooling that a value comes from.
+
+        None where something else has made the last axis: a recurrent layer, an attention or a
+        reshape gives vectors, one for each step, in PyTorch as here.
+        """
         for _ in range(_MOST_STEPS):
             node = self.node_of(value)
             if node is None or not node.inputs:
@@ -220,6 +231,11 @@ class SymbolicGraph:
             known = _windowed_format(node.operation)
             if known is not None:
                 return known
+            makes_features = bool(node.operation.weights) and not isinstance(
+                node.operation, layers.BatchNormalization
+            )
+            if makes_features or _reshapes(node.operation):
+                return None
             value = node.inputs[0]
         return None
 
@@ -240,6 +256,11 @@ def _flattens(operation: Any, before: Any, after: Any) -> bool:
 def _transposes(operation: Any) -> bool:
     is_primitive = getattr(operation, "primitive", None) in ("transpose", "moveaxis", "swapaxes")
     return is_primitive or isinstance(operation, layers.Permute)
+
+
+def _reshapes(operation: Any) -> bool:
+    is_primitive = getattr(operation, "primitive", None) == "reshape"
+    return is_primitive or isinstance(operation, layers.Reshape)
 
 
 def _windowed_format(part: Any) -> str | None:

@@ -139,7 +139,7 @@ class RecipeBook:
     def __init__(
         self,
         model: Trackable,
-        flattened: Mapping[str, Sequence[int]] | None = None,
+        flattened: Mapping[str, Sequence[int] | None] | None = None,
         splits_attention: bool = False,
     ) -> None:
         self.recipes: list[Recipe] = []

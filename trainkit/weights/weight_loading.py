@@ -35,7 +35,7 @@ def load_into(
     *,
     names: Mapping[str, str | None] | None = None,
     partial: bool = False,
-    flattened: Mapping[str, Sequence[int]] | None = None,
+    flattened: Mapping[str, Sequence[int] | None] | None = None,
     part: str | None = None,
     verify: bool = True,
 ) -> LoadReport:
@@ -56,8 +56,9 @@ def load_into(
             same text on both sides: `{"encoder.layers.*.linear1": "blocks/*/up"}`.
         partial: whether the model and the file may have weights that the other has not, such as
             another head. What fits several ways is refused all the same.
-        flattened: for models whose graph is not known, sizes (height, width, channels) of images
-            that a `Dense` takes flattened, by its path or name; `{}` if none does.
+        flattened: sizes (height, width, channels) of images that a `Dense` takes flattened, by its
+            path or name, or None for one whose rows stay in order. Functional and sequential models
+            show it themselves; for others `{}` says that there are none.
         part: the key of the weights in a training checkpoint, as for `open`.
         verify: whether checksums are compared first, as for `open`.
 
@@ -77,7 +78,7 @@ def load_into(
         >>> linear = {"fc.weight": np.ones((2, 3), "float32"), "fc.bias": np.zeros(2, "float32")}
         >>> model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2)])
         >>> print(tk.weights.load_into(model, linear))
-        the arrays: 2 variables set
+        the dict of arrays: 2 variables set
           fc.weight -> layers/1/kernel (3, 2): transposed; the only one of its shapes
           fc.bias   -> layers/1/bias (2,): as it is; the only one of its shapes
         >>> model(tk.ones((1, 3))).numpy()
@@ -122,10 +123,12 @@ class _WeightTransfer:
         source: Mapping[str, Any],
         names: Mapping[str, str | None] | None,
         partial: bool,
-        flattened: Mapping[str, Sequence[int]] | None,
+        flattened: Mapping[str, Sequence[int] | None] | None,
     ) -> None:
         self._paths, self._source, self._partial = paths, source, partial
-        self._report = LoadReport(source.name if isinstance(source, WeightTable) else "the arrays")
+        self._report = LoadReport(
+            source.name if isinstance(source, WeightTable) else "the dict of arrays"
+        )
         self._shapes = (
             {name: shape for name, (shape, _) in source.shapes().items()}
             if isinstance(source, WeightTable)

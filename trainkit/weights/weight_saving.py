@@ -41,7 +41,7 @@ def save(
     names: Mapping[str, str] | None = None,
     max_shard_size: int | str | None = None,
     metadata: Mapping[str, str] | None = None,
-    flattened: Mapping[str, Sequence[int]] | None = None,
+    flattened: Mapping[str, Sequence[int] | None] | None = None,
 ) -> None:
     """Write arrays, or the weights of a model, as `.safetensors`, `.npz` or `.weights.h5`.
 
