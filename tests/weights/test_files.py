@@ -18,6 +18,7 @@ from trainkit.core.errors import (
     NotFoundError,
     UnimplementedError,
 )
+from trainkit.weights import weight_files
 
 ARRAYS = {
     "bytes": np.arange(3, dtype="uint8"),
@@ -144,6 +145,27 @@ def test_a_forged_index_is_refused(shards, change, message):
     rewritten(shards, change)
     with pytest.raises(CheckpointError, match=message):
         tk.weights.load(shards)
+
+
+def test_the_size_of_an_index_is_bounded(shards, monkeypatch):
+    monkeypatch.setattr(weight_files, "MOST_SHARDS", 1)
+    with pytest.raises(CheckpointError, match="names more than 1 files"):
+        tk.weights.load(shards)
+    monkeypatch.setattr(weight_files, "LARGEST_INDEX", 10)
+    with pytest.raises(CheckpointError, match="is refused: it has"):
+        tk.weights.load(shards)
+
+
+def test_names_of_layers_that_are_not_there_are_refused(tmp_path):
+    arguments = {"layout": "torch", "names": {"fc": "layers/7"}}
+    with pytest.raises(InvalidArgumentError, match=r"'fc': 'layers/7', and there is no such layer"):
+        tk.weights.save(small_model(), tmp_path / "w.npz", **arguments)
+    model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2), tk.layers.Dense(2)])
+    with pytest.raises(InvalidArgumentError, match=r"two layers have the name 'fc\.weight'"):
+        tk.weights.save(model, tmp_path / "w.npz", layout="torch", names={"fc": "layers/*"})
+    with pytest.raises(InvalidArgumentError, match=r"\.weights\.h5 has Keras's layout"):
+        tk.weights.save(model, tmp_path / "w.weights.h5", layout="torch")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_missing_shard_is_named(shards, tmp_path):

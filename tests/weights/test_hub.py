@@ -14,6 +14,7 @@ from trainkit.core.errors import (
     NotFoundError,
     UnimplementedError,
 )
+from trainkit.weights import hub_folders
 
 
 @pytest.fixture
@@ -67,6 +68,15 @@ def test_a_damaged_config_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(CheckpointError, match="is damaged or no config"):
         tk.hub.load(tmp_path)
+
+
+def test_the_size_of_a_config_is_bounded(model, tmp_path, monkeypatch):
+    tk.hub.save(model, tmp_path)
+    monkeypatch.setattr(hub_folders, "LARGEST_CONFIG", 100)
+    with pytest.raises(CheckpointError, match="is refused: it has"):
+        tk.hub.load(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="and 100 are read again at most"):
+        tk.hub.save(model, tmp_path)
 
 
 def test_what_is_missing_is_named(tmp_path, model):

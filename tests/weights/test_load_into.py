@@ -390,6 +390,22 @@ def test_a_table_that_does_not_fit_is_refused(case):
         tk.weights.load_into(model, alike("a", "b") | parameters("c0", 3, 4), names=names)
 
 
+def test_one_array_is_for_one_variable_and_one_name_for_one_layer():
+    state = {"a.x": normal(4)}
+    names = {"a.x": "layers/1/bias", "*.x": "layers/2/bias"}
+    with pytest.raises(InvalidArgumentError, match=r"two entries of names= take 'a\.x'"):
+        tk.weights.load_into(dense_model(4, 4), state, names=names)
+    twins = [tk.Sequential([tk.Input((4,)), layers.Dense(4, name="same")]) for _ in range(2)]
+    model = tk.Sequential([tk.Input((4,)), *twins])
+    with pytest.raises(InvalidArgumentError, match="'same', which names= says, is of several"):
+        tk.weights.load_into(model, alike("a", "b"), names={"a": "same"})
+
+
+def test_a_part_is_of_a_file():
+    with pytest.raises(InvalidArgumentError, match=r"part= is for files of torch\.save"):
+        tk.weights.load_into(dense_model(4), alike("a"), part="model")
+
+
 def test_projections_of_an_attention_are_not_taken_in_order():
     state = {}
     for name in "abcd":

@@ -324,6 +324,22 @@ BAD_PICKLES = {
     "a long number": (b"\x8a\x20" + bytes(32), "number of 32 bytes"),
     "a later protocol": (b"\x80\x09", "later protocol"),
     "no text": (b"X\x02\x00\x00\x00\xff\xff", "is no text"),
+    "a name of a number": (b"K\x01K\x02\x93", "a name that is no text"),
+    "no mark": (b"]e", "has no mark"),
+    "a dict as a list": (b"}K\x01a", "fills a dict as a list"),
+    "a name cut short": (b"ctorch", "cut short in a name"),
+    "no parameter": (called(name("torch._utils", "_rebuild_parameter")), "has no tensor"),
+    "three parts": (called(name("torch._utils", "_rebuild_tensor_v2"), b"NNN"), "has 3 parts"),
+    "no storage": (called(name("torch._utils", "_rebuild_tensor_v2"), b"NNNN"), "has no storage"),
+    "no dtype": (called(name("torch._utils", "_rebuild_tensor_v3"), b"NNNN"), "not say its dtype"),
+    "bytes alone": (
+        called(name("torch._utils", "_rebuild_tensor_v2"),
+               storage("0", 8, name("torch.storage", "UntypedStorage")), integer(0), numbers([8]),
+               numbers([1])),
+        "a tensor of bytes does not say its dtype",
+    ),
+    "no function": (called(name("torch._tensor", "_rebuild_from_type_v2"), b"NNN"), "how it is bu"),
+    "no size": (called(name("torch", "Size")), "has no sizes"),
     "no tensors": (table({"a": integer(1)}), "has no tensors"),
     "two of one name": (table({"a": view("0", 2, [2], [1]), "b.c": view("0", 2, [2], [1]),
                         "b": table({"c": view("0", 2, [2], [1])})}), "two values 'b.c'"),
@@ -399,6 +415,25 @@ def test_a_pickle_is_read_up_to_a_size(path, monkeypatch):
     monkeypatch.setattr(torch_reading, "LARGEST_PICKLE", 100)
     write_state(path, {"a": np.ones(2, "float32")})
     with pytest.raises(CheckpointError, match=r"bytes, more than 100"):
+        tk.weights.load(path)
+
+
+@pytest.mark.parametrize(
+    ("mark", "at", "value", "message"),
+    [
+        (b"PK\x01\x02", 42, b"\x07\x00", "is not where the archive says"),
+        (b"PK\x03\x04", 28, b"\xff\xff", "ends after the end of the file"),
+        (b"PK\x01\x02", 20, b"\xff\xff\xff\x0f" * 2, "has more bytes than the file"),
+        (b"PK\x01\x02", 16, b"\x01", r"checksum of 'weights/data\.pkl' is another"),
+    ],
+)
+def test_a_forged_place_in_the_archive_is_refused(path, mark, at, value, message):
+    write_state(path, {"a": np.ones(2, "float32")})
+    data = bytearray(path.read_bytes())
+    start = data.index(mark) + at
+    data[start : start + len(value)] = value
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=message):
         tk.weights.load(path)
 
 
