@@ -92,11 +92,11 @@ def in_(a: Any, items: Any) -> Any:
             f"`in`: a tensor without a value can't be looked for in a {type(items).__name__}; use "
             "a list, a tuple or a tensor"
         )
-    found: Any = False
+    is_member: Any = False
     for item in items:
         same = eq(a, item)
-        found = same if found is False else _either(found, same)
-    return found
+        is_member = same if is_member is False else _either(is_member, same)
+    return is_member
 
 
 def _either(a: Any, b: Any) -> Any:
@@ -227,10 +227,10 @@ BUILTINS: dict[Any, Any] = {
 
 def raised(error: Any) -> Any:
     """What a `raise` statement raises, with a mark that the user's code does so."""
-    made = error() if isinstance(error, type) else error
-    if isinstance(made, Exception):
-        made.__dict__[RAISED_BY_USER] = True
-    return made
+    exception = error() if isinstance(error, type) else error
+    if isinstance(exception, Exception):
+        exception.__dict__[RAISED_BY_USER] = True
+    return exception
 
 
 EXPRESSIONS: dict[str, Any] = {

@@ -73,13 +73,13 @@ def _from_cells(get: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
     cells = dict(zip(get.__code__.co_freevars, get.__closure__ or (), strict=True))
     if not all(name in cells for name in names):
         return tuple(get())
-    found = []
+    values = []
     for name in names:
         try:
-            found.append(cells[name].cell_contents)
+            values.append(cells[name].cell_contents)
         except ValueError:
-            found.append(Undefined(name))
-    return tuple(found)
+            values.append(Undefined(name))
+    return tuple(values)
 
 
 def at_line(trace: Callable[..., Any], *args: Any) -> Any:

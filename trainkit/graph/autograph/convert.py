@@ -60,9 +60,9 @@ def _malt() -> Any:
 
         def get_extra_locals(self) -> Any:
             if self._extra_locals is None:  # type: ignore[has-type]
-                found = dict(super().get_extra_locals()["ag__"].__dict__)
-                found.update(_OPERATORS, FunctionScope=Scope)
-                self._extra_locals = {"ag__": types.SimpleNamespace(**found)}
+                operators = dict(super().get_extra_locals()["ag__"].__dict__)
+                operators.update(_OPERATORS, FunctionScope=Scope)
+                self._extra_locals = {"ag__": types.SimpleNamespace(**operators)}
             return self._extra_locals
 
     class Scope(function_wrappers.FunctionScope):
@@ -157,10 +157,10 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         return types.MethodType(converted(call), function)
     if _is_left_alone(function):
         return function
-    known = function.__dict__.get(_MARK)
-    if known is None or not known.belongs_to(function):
-        known = function.__dict__[_MARK] = _Conversion(function, _rewritten(function))
-    return function if known.result is None else known.result
+    conversion = function.__dict__.get(_MARK)
+    if conversion is None or not conversion.belongs_to(function):
+        conversion = function.__dict__[_MARK] = _Conversion(function, _rewritten(function))
+    return function if conversion.result is None else conversion.result
 
 
 def _is_left_alone(function: Any) -> bool:
@@ -234,8 +234,8 @@ def _keep_lines(code: Any, module: str, source_map: Any) -> None:
     if file in SOURCE_MAPS:
         return
     SOURCE_MAPS[file] = {
-        place.lineno: (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
-        for place, origin in source_map.items()
+        location.lineno: (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+        for location, origin in source_map.items()
     }
     sys.modules.pop(module, None)  # which would keep it for good
     codes = list(_codes_in(code))

@@ -79,9 +79,9 @@ def _may_be(node: ast.Lambda, code: types.CodeType) -> bool:
     """Whether line and arguments are those of the code."""
     a = node.args
     plain = [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-    rest = [x.arg for x in (a.vararg, a.kwarg) if x is not None]
-    names = code.co_varnames[: len(plain) + len(rest)]
-    return node.lineno == code.co_firstlineno and names == (*plain, *rest)
+    variadic = [x.arg for x in (a.vararg, a.kwarg) if x is not None]
+    names = code.co_varnames[: len(plain) + len(variadic)]
+    return node.lineno == code.co_firstlineno and names == (*plain, *variadic)
 
 
 def _spans(code: types.CodeType) -> list[tuple[_Position, _Position]]:

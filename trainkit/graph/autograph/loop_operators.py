@@ -110,12 +110,12 @@ def _loop_state(
     outer: Graph, body: Callable[[Graph], Any], state: State, rounds_known: bool
 ) -> LoopState:
     """The loop variables of a loop; flags among them where only its rounds tell them."""
-    known = tuple(state.get())
-    before, unset = _defined(outer, known, body, state)
-    new = {i for i, x in enumerate(known) if is_without_value(x) and before[i] is not x}
-    flagged = {i for i, x in enumerate(known) if flag_of(x) is not None}
+    values = tuple(state.get())
+    before, unset = _defined(outer, values, body, state)
+    new = {i for i, x in enumerate(values) if is_without_value(x) and before[i] is not x}
+    flagged = {i for i, x in enumerate(values) if flag_of(x) is not None}
     flagged |= new & unset if rounds_known else new
-    return LoopState(known, before, state, sorted(flagged))
+    return LoopState(values, before, state, sorted(flagged))
 
 
 def _defined(
@@ -281,10 +281,10 @@ def _for_dataset(
     state: State,
 ) -> None:
     """A loop over a dataset as one node, which stops reading where the loop breaks."""
-    spec, known = dataset.element_spec, element_specs(dataset)
+    spec, specs_and_flag = dataset.element_spec, element_specs(dataset)
 
     def one(graph: Graph) -> None:
-        fed = [graph.add_input(s, "element") for s in known[0]]
+        fed = [graph.add_input(s, "element") for s in specs_and_flag[0]]
         body(nest.pack(spec, list(fed)))
 
     changed = _loop_state(outer, one, state, rounds_known=False)
@@ -293,12 +293,12 @@ def _for_dataset(
         changed.put(leaves)
         goes_on = True if extra_test is None else extra_test()
         _guarded(goes_on, functools.partial(body, element), state)
-        given = changed.leaves()
-        return given, None if extra_test is None else extra_test()
+        new_leaves = changed.leaves()
+        return new_leaves, None if extra_test is None else extra_test()
 
     try:
         after = at_line(
-            functools.partial(traced_for_each, known=known, fixed=changed.fixed),
+            functools.partial(traced_for_each, known=specs_and_flag, fixed=changed.fixed),
             outer,
             dataset,
             spec,

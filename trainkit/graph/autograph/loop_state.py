@@ -74,14 +74,14 @@ class LoopState:
 
     def put(self, leaves: Any) -> None:
         """Give the names these values."""
-        rest = iter(leaves)
+        remaining_leaves = iter(leaves)
         values = list(self.before)
         for i in self._dynamic:
             like = self.before[i]
-            items = [next(rest) if is_varying(x) else x for x in nest.flatten(like)]
+            items = [next(remaining_leaves) if is_varying(x) else x for x in nest.flatten(like)]
             values[i] = nest.pack(like, items)
         for i in self._flagged:
-            put_flag(values[i], next(rest), self._state.names[i])
+            put_flag(values[i], next(remaining_leaves), self._state.names[i])
         self._state.put(tuple(values))
 
     def leaves(self) -> list[Any]:
@@ -126,13 +126,13 @@ class LoopState:
 
     def _check_constant(self, i: int, x: Any, y: Any) -> None:
         if not (x is y or undefined(x) or equal_values(x, y)):
-            why = "only tensors and numbers can change in it: start with a tensor"
-            raise self._change(i, x, y, why)
+            hint = "only tensors and numbers can change in it: start with a tensor"
+            raise self._change(i, x, y, hint)
 
-    def _change(self, i: int, x: Any, y: Any, why: str) -> InvalidArgumentError:
+    def _change(self, i: int, x: Any, y: Any, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             f"{label(self._state.names[i])} is {x!r} before the loop and {y!r} after one "
-            f"iteration. The loop runs over tensors, so its body is in the graph once, and {why}."
+            f"iteration. The loop runs over tensors, so its body is in the graph once, and {hint}."
         )
 
 
@@ -146,7 +146,7 @@ def is_varying(x: Any) -> bool:
     return is_tensor(x) or isinstance(x, bool | int | float)
 
 
-def _fixed_leaves(known: Any, x: Any) -> list[bool]:
+def _fixed_leaves(value_before: Any, x: Any) -> list[bool]:
     """Which leaves of `x` must keep their shapes in a loop.
 
     Those of names that had no value before it need not, nor the elements of a `TensorArray`, which
@@ -154,7 +154,7 @@ def _fixed_leaves(known: Any, x: Any) -> list[bool]:
     """
     flags = []
     for part in nest.flatten(x, nest.above_arrays):
-        free = undefined(known) or nest.above_arrays(part) is not nest.container(part)
+        free = undefined(value_before) or nest.above_arrays(part) is not nest.container(part)
         flags += [not free] * len(nest.flatten(part))
     return flags
 

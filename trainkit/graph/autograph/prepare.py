@@ -137,28 +137,28 @@ class _Walrus(converter.Base):
 
     def _before(self, node: Any, field: str) -> list[Any]:
         """Assignments to be made before the statement `node`, whose expression loses them."""
-        found: list[Any] = []
-        setattr(node, field, self._taken(getattr(node, field), found, []))
+        walruses: list[Any] = []
+        setattr(node, field, self._taken(getattr(node, field), walruses, []))
         return [
             part
-            for walrus in found
+            for walrus in walruses
             for part in templates.replace("y = v", y=walrus.target.id, v=walrus.value)
         ]
 
-    def _taken(self, node: Any, found: list[Any], earlier: list[Any]) -> Any:
+    def _taken(self, node: Any, walruses: list[Any], earlier: list[Any]) -> Any:
         """`node` without the assignments in it that are made whenever it is computed."""
         if isinstance(node, ast.NamedExpr):
             self._check_order(node, earlier)
-            node.value = self._taken(node.value, found, [])
-            found.append(node)
+            node.value = self._taken(node.value, walruses, [])
+            walruses.append(node)
             return templates.replace_as_expression("y", y=node.target.id)
         first: Iterable[str] = node._fields
         if isinstance(node, ast.BoolOp):
-            node.values[0] = self._taken(node.values[0], found, earlier)
+            node.values[0] = self._taken(node.values[0], walruses, earlier)
             self._refuse(node.values[1:])
             return node
         if isinstance(node, ast.IfExp):
-            node.test = self._taken(node.test, found, earlier)
+            node.test = self._taken(node.test, walruses, earlier)
             self._refuse([node.body, node.orelse])
             return node
         if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
@@ -168,14 +168,14 @@ class _Walrus(converter.Base):
         for name in first:
             value = getattr(node, name)
             if isinstance(value, list):
-                value[:] = [self._child(x, found, earlier) for x in value]
+                value[:] = [self._child(x, walruses, earlier) for x in value]
             else:
-                setattr(node, name, self._child(value, found, earlier))
+                setattr(node, name, self._child(value, walruses, earlier))
         earlier.append(node)
         return node
 
-    def _child(self, x: Any, found: list[Any], earlier: list[Any]) -> Any:
-        return self._taken(x, found, earlier) if isinstance(x, ast.expr) else x
+    def _child(self, x: Any, walruses: list[Any], earlier: list[Any]) -> Any:
+        return self._taken(x, walruses, earlier) if isinstance(x, ast.expr) else x
 
     @staticmethod
     def _check_order(node: Any, earlier: list[Any]) -> None:

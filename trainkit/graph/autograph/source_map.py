@@ -46,7 +46,7 @@ def in_user_terms(error: BaseException) -> BaseException:
     stays
     as it is.
     """
-    kept: list[types.TracebackType] = []
+    tracebacks: list[types.TracebackType] = []
     seen_generated = False
     tb = error.__traceback__
     while tb is not None:
@@ -54,15 +54,19 @@ def in_user_terms(error: BaseException) -> BaseException:
         if code.co_filename in SOURCE_MAPS:
             seen_generated = True
             origin = origin_of(code.co_filename, tb.tb_lineno)
-            if origin is not None and not (kept and _place(kept[-1]) == origin[:2]):
-                kept.append(_stand_in(origin, error))
+            if origin is not None and not (tracebacks and _place(tracebacks[-1]) == origin[:2]):
+                tracebacks.append(_stand_in(origin, error))
         else:
-            kept.append(tb)
+            tracebacks.append(tb)
         tb = tb.tb_next
     if not seen_generated:
         return error
-    last = max(i for i, t in enumerate(kept) if _is_users(t)) if any(map(_is_users, kept)) else -1
-    shown = [t for i, t in enumerate(kept) if i > last or _is_users(t)]
+    last = (
+        max(i for i, t in enumerate(tracebacks) if _is_users(t))
+        if any(map(_is_users, tracebacks))
+        else -1
+    )
+    shown = [t for i, t in enumerate(tracebacks) if i > last or _is_users(t)]
     rebuilt = None
     for tb in reversed(shown):
         rebuilt = types.TracebackType(rebuilt, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)

@@ -130,9 +130,9 @@ class Capture:
         self._xp = xp
         self._stream = xp.cuda.get_current_stream()
         written = {id(v): v for some in assigned for v in some}
-        known = {id(v): v for v in variables if v is not None} | written
-        self._check_device([*arrays, *(v._value._array for v in known.values())])
-        self._homes = {i: _Home(v, i in written) for i, v in known.items()}
+        variables_by_id = {id(v): v for v in variables if v is not None} | written
+        self._check_device([*arrays, *(v._value._array for v in variables_by_id.values())])
+        self._homes = {i: _Home(v, i in written) for i, v in variables_by_id.items()}
         self._pool = xp.cuda.MemoryPool()
         self._products = matmul_gpu.here(xp)
         self._workspace = self._products.workspace(self._stream.ptr)
@@ -148,15 +148,15 @@ class Capture:
         self._copy_in, self._copy_out = Copies(xp, self._inputs), Copies(xp, self._results)
 
     def _check_device(self, arrays: list[Any]) -> None:
-        here = int(self._xp.cuda.Device().id)
-        if any(XP_OF[type(a)] is np or int(a.device.id) != here for a in arrays):
-            raise NotCaptured(f"not all arrays are on the current GPU, {here}")
+        gpu = int(self._xp.cuda.Device().id)
+        if any(XP_OF[type(a)] is np or int(a.device.id) != gpu for a in arrays):
+            raise NotCaptured(f"not all arrays are on the current GPU, {gpu}")
 
     def _captured(
         self,
         program: Program,
         variables: Sequence[Any],
-        given: list[Any],
+        inputs: list[Any],
         assigned: Any,
         results: Sequence[int],
     ) -> Any:
@@ -165,8 +165,8 @@ class Capture:
         stream.begin_capture()
         try:
             with stream, self._products.working_in(self._workspace):
-                values = in_place.run(*given)
-                handed = [self._apart(values[i], given) for i in results]
+                values = in_place.run(*inputs)
+                handed = [self._apart(values[i], inputs) for i in results]
                 self._write(values, assigned)
             graph = stream.end_capture()
         except BaseException as error:
@@ -179,12 +179,12 @@ class Capture:
             raise NotCaptured(_reason(in_place, error)) from error
         return graph, handed
 
-    def _apart(self, y: Any, given: list[Any]) -> Any:
+    def _apart(self, y: Any, inputs: list[Any]) -> Any:
         """`y` in memory that only this result has."""
         if XP_OF[type(y)] is np:
             raise NotCaptured("a result is an array of the CPU")
-        taken = [x.data.mem for x in given]
-        return y.copy() if any(y.data.mem is mem for mem in taken) else y
+        input_buffers = [x.data.mem for x in inputs]
+        return y.copy() if any(y.data.mem is mem for mem in input_buffers) else y
 
     def _write(self, values: Sequence[Any], assigned: Sequence[Sequence[Any]]) -> None:
         """Note down the copies of new values into the variables' homes."""

@@ -49,9 +49,9 @@ def _chosen(
     graph: Graph, variables: Sequence[Any], assigned: Sequence[Sequence[Any]]
 ) -> dict[Node, Over]:
     nodes = [node for node in needed_nodes(graph) if node.kind == "op"]
-    place = {node: i for i, node in enumerate(nodes)}
+    positions = {node: i for i, node in enumerate(nodes)}
     old = {id(v): x for v, x in zip(variables, graph.inputs, strict=False) if v is not None}
-    found: dict[Node, Over] = {}
+    donations: dict[Node, Over] = {}
     for y, takers in zip(graph.outputs, assigned, strict=True):
         x = old.get(id(takers[0])) if len(takers) == 1 else None
         if x is None or not isinstance(y.node.primitive, CudaKernel):
@@ -59,20 +59,24 @@ def _chosen(
         inputs = [i for i, z in enumerate(y.node.inputs) if z is x]
         reusable = y.node.primitive.code.reusable
         alone = len(inputs) == 1 and sum(z is y for z in graph.outputs) == 1
-        if alone and (y.index, inputs[0]) in reusable and _is_over(x, y.node, nodes, place, graph):
-            found.setdefault(y.node, {})[y.index] = inputs[0]
-    return found
+        if (
+            alone
+            and (y.index, inputs[0]) in reusable
+            and _is_over(x, y.node, nodes, positions, graph)
+        ):
+            donations.setdefault(y.node, {})[y.index] = inputs[0]
+    return donations
 
 
 def _is_over(
-    x: GraphTensor, last: Node, nodes: list[Node], place: dict[Node, int], graph: Graph
+    x: GraphTensor, last: Node, nodes: list[Node], positions: dict[Node, int], graph: Graph
 ) -> bool:
     """Whether nothing after the node `last` reads `x`, or what may be a view of it."""
-    seen = {x}
+    aliases = {x}
     for node in nodes:
-        if any(isinstance(z, GraphTensor) and z in seen for z in node.inputs):
-            if place[node] > place[last]:
+        if any(isinstance(z, GraphTensor) and z in aliases for z in node.inputs):
+            if positions[node] > positions[last]:
                 return False
             if node.primitive.facets.memory == "view":
-                seen.update(node.outputs)
-    return not any(y in seen for y in graph.outputs)
+                aliases.update(node.outputs)
+    return not any(y in aliases for y in graph.outputs)

@@ -75,12 +75,12 @@ class CudaKernel(FusedRun):
             for i, view in enumerate(self.code.outputs)
         ]
         inside = [xp.empty(max(b.size, 1), np.uint8) for b in self.code.inside]
-        places = {"input": arrays, "output": results, "temporary": inside}
+        buffers = {"input": arrays, "output": results, "temporary": inside}
         assert self._launches is not None
         for kernel, launch in zip(self.code.kernels, self._launches, strict=True):
-            held = [places[v.buffer.kind][v.buffer.index] for v in kernel.views]
-            blocks, given = kernel.launch(held)
-            launch((blocks,), (THREADS,), given)
+            operands = [buffers[v.buffer.kind][v.buffer.index] for v in kernel.views]
+            blocks, arguments = kernel.launch(operands)
+            launch((blocks,), (THREADS,), arguments)
         return tuple(results)
 
 

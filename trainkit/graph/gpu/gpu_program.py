@@ -67,9 +67,9 @@ class GpuProgram:
         """Run on arrays, on the GPU where they lie; assigned variables are stored."""
         if not devices.several_gpus():
             return self._run(arrays)
-        held = [variable._value._array for variable in self._variables]
-        gpus = devices.gpus_of([*arrays, *held])
-        del held  # a variable that is held by others would be moved
+        variable_arrays = [variable._value._array for variable in self._variables]
+        gpus = devices.gpus_of([*arrays, *variable_arrays])
+        del variable_arrays  # a variable that is held by others would be moved
         if len(gpus) != 1:
             return self._run(arrays, gpus)
         with devices.kernels_on(*gpus):
@@ -87,8 +87,8 @@ class GpuProgram:
         return self._first(key, arrays, gpus)
 
     def _key(self, arrays: list[Any]) -> Any:
-        held = [variable._value._array for variable in self._variables]
-        return tuple([(type(a), a.shape, a.dtype.num) for a in (*arrays, *held)])
+        variable_arrays = [variable._value._array for variable in self._variables]
+        return tuple([(type(a), a.shape, a.dtype.num) for a in (*arrays, *variable_arrays)])
 
     def _is_worth_it(self, key: Any) -> bool:
         """Whether arrays of these shapes come often enough for programs of their own."""
@@ -100,35 +100,37 @@ class GpuProgram:
         return calls >= _CALLS_OF_A_SHAPE and len(self._plans) < _MOST_PLANS
 
     def _as_a_whole(self, arrays: list[Any], gpus: frozenset[Device]) -> list[Any]:
-        places = self._places(arrays, gpus)
-        whole = self._wholes.get(places)
-        if whole is not None:
-            return whole(arrays)
-        results, seen = observed(self.graph, arrays)
-        self._wholes[places] = self._whole(seen)
+        placement = self._places(arrays, gpus)
+        program = self._wholes.get(placement)
+        if program is not None:
+            return program(arrays)
+        results, observations = observed(self.graph, arrays)
+        self._wholes[placement] = self._whole(observations)
         return results
 
     def _places(self, arrays: list[Any], gpus: frozenset[Device]) -> Any:
         """Which arrays of a call lie on the CPU, and where the others do."""
-        held = [variable._value._array for variable in self._variables]
-        places = gpus, tuple([XP_OF[type(a)] is np for a in (*arrays, *held)])
-        return places if places in self._wholes or len(self._wholes) < _MOST_PLANS else None
+        variable_arrays = [variable._value._array for variable in self._variables]
+        placement = gpus, tuple([XP_OF[type(a)] is np for a in (*arrays, *variable_arrays)])
+        return placement if placement in self._wholes or len(self._wholes) < _MOST_PLANS else None
 
-    def _whole(self, seen: Seen) -> Program:
+    def _whole(self, observations: Seen) -> Program:
         """The program of the graph as it is, for arrays that lie where those of a run lay."""
-        if len(seen.gpus) > 1 or len(self._wholes) >= _MOST_PLANS:
+        if len(observations.gpus) > 1 or len(self._wholes) >= _MOST_PLANS:
             return Program(self.graph, on_gpu=True, watched=on_its_gpu)
         # a kernel takes the GPU's arrays; single numbers would leave the CPU with it
-        return self.program(self.graph, {y.node for y in seen.on_host})
+        return self.program(self.graph, {y.node for y in observations.on_host})
 
     def _first(self, key: Any, arrays: list[Any], gpus: frozenset[Device]) -> list[Any]:
-        places = self._places(arrays, gpus)
-        results, seen = observed(self.graph, arrays)
+        placement = self._places(arrays, gpus)
+        results, observations = observed(self.graph, arrays)
         try:
-            self._plans[key] = _ShapeProgram(self, Parts(*without_idle_copies(self.graph, seen)))
+            self._plans[key] = _ShapeProgram(
+                self, Parts(*without_idle_copies(self.graph, observations))
+            )
         except NotApart as error:
             self._plans[key], self._reason = None, str(error)
-            self._wholes.setdefault(places, self._whole(seen))
+            self._wholes.setdefault(placement, self._whole(observations))
         return results
 
     def program(self, graph: Graph, left_out: Collection[Node] = ()) -> Program:
@@ -174,10 +176,10 @@ class _ShapeProgram:
         self._host_sources = Reader(graph, parts.host_sources)
         self._device_sources = Reader(graph, parts.device_sources)
         self._count = len(parts.numbers)
-        place = {y: (0, i) for i, y in enumerate(parts.host_results)}
-        place |= {y: (1, i) for i, y in enumerate(parts.device_results)}
-        self._outputs = [place[y] for y in graph.outputs]
-        self._stored = [(slot.variable, *place[slot.now]) for slot in parts.assigned]
+        locations = {y: (0, i) for i, y in enumerate(parts.host_results)}
+        locations |= {y: (1, i) for i, y in enumerate(parts.device_results)}
+        self._outputs = [locations[y] for y in graph.outputs]
+        self._stored = [(slot.variable, *locations[slot.now]) for slot in parts.assigned]
         self._assigned: list[list[Any]] = [[] for _ in parts.device_results]
         for variable, on_device, i in self._stored:
             if on_device:
@@ -191,15 +193,17 @@ class _ShapeProgram:
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays; assigned variables are stored."""
         with self._lock:
-            made = self._host.run(*self._host_sources(arrays)) if self._host else []
-            numbers, here = made[: self._count], made[self._count :]
-            there = self._replayed(arrays, numbers)
-            if there is None:
-                there = self._launched(arrays, numbers)
+            host_values = self._host.run(*self._host_sources(arrays)) if self._host else []
+            numbers, host_results = host_values[: self._count], host_values[self._count :]
+            device_results = self._replayed(arrays, numbers)
+            if device_results is None:
+                device_results = self._launched(arrays, numbers)
             for variable, on_device, i in self._stored:
                 if not on_device:
-                    variable._take(here[i])
-        return [(there if on_device else here)[i] for on_device, i in self._outputs]
+                    variable._take(host_results[i])
+        return [
+            (device_results if on_device else host_results)[i] for on_device, i in self._outputs
+        ]
 
     def _launched(self, arrays: list[Any], numbers: Sequence[Any]) -> list[Any]:
         """The results of the GPU's part, one operation after the other."""
@@ -216,13 +220,13 @@ class _ShapeProgram:
         if self.reason is not None:
             return None
         self._calls += 1
-        given = self._device_sources.given(arrays)
+        inputs = self._device_sources.given(arrays)
         if self._capture is None:
-            if self._calls < CALLS_BEFORE_CAPTURE or not self._captured(given, numbers):
+            if self._calls < CALLS_BEFORE_CAPTURE or not self._captured(inputs, numbers):
                 return None
         assert self._capture is not None
         try:
-            handed = self._capture.replay(given, numbers)
+            handed = self._capture.replay(inputs, numbers)
         except Away as error:
             self._miss(str(error))
             return None
@@ -233,17 +237,17 @@ class _ShapeProgram:
             results[i] = y
         return results
 
-    def _captured(self, given: list[Any], numbers: Sequence[Any]) -> bool:
+    def _captured(self, inputs: list[Any], numbers: Sequence[Any]) -> bool:
         variables = self._device_sources.variables
-        known = [*given, *(v._value._array for v in variables if v is not None)]
-        if not known:
+        gpu_arrays = [*inputs, *(v._value._array for v in variables if v is not None)]
+        if not gpu_arrays:
             self.reason = "it reads nothing that is on the GPU"
             return False
-        xp = XP_OF[type(known[0])]
-        del known  # a variable that is held by others would be moved
+        xp = XP_OF[type(gpu_arrays[0])]
+        del gpu_arrays  # a variable that is held by others would be moved
         try:
             self._capture = Capture(
-                xp, self._device, variables, given, numbers, self._assigned, self._handed
+                xp, self._device, variables, inputs, numbers, self._assigned, self._handed
             )
         except NotCaptured as error:
             self.reason = str(error)
@@ -252,10 +256,10 @@ class _ShapeProgram:
         self._since = 0
         return True
 
-    def _miss(self, why: str) -> None:
+    def _miss(self, reason: str) -> None:
         """Count a replay that could not be; after two in a row the graph is captured anew."""
         self._misses = 1 if self._since else self._misses + 1
-        self._why = why if self._misses == 1 else self._why
+        self._why = reason if self._misses == 1 else self._why
         if self._since > MOST_DROPPED:
             self._dropped = 0
         self._since = 0

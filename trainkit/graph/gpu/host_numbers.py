@@ -44,8 +44,8 @@ class HostNumbers:
     def __init__(self, xp: Any, numbers: Sequence[Any]) -> None:
         dtypes = [np.asarray(x).dtype for x in numbers]
         self._memory = xp.empty(max(_WORDS * len(dtypes), 1), np.uint64)
-        places = self._memory.view(np.uint8)
-        self.arrays = [_scalar(places, k, dtype) for k, dtype in enumerate(dtypes)]
+        memory_bytes = self._memory.view(np.uint8)
+        self.arrays = [_scalar(memory_bytes, k, dtype) for k, dtype in enumerate(dtypes)]
         self._launches = [
             _NumbersOfALaunch(self._memory, start, dtypes[start : start + MOST])
             for start in range(0, len(dtypes), MOST)
@@ -62,9 +62,9 @@ class HostNumbers:
             array.fill(np.asarray(number)[()])
 
 
-def _scalar(places: Any, k: int, dtype: np.dtype[Any]) -> Any:
+def _scalar(buffer: Any, k: int, dtype: np.dtype[Any]) -> Any:
     start = k * _SLOT
-    return places[start : start + dtype.itemsize].view(dtype).reshape(())
+    return buffer[start : start + dtype.itemsize].view(dtype).reshape(())
 
 
 class _NumbersOfALaunch:
@@ -72,8 +72,8 @@ class _NumbersOfALaunch:
 
     def __init__(self, memory: Any, start: int, dtypes: Sequence[np.dtype[Any]]) -> None:
         self._record = np.zeros((), [("word", np.uint64, (_WORDS * MOST,))])
-        places = self._record["word"].view(np.uint8)
-        self._values = [_scalar(places, k, dtype) for k, dtype in enumerate(dtypes)]
+        record_bytes = self._record["word"].view(np.uint8)
+        self._values = [_scalar(record_bytes, k, dtype) for k, dtype in enumerate(dtypes)]
         self._start = start
         self._count = np.int32(_WORDS * len(dtypes))
         self._to = memory[_WORDS * start :]

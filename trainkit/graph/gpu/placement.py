@@ -118,15 +118,17 @@ class Parts:
         self._check()
         operations = [node for node in self._nodes if node.kind == "op"]
         operations = [node for node in operations if node.outputs[0] not in self._fixed]
-        here = [n for n in operations if n.outputs[0] in seen.on_host]
-        there = [n for n in operations if n.outputs[0] not in seen.on_host]
-        self.numbers = self._numbers(there)
+        host_nodes = [n for n in operations if n.outputs[0] in seen.on_host]
+        device_nodes = [n for n in operations if n.outputs[0] not in seen.on_host]
+        self.numbers = self._numbers(device_nodes)
         results = list(dict.fromkeys([*graph.outputs, *(slot.now for slot in self._assigned)]))
         self.host_results = [y for y in results if y in seen.on_host]
         self.device_results = [y for y in results if y not in seen.on_host]
         for_host = [*self.numbers, *self.host_results]
-        self.host, self.host_sources = self._part(here, [], for_host, to_host=True)
-        self.device, self.device_sources = self._part(there, self.numbers, self.device_results)
+        self.host, self.host_sources = self._part(host_nodes, [], for_host, to_host=True)
+        self.device, self.device_sources = self._part(
+            device_nodes, self.numbers, self.device_results
+        )
         del self._seen
 
     @property
@@ -160,11 +162,11 @@ class Parts:
             for x in node.inputs
         ]
         try:
-            made = node.primitive.shape_rule(*specs, **node.settings)
+            results = node.primitive.shape_rule(*specs, **node.settings)
         except Exception:  # a rule that wants to see more than shapes
             return False
-        made = made if isinstance(made, tuple) else (made,)
-        return all(None not in tuple(spec.shape) for spec in made)
+        results = results if isinstance(results, tuple) else (results,)
+        return all(None not in tuple(spec.shape) for spec in results)
 
     def _check(self) -> None:
         """Refuse graphs that can't be taken apart.
@@ -179,33 +181,33 @@ class Parts:
                 continue
             if node.effect:
                 raise NotApart(f"{_named(node)} does something besides its result")
-            here = {y in self._seen.on_host for y in node.outputs}
-            if len(here) > 1:
+            on_host = {y in self._seen.on_host for y in node.outputs}
+            if len(on_host) > 1:
                 raise NotApart(f"{_named(node)} gives values of the CPU and of the GPU")
             reads = [x for x in node.inputs if isinstance(x, GraphTensor) and x not in self._fixed]
-            if True in here and node.outputs[0] not in self._fixed:
+            if True in on_host and node.outputs[0] not in self._fixed:
                 if any(x not in self._seen.on_host and not _is_number(x) for x in reads):
                     raise NotApart(f"{_named(node)} brings values of the GPU to the CPU")
-            elif False in here and any(
+            elif False in on_host and any(
                 x in self._seen.on_host and self._seen.on_host[x].ndim for x in reads
             ):
                 raise NotApart(f"{_named(node)} takes an array of the CPU")
 
-    def _numbers(self, there: list[Node]) -> list[GraphTensor]:
-        found: dict[GraphTensor, None] = {}
-        for node in there:
+    def _numbers(self, device_nodes: list[Node]) -> list[GraphTensor]:
+        numbers: dict[GraphTensor, None] = {}
+        for node in device_nodes:
             for x in node.inputs:
-                known = isinstance(x, GraphTensor) and x not in self._fixed
-                if known and x in self._seen.on_host:
-                    found[x] = None
-        return list(found)
+                varies = isinstance(x, GraphTensor) and x not in self._fixed
+                if varies and x in self._seen.on_host:
+                    numbers[x] = None
+        return list(numbers)
 
     # ------------------------------------------------------------------ graphs
 
     def _part(
         self,
         nodes: list[Node],
-        given: list[GraphTensor],
+        number_inputs: list[GraphTensor],
         results: list[GraphTensor],
         to_host: bool = False,
     ) -> tuple[Graph, list[GraphTensor]]:
@@ -213,12 +215,14 @@ class Parts:
         part = Graph(self.graph.name)
         mine = {y for node in nodes for y in node.outputs}
         read = [x for node in nodes for x in node.inputs if isinstance(x, GraphTensor)]
-        wanted = dict.fromkeys(x for x in [*read, *results] if x not in mine)
-        sources = [x for x in wanted if x not in self._fixed and not self._is_constant(x)]
+        external_tensors = dict.fromkeys(x for x in [*read, *results] if x not in mine)
+        sources = [x for x in external_tensors if x not in self._fixed and not self._is_constant(x)]
         sources = [x for x in sources if x.node.kind in ("input", "variable")]
-        sources = [x for x in sources if not any(x is y for y in given)]
-        env: dict[Any, Any] = {x: part.add_input(x._spec, x.node.name) for x in [*sources, *given]}
-        for x in wanted:
+        sources = [x for x in sources if not any(x is y for y in number_inputs)]
+        env: dict[Any, Any] = {
+            x: part.add_input(x._spec, x.node.name) for x in [*sources, *number_inputs]
+        }
+        for x in external_tensors:
             if x not in env:
                 env[x] = part.constant(self._constant(x, to_host))
         for node in nodes:
@@ -273,11 +277,11 @@ class Reader:
     def __init__(self, graph: Graph, sources: Sequence[GraphTensor]) -> None:
         is_input = [x.node.kind == "input" for x in sources]
         self.variables = [
-            None if given else x.node.value for x, given in zip(sources, is_input, strict=True)
+            None if is_fed else x.node.value for x, is_fed in zip(sources, is_input, strict=True)
         ]
         self._places = [
-            place_of(x, graph.inputs) if given else -1
-            for x, given in zip(sources, is_input, strict=True)
+            place_of(x, graph.inputs) if is_fed else -1
+            for x, is_fed in zip(sources, is_input, strict=True)
         ]
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
@@ -301,24 +305,24 @@ def without_idle_copies(graph: Graph, seen: Seen) -> tuple[Graph, Seen]:
             continue
         inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
         idle = brings_beside(node) and seen.places[node.inputs[0]] is seen.places[node.outputs[0]]
-        made = inputs[:1] if idle else copied(new, node, inputs)
-        env.update(zip(node.outputs, made, strict=True))
-    known = Seen()
+        results = inputs[:1] if idle else copied(new, node, inputs)
+        env.update(zip(node.outputs, results, strict=True))
+    observations = Seen()
     for x, y in env.items():
         if x in seen.on_host:
-            known.on_host[y] = seen.on_host[x]
-        known.shapes[y], known.places[y] = seen.shapes[x], seen.places[x]
-    return finished(graph, new, env), known
+            observations.on_host[y] = seen.on_host[x]
+        observations.shapes[y], observations.places[y] = seen.shapes[x], seen.places[x]
+    return finished(graph, new, env), observations
 
 
 def observed(graph: Graph, arrays: list[Any]) -> tuple[list[Any], Seen]:
     """Run a graph once, storing variables; gives its results, and what was seen."""
-    seen = Seen()
-    program = Program(graph, on_gpu=True, watched=seen.watched)
+    observations = Seen()
+    program = Program(graph, on_gpu=True, watched=observations.watched)
     for node in needed_nodes(graph):
         if node.kind == "constant":
-            seen.note(node.outputs, [node.value._array])
+            observations.note(node.outputs, [node.value._array])
         elif node.kind == "variable":
-            seen.note(node.outputs, [node.value._value._array])
-    seen.note(graph.inputs, arrays)
-    return program(arrays), seen
+            observations.note(node.outputs, [node.value._value._array])
+    observations.note(graph.inputs, arrays)
+    return program(arrays), observations
