@@ -33,13 +33,13 @@ class _Uses:
         self.is_weight = False
         self.is_frozen = False
 
-    def add(self, node: ImportedNode, place: int, array: Any) -> None:
-        if place in _SETTINGS.get(node.op_type, ()):
+    def add(self, node: ImportedNode, position: int, array: Any) -> None:
+        if position in _SETTINGS.get(node.op_type, ()):
             return
         if array.size == 1 and (array.ndim == 0 or node.op_type in _SCALED_BY):
             return
         self.is_weight = True
-        self.is_frozen = self.is_frozen or place in _FROZEN.get(node.op_type, ())
+        self.is_frozen = self.is_frozen or position in _FROZEN.get(node.op_type, ())
 
 
 def graphs_of(graph: ImportedGraph) -> list[ImportedGraph]:
@@ -75,17 +75,17 @@ def make_parameters(
     for number, each in enumerate(graphs_of(graph)):
         each.number = number
         uses = _uses(each)
-        held: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, array in each.constants.items():
             use = uses[name]
             is_named = names is not None and name in names
             is_float = dtypes.as_dtype(array.dtype).is_floating
-            held[name] = array
+            values[name] = array
             if is_float and (use.is_weight or is_named):
                 trains = bool(trainable) and not use.is_frozen if names is None else is_named
-                held[name] = Variable(array, trainable=trains, name=name)
-                variables.append(held[name])
-        constants[number] = held
+                values[name] = Variable(array, trainable=trains, name=name)
+                variables.append(values[name])
+        constants[number] = values
     _check_names(names, [v._name for v in variables], file)
     return constants, variables
 
@@ -93,16 +93,16 @@ def make_parameters(
 def _uses(graph: ImportedGraph) -> defaultdict[str, _Uses]:
     uses: defaultdict[str, _Uses] = defaultdict(_Uses)
     for node in all_nodes(graph):
-        for place, name in enumerate(node.inputs):
+        for position, name in enumerate(node.inputs):
             if name in graph.constants:
-                uses[name].add(node, place, graph.constants[name])
+                uses[name].add(node, position, graph.constants[name])
     return uses
 
 
-def _check_names(names: set[str] | None, known: list[str], file: str) -> None:
-    for name in sorted((names or set()) - set(known)):
-        near = difflib.get_close_matches(name, known, 3) or known[:3]
+def _check_names(names: set[str] | None, weight_names: list[str], file: str) -> None:
+    for name in sorted((names or set()) - set(weight_names)):
+        near = difflib.get_close_matches(name, weight_names, 3) or weight_names[:3]
         raise InvalidArgumentError(
             f"onnx.load: {file} has no weight {name!r}, which trainable= names; it has "
-            f"{len(known)}, such as {', '.join(map(repr, near)) or 'none at all'}"
+            f"{len(weight_names)}, such as {', '.join(map(repr, near)) or 'none at all'}"
         )

@@ -204,10 +204,10 @@ class ProtoReader:
 class _Scope:
     """The names that nodes of one graph have made so far."""
 
-    def __init__(self, reader: ProtoReader, names: set[str], known: set[str]) -> None:
+    def __init__(self, reader: ProtoReader, names: set[str], outer_names: set[str]) -> None:
         self._reader = reader
         self._names = names
-        self._known = known
+        self._known = outer_names
         self.outer: set[str] = set()
 
     def read(
@@ -254,8 +254,8 @@ class _Scope:
     def _attribute(self, message: Any, values: Mapping[str, Any]) -> Any:
         # names are joined for graphs alone: for each node it would take the square of their number
         is_graph = message.type == GRAPH or message.HasField("g")
-        known = self._names | self._known if is_graph else ()
-        return self._reader.attribute(message, known, values)
+        visible_names = self._names | self._known if is_graph else ()
+        return self._reader.attribute(message, visible_names, values)
 
     def _read_inside(self, attributes: Mapping[str, Any]) -> set[str]:
         graphs = [g for g in attributes.values() if isinstance(g, ImportedGraph)]

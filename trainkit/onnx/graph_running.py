@@ -48,15 +48,15 @@ class GraphRun:
             outputs: names of values, by default those of the graph's results.
         """
         names = [v.name for v in graph.outputs] if outputs is None else outputs
-        given = {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)}
-        scope: dict[str, Any] = {**self._constants.get(graph.number, {}), **given}
-        asked = set(names)
+        input_values = {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)}
+        scope: dict[str, Any] = {**self._constants.get(graph.number, {}), **input_values}
+        output_names = set(names)
         self._scopes.append(scope)
         try:
             for node in graph.nodes:
                 self._run(node, scope)
                 for name in node.last_uses:
-                    if name not in asked:
+                    if name not in output_names:
                         scope.pop(name, None)
             return [self.value(name) for name in names]
         finally:

@@ -87,8 +87,8 @@ def tensor(value: Any) -> Tensor:
         parts = [ops.cast(x, value.dtype) for x in value.array.ravel()]
         return ops.reshape(ops.stack(parts), value.array.shape)
     if value is None or isinstance(value, list):
-        what = "a sequence" if isinstance(value, list) else "nothing"
-        raise InvalidArgumentError(f"an input is {what}, and has to be a tensor")
+        kind = "a sequence" if isinstance(value, list) else "nothing"
+        raise InvalidArgumentError(f"an input is {kind}, and has to be a tensor")
     return convert_to_tensor(value)
 
 
@@ -138,8 +138,8 @@ def sizes(value: Any) -> Any:
 def dims(value: Any) -> tuple[int | None, ...]:
     """The shape of a value in ONNX's order, `None` for sizes that are not known."""
     if isinstance(value, ChannelsLast):
-        first, *rest = tuple(value.tensor.shape)
-        return (first, rest[-1], *rest[:-1])
+        first, *trailing = tuple(value.tensor.shape)
+        return (first, trailing[-1], *trailing[:-1])
     if isinstance(value, Elements):
         return tuple(value.array.shape)
     return tuple(value.shape) if hasattr(value, "shape") else tuple(tensor(value).shape)
@@ -153,8 +153,8 @@ def rank(value: Any) -> int:
 def live_sizes(value: Any) -> tuple[Any, ...]:
     """The shape of a value in ONNX's order; scalar tensors for sizes that are not known."""
     if isinstance(value, ChannelsLast):
-        first, *rest = ops.shape(value.tensor)
-        return (first, rest[-1], *rest[:-1])
+        first, *trailing = ops.shape(value.tensor)
+        return (first, trailing[-1], *trailing[:-1])
     if isinstance(value, Elements):
         return tuple(value.array.shape)
     return tuple(ops.shape(value if isinstance(value, Variable) else tensor(value)))

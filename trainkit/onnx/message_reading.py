@@ -124,12 +124,12 @@ def _check_text(view: memoryview) -> None:
 def _number(view: memoryview, at: int, end: int) -> tuple[int, int]:
     """The number that begins at byte `at`, seven bits a byte, and where it ends."""
     value = 0
-    for place in range(_LONGEST_NUMBER):
+    for index in range(_LONGEST_NUMBER):
         if at >= end:
             break
         byte = view[at]
         at += 1
-        value |= (byte & 0x7F) << (7 * place)
+        value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, at
     raise _Malformed(f"a number before byte {at} does not end")

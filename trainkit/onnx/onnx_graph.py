@@ -61,9 +61,9 @@ class OnnxGraph(Layer):
         """
         parts = self.imported
         names = [v.name for v in parts.graph.inputs]
-        given = [inputs[name] for name in names] if isinstance(inputs, dict) else [inputs]
+        values = [inputs[name] for name in names] if isinstance(inputs, dict) else [inputs]
         run = GraphRun(parts.file, parts.constants, bool(training), self)
-        results = run.results(parts.graph, given if names else [], parts.outputs)
+        results = run.results(parts.graph, values if names else [], parts.outputs)
         tensors = [check_result(y, n) for y, n in zip(results, parts.outputs, strict=True)]
         return tensors[0] if len(tensors) == 1 else dict(zip(parts.outputs, tensors, strict=True))
 

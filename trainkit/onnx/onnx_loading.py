@@ -106,9 +106,9 @@ def _results(graph: ImportedGraph, outputs: Sequence[str] | None, file: str) -> 
     """The names of the values that the model gives."""
     results = [v.name for v in graph.outputs] if outputs is None else list(outputs)
     inside = {x for node in graph.nodes for x in node.outputs if x}
-    known = inside | graph.constants.keys() | {v.name for v in graph.inputs}
-    for missing in [x for x in results if x not in known]:
-        near = ", ".join(map(repr, difflib.get_close_matches(missing, known, 3)))
+    value_names = inside | graph.constants.keys() | {v.name for v in graph.inputs}
+    for missing in [x for x in results if x not in value_names]:
+        near = ", ".join(map(repr, difflib.get_close_matches(missing, value_names, 3)))
         raise InvalidArgumentError(
             f"onnx.load: {file} has no value {missing!r}, which outputs names"
             + (f"; it has {near}" if near else "")

@@ -80,12 +80,12 @@ class NodeCall:
         """Whether the result with this number has a name."""
         return index < len(self.record.outputs) and bool(self.record.outputs[index])
 
-    def _attribute(self, name: str, default: Any, kinds: Any, what: str) -> Any:
+    def _attribute(self, name: str, default: Any, kinds: Any, expected: str) -> Any:
         value = self.record.attributes.get(name, default)
         if value is _REQUIRED:
             raise InvalidArgumentError(f"the attribute {name!r} is missing")
         if value is not default and not isinstance(value, kinds):
-            raise InvalidArgumentError(f"the attribute {name!r} is {value!r}, and not {what}")
+            raise InvalidArgumentError(f"the attribute {name!r} is {value!r}, and not {expected}")
         return value
 
     def int(self, name: str, default: Any = _REQUIRED) -> Any:

@@ -47,10 +47,10 @@ def dtype_name(number: int, what: str) -> str:
     """
     name = _NAMES.get(number) or HALF_BYTES.get(number)
     if name is None:
-        known = ", ".join(ELEMENT_TYPES)
+        supported = ", ".join(ELEMENT_TYPES)
         raise UnimplementedError(
             f"{what} is of {_OTHER_TYPES.get(number, f'element type {number}')}, which is not "
-            f"supported; {known}, uint4 and int4 are"
+            f"supported; {supported}, uint4 and int4 are"
         )
     return name
 
@@ -67,23 +67,23 @@ def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
         UnimplementedError: its element type is not supported.
         DataLossError: its values do not fill its shape, or lie outside of the folder or the file.
     """
-    what = f"onnx.load: {file}: the tensor {message.name!r}"
-    name = dtype_name(message.data_type, what)
+    label = f"onnx.load: {file}: the tensor {message.name!r}"
+    name = dtype_name(message.data_type, label)
     shape = tuple(message.dims)
     if len(shape) > _MOST_AXES or min(shape, default=0) < 0:
-        raise DataLossError(f"{what} has the shape {shape[: _MOST_AXES + 1]}, which no tensor has")
+        raise DataLossError(f"{label} has the shape {shape[: _MOST_AXES + 1]}, which no tensor has")
     count, dtype = math.prod(shape), dtypes.as_dtype(name).dtype
     is_half = message.data_type in HALF_BYTES
     size = (count + 1) // 2 if is_half else count * dtype.itemsize
     if message.data_location == OUTSIDE:
-        values = np.frombuffer(folder.read(message.external_data, size, what), np.uint8)
+        values = np.frombuffer(folder.read(message.external_data, size, label), np.uint8)
     elif message.HasField("raw_data"):
         values = np.frombuffer(message.raw_data, np.uint8)
     else:
-        return _listed(message, name, count, what, is_half).reshape(shape)
+        return _listed(message, name, count, label, is_half).reshape(shape)
     if values.size != size:
         raise DataLossError(
-            f"{what} has {values.size} bytes, and a {name} tensor of shape {shape} has {size}"
+            f"{label} has {values.size} bytes, and a {name} tensor of shape {shape} has {size}"
         )
     if is_half:
         return _halves(values, count, name).reshape(shape)
@@ -92,12 +92,12 @@ def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
     return values.view(stored).astype(dtype, copy=False).view(dtype).reshape(shape)
 
 
-def _listed(message: Any, name: str, count: int, what: str, is_half: bool) -> Any:
+def _listed(message: Any, name: str, count: int, label: str, is_half: bool) -> Any:
     """The values that stand one by one in the message; 16-bit floats stand there as their bits."""
     values = getattr(message, _FIELDS.get(name, "int32_data"))
     needed = (count + 1) // 2 if is_half else count
     if len(values) != needed:
-        raise DataLossError(f"{what} has {len(values)} values, and its shape asks for {needed}")
+        raise DataLossError(f"{label} has {len(values)} values, and its shape asks for {needed}")
     dtype = dtypes.as_dtype(name).dtype
     field = _FIELDS.get(name, "int32_data")
     wide = {"float_data": np.float32, "double_data": np.float64, "int32_data": np.int32}
@@ -169,13 +169,13 @@ class ExternalFolder:
             os.close(fd)
 
 
-def _whole(text: str, key: str, what: str) -> int:
+def _whole(text: str, key: str, label: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise DataLossError(f"{what}: the {key} {text!r} of its external data is no number")
+        raise DataLossError(f"{label}: the {key} {text!r} of its external data is no number")
     return int(text)
 
 
-def _open_inside(folder: str, location: str, what: str) -> int:
+def _open_inside(folder: str, location: str, label: str) -> int:
     """The descriptor of a regular file in the folder or below it, reached without a link.
 
     Raises:
@@ -186,22 +186,22 @@ def _open_inside(folder: str, location: str, what: str) -> int:
         any(part in ("", "..") for part in parts)
     ):  # fmt: skip
         raise DataLossError(
-            f"{what} is in {location!r}, which is no path below the folder of the file; external "
+            f"{label} is in {location!r}, which is no path below the folder of the file; external "
             "data has to lie beside it"
         )
     path = folder
     for part in parts:
         path = os.path.join(path, part)
         if os.path.islink(path):
-            raise DataLossError(f"{what} is in {location!r}, which is reached by a link; copy it")
+            raise DataLossError(f"{label} is in {location!r}, which is reached by a link; copy it")
     try:
         fd = os.open(path, os.O_RDONLY | OPEN_FLAGS | _AT_ONCE)
     except OSError as error:
         raise DataLossError(
-            f"{what} is in {location!r}, which can't be read: {error.strerror}; it belongs beside "
+            f"{label} is in {location!r}, which can't be read: {error.strerror}; it belongs beside "
             "the file"
         ) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise DataLossError(f"{what} is in {location!r}, which is no regular file")
+        raise DataLossError(f"{label} is in {location!r}, which is no regular file")
     return fd

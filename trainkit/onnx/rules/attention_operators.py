@@ -100,17 +100,17 @@ def _safe_softmax(x: Tensor) -> Tensor:
 
 
 @onnx_rule("RotaryEmbedding")
-def _rotary(call: NodeCall, x: Any, cosines: Any, sines: Any, places: Any = None) -> Tensor:
+def _rotary(call: NodeCall, x: Any, cosines: Any, sines: Any, positions: Any = None) -> Tensor:
     y, is_flat = tensor(x), rank(x) == 3
     shape = live_sizes(x)
     if is_flat:
         y = _heads(y, call.int("num_heads"))
     y = ops.transpose(y, (0, 2, 1, 3))  # (batch, steps, heads, features)
     size = call.int("rotary_embedding_dim", 0) or y.shape[-1]
-    turned, rest = y[..., :size], y[..., size:]
+    turned, unrotated = y[..., :size], y[..., size:]
     c, s = tensor(cosines), tensor(sines)
-    if places is not None:
-        c, s = ops.take(c, tensor(places), axis=0), ops.take(s, tensor(places), axis=0)
+    if positions is not None:
+        c, s = ops.take(c, tensor(positions), axis=0), ops.take(s, tensor(positions), axis=0)
     c, s = c[:, :, None], s[:, :, None]
     if call.flag("interleaved"):
         a, b = turned[..., 0::2], turned[..., 1::2]
@@ -119,7 +119,7 @@ def _rotary(call: NodeCall, x: Any, cosines: Any, sines: Any, places: Any = None
     else:
         a, b = ops.split(turned, 2, axis=-1)
         turned = ops.concatenate([c * a - s * b, s * a + c * b], axis=-1)
-    y = ops.concatenate([turned, rest], axis=-1)
+    y = ops.concatenate([turned, unrotated], axis=-1)
     return ops.reshape(y, shape) if is_flat else ops.transpose(y, (0, 2, 1, 3))
 
 

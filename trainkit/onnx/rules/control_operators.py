@@ -69,20 +69,20 @@ def _unrolled(
         return None
     most = MOST_UNROLLED if trace_state.current_trace() is not None else math.inf
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(state))]
-    done = 0
-    while goes_on and (limit is None or done < limit):
-        if done == most:
+    rounds = 0
+    while goes_on and (limit is None or rounds < limit):
+        if rounds == most:
             return None
-        inputs = [np.array(done, np.int64), np.array(True), *state]
-        decision, *rest = call.run.results(body, inputs)
+        inputs = [np.array(rounds, np.int64), np.array(True), *state]
+        decision, *outputs = call.run.results(body, inputs)
         now = known(decision)
         if now is None:
             return None
-        state, rows = rest[: len(state)], rest[len(state) :]
+        state, rows = outputs[: len(state)], outputs[len(state) :]
         for scan, row in zip(scans, rows, strict=True):
             scan.append(tensor(row))
-        goes_on, done = bool(now.ravel()[0]), done + 1
-    if not done and scans:
+        goes_on, rounds = bool(now.ravel()[0]), rounds + 1
+    if not rounds and scans:
         return None
     return *state, *(ops.stack(scan) for scan in scans)
 
@@ -101,17 +101,17 @@ def _traced_loop(
     limit = None if most is None else ops.reshape(tensor(most), ())
     count = len(state)
 
-    def go_on(done: Tensor, going: Tensor, *_: Any) -> Tensor:
-        return going if limit is None else ops.logical_and(going, ops.less(done, limit))
+    def go_on(iteration: Tensor, going: Tensor, *_: Any) -> Tensor:
+        return going if limit is None else ops.logical_and(going, ops.less(iteration, limit))
 
-    def round_of(done: Tensor, going: Tensor, *parts: Any) -> Any:
-        decision, *rest = call.run.results(body, [done, going, *parts[:count]])
+    def round_of(iteration: Tensor, going: Tensor, *parts: Any) -> Any:
+        decision, *outputs = call.run.results(body, [iteration, going, *parts[:count]])
         rows = [
-            array.write(ops.cast(done, "int32"), tensor(row))
-            for array, row in zip(parts[count:], rest[count:], strict=True)
+            array.write(ops.cast(iteration, "int32"), tensor(row))
+            for array, row in zip(parts[count:], outputs[count:], strict=True)
         ]
-        after = [tensor(x) for x in rest[:count]]
-        return done + 1, ops.reshape(tensor(decision), ()), *after, *rows
+        after = [tensor(x) for x in outputs[:count]]
+        return iteration + 1, ops.reshape(tensor(decision), ()), *after, *rows
 
     start = (ops.zeros((), "int64"), ops.reshape(going, ()), *state, *arrays)
     _, _, *results = ops.while_loop(go_on, round_of, start)
@@ -123,8 +123,8 @@ def _shapes_of_loop(
 ) -> tuple[Tensor, ...]:
     """What a loop gives where shapes alone are asked for: one round shows them."""
     count = len(state)
-    _, *rest = call.run.results(body, [ops.zeros((), "int64"), ops.reshape(going, ()), *state])
-    after = [tensor(x) for x in rest]
+    _, *outputs = call.run.results(body, [ops.zeros((), "int64"), ops.reshape(going, ()), *state])
+    after = [tensor(x) for x in outputs]
     specs = [_common(x.shape, y.shape) for x, y in zip(state, after[:count], strict=True)]
     specs += [(None, *y.shape) for y in after[count:]]
     return tuple(SymbolicTensor(Spec(n, y.dtype)) for n, y in zip(specs, after, strict=True))
@@ -233,14 +233,14 @@ def _split_to(call: NodeCall, x: Any, parts: Any = None) -> Any:
     size = dims(x)[axis]
     if size is None:
         raise UnimplementedError("the size of the axis that is split is not known")
-    given = None if parts is None else numbers(parts, "the sizes of a split")
-    if given is None or rank(parts) == 0:
-        each = 1 if given is None else given[0]
+    lengths = None if parts is None else numbers(parts, "the sizes of a split")
+    if lengths is None or rank(parts) == 0:
+        each = 1 if lengths is None else lengths[0]
         ends = list(range(each, size, each))
     else:
-        ends = [int(n) for n in np.cumsum(given)[:-1]]
+        ends = [int(n) for n in np.cumsum(lengths)[:-1]]
     cut = ops.split(tensor(x), ends, axis=axis)
-    if given is None and not call.flag("keepdims", True):
+    if lengths is None and not call.flag("keepdims", True):
         cut = [ops.squeeze(part, axis) for part in cut]
     return (list(cut),)
 
@@ -249,8 +249,8 @@ def _split_to(call: NodeCall, x: Any, parts: Any = None) -> Any:
 def _sequence_map(call: NodeCall, items: Any, *others: Any) -> Any:
     body, results = _graph(call, "body"), []
     for i, item in enumerate(_items(items)):
-        rest = [x[i] if isinstance(x, list) else x for x in others]
-        results.append(call.run.results(body, [item, *rest]))
+        other_items = [x[i] if isinstance(x, list) else x for x in others]
+        results.append(call.run.results(body, [item, *other_items]))
     return tuple(list(column) for column in zip(*results, strict=True)) or tuple(
         [] for _ in body.outputs
     )

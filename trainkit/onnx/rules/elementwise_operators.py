@@ -73,8 +73,8 @@ def _div(call: NodeCall, a: Any, b: Any) -> Tensor:
         return ops.divide(a, b)
     if a.dtype.name.startswith("u"):
         return ops.floor_divide(a, b)
-    whole = ops.floor_divide(ops.abs(a), ops.abs(b))  # ONNX rounds towards 0
-    return ops.where(ops.equal(ops.less(a, 0), ops.less(b, 0)), whole, -whole)
+    quotient = ops.floor_divide(ops.abs(a), ops.abs(b))  # ONNX rounds towards 0
+    return ops.where(ops.equal(ops.less(a, 0), ops.less(b, 0)), quotient, -quotient)
 
 
 @onnx_rule("Mod")

@@ -20,8 +20,8 @@ _MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest"}
 
 @onnx_rule("AffineGrid")
 def _affine_grid(call: NodeCall, theta: Any, size: Any) -> Tensor:
-    whole = numbers(size, "the size of the grid")
-    spatial = whole[2:]
+    shape = numbers(size, "the size of the grid")
+    spatial = shape[2:]
     check_count(spatial)
     corners = call.flag("align_corners")
     lines = []
@@ -32,8 +32,8 @@ def _affine_grid(call: NodeCall, theta: Any, size: Any) -> Tensor:
         else:
             lines.append((2 * steps + 1) / n - 1)
     grids = np.meshgrid(*lines, indexing="ij")[::-1]  # x comes first
-    places = np.stack([*grids, np.ones(spatial, np.float32)], axis=-1)
-    flat = ops.cast(places.reshape(-1, len(spatial) + 1), tensor(theta).dtype)
+    points = np.stack([*grids, np.ones(spatial, np.float32)], axis=-1)
+    flat = ops.cast(points.reshape(-1, len(spatial) + 1), tensor(theta).dtype)
     y = ops.matmul(flat, ops.transpose(tensor(theta), (0, 2, 1)))
     return ops.reshape(y, (-1, *spatial, len(spatial)))
 
@@ -45,11 +45,11 @@ def _grid_sample(call: NodeCall, x: Any, grid: Any) -> Any:
         raise UnimplementedError(f"the mode {mode!r} is not supported; linear and nearest are")
     padding = call.one_of("padding_mode", "zeros", _PADDING)
     corners = call.flag("align_corners")
-    y, places = channels_last(x), tensor(grid)
-    sizes = [ops.cast(n, places.dtype) for n in ops.shape(y)[1:-1]]
+    y, coordinates = channels_last(x), tensor(grid)
+    sizes = [ops.cast(n, coordinates.dtype) for n in ops.shape(y)[1:-1]]
     points = []
     for axis, size in enumerate(sizes):
-        at = places[..., len(sizes) - 1 - axis]
+        at = coordinates[..., len(sizes) - 1 - axis]
         at = (at + 1) / 2 * (size - 1) if corners else ((at + 1) * size - 1) / 2
         if padding == "border":
             at = ops.minimum(ops.maximum(at, 0.0), size - 1)
@@ -63,8 +63,8 @@ def _grid_sample(call: NodeCall, x: Any, grid: Any) -> Any:
     for corner in np.ndindex(*[2] * len(points)):
         pixel = [base + float(c) for base, c in zip(bases, corner, strict=True)]
         weight: Any = 1.0
-        for place, point in zip(pixel, points, strict=True):
-            weight = weight * (1.0 - ops.abs(point - place))
+        for coordinate, point in zip(pixel, points, strict=True):
+            weight = weight * (1.0 - ops.abs(point - coordinate))
         total = total + _picked(y, pixel, sizes) * ops.cast(weight, y.dtype)[..., None]
     return ChannelsLast(total)
 
@@ -74,8 +74,8 @@ def _reflected(at: Tensor, size: Tensor, corners: bool) -> Tensor:
     low, span = (0.0, size - 1) if corners else (-0.5, size)
     span = ops.maximum(span, 1e-6)
     away = ops.abs(at - low)
-    turns, rest = ops.floor(away / span), ops.mod(away, span)
-    inside = ops.where(ops.equal(ops.mod(turns, 2.0), 0.0), rest + low, span - rest + low)
+    turns, remainder = ops.floor(away / span), ops.mod(away, span)
+    inside = ops.where(ops.equal(ops.mod(turns, 2.0), 0.0), remainder + low, span - remainder + low)
     return ops.minimum(ops.maximum(inside, 0.0), size - 1)
 
 
@@ -83,10 +83,10 @@ def _picked(y: Tensor, at: list[Tensor], sizes: list[Tensor]) -> Tensor:
     """Rows (batch, ..., channels) at whole positions, zeros outside."""
     outside: Any = None
     index = []
-    for place, size in zip(at, sizes, strict=True):
-        off = ops.logical_or(ops.less(place, 0.0), ops.greater(place, size - 1))
+    for coordinate, size in zip(at, sizes, strict=True):
+        off = ops.logical_or(ops.less(coordinate, 0.0), ops.greater(coordinate, size - 1))
         outside = off if outside is None else ops.logical_or(outside, off)
-        index.append(ops.cast(ops.minimum(ops.maximum(place, 0.0), size - 1), "int32"))
+        index.append(ops.cast(ops.minimum(ops.maximum(coordinate, 0.0), size - 1), "int32"))
     batch = ops.reshape(ops.arange(ops.shape(y)[0]), (-1, *[1] * (rank(at[0]) - 1)))
     rows = ops.broadcast_to(ops.cast(batch, "int32"), ops.shape(index[0]))
     picked = ops.gather_nd(y, ops.stack([rows, *index], axis=-1))
@@ -122,9 +122,9 @@ def _tensor_scatter(call: NodeCall, past: Any, update: Any, starts: Any = None) 
     first = ops.zeros((ops.shape(cache)[0],), "int32") if starts is None else ops.cast(
         tensor(starts), "int32"
     )  # fmt: skip
-    places = first[:, None] + ops.cast(ops.arange(count), "int32")[None]
-    places = ops.mod(places, ops.cast(size, "int32")) if is_circular else places
+    positions = first[:, None] + ops.cast(ops.arange(count), "int32")[None]
+    positions = ops.mod(positions, ops.cast(size, "int32")) if is_circular else positions
     rows = ops.broadcast_to(
-        ops.cast(ops.arange(ops.shape(cache)[0]), "int32")[:, None], ops.shape(places)
+        ops.cast(ops.arange(ops.shape(cache)[0]), "int32")[:, None], ops.shape(positions)
     )
-    return ops.moveaxis(ops.scatter_update(moved, ops.stack([rows, places], -1), new), 1, axis)
+    return ops.moveaxis(ops.scatter_update(moved, ops.stack([rows, positions], -1), new), 1, axis)

@@ -27,9 +27,9 @@ def _gather(call: NodeCall, x: Any, indices: Any) -> Tensor:
 @onnx_rule("GatherElements")
 def _gather_elements(call: NodeCall, x: Any, indices: Any) -> Tensor:
     axis = axis_of(call.int("axis", 0), rank(x))
-    shape, places = list(dims(x)), dims(indices)
+    shape, index_shape = list(dims(x)), dims(indices)
     cut = [slice(None)] * len(shape)
-    for i, (n, m) in enumerate(zip(shape, places, strict=True)):
+    for i, (n, m) in enumerate(zip(shape, index_shape, strict=True)):
         if i != axis and m is not None and m != n:
             cut[i] = slice(0, m)
     return ops.take_along_axis(tensor(x)[tuple(cut)], tensor(indices), axis=axis)
@@ -38,16 +38,16 @@ def _gather_elements(call: NodeCall, x: Any, indices: Any) -> Tensor:
 @onnx_rule("GatherND")
 def _gather_nd(call: NodeCall, x: Any, indices: Any) -> Tensor:
     batch = call.int("batch_dims", 0)
-    y, places = tensor(x), tensor(indices)
+    y, positions = tensor(x), tensor(indices)
     if batch:
         shape = live_sizes(indices)
         grids = [
-            ops.broadcast_to(_grid(n, i, len(shape), places), (*shape[:-1], 1))
+            ops.broadcast_to(_grid(n, i, len(shape), positions), (*shape[:-1], 1))
             for i, n in enumerate(shape[:batch])
         ]
-        places = ops.concatenate([*grids, places], axis=-1)
-    places = _from_start(places, live_sizes(y)[: places.shape[-1]])
-    return ops.gather_nd(y, places)
+        positions = ops.concatenate([*grids, positions], axis=-1)
+    positions = _from_start(positions, live_sizes(y)[: positions.shape[-1]])
+    return ops.gather_nd(y, positions)
 
 
 def _grid(size: Any, axis: int, count: int, like: Tensor) -> Tensor:
@@ -56,33 +56,33 @@ def _grid(size: Any, axis: int, count: int, like: Tensor) -> Tensor:
     return ops.reshape(steps, (*[1] * axis, -1, *[1] * (count - axis - 1)))
 
 
-def _from_start(places: Tensor, sizes: Any) -> Tensor:
+def _from_start(positions: Tensor, sizes: Any) -> Tensor:
     """Positions counted from the front, where some are negative."""
-    ends = ops.stack([ops.cast(n, places.dtype) for n in sizes])
-    return ops.where(ops.less(places, 0), places + ends, places)
+    ends = ops.stack([ops.cast(n, positions.dtype) for n in sizes])
+    return ops.where(ops.less(positions, 0), positions + ends, positions)
 
 
 @onnx_rule("ScatterND")
 def _scatter_nd(call: NodeCall, x: Any, indices: Any, updates: Any) -> Tensor:
     kind = call.one_of("reduction", "none", _REDUCTIONS)
-    y, places = tensor(x), tensor(indices)
-    places = _from_start(places, live_sizes(y)[: places.shape[-1]])
+    y, positions = tensor(x), tensor(indices)
+    positions = _from_start(positions, live_sizes(y)[: positions.shape[-1]])
     return ops.scatter_update(
-        y, places, tensor(updates), reduction=None if kind == _PLAIN else kind
+        y, positions, tensor(updates), reduction=None if kind == _PLAIN else kind
     )
 
 
 @onnx_rule("ScatterElements", "Scatter")
 def _scatter_elements(call: NodeCall, x: Any, indices: Any, updates: Any) -> Tensor:
     kind = call.one_of("reduction", "none", _REDUCTIONS)
-    y, places = tensor(x), tensor(indices)
+    y, positions = tensor(x), tensor(indices)
     axis, shape = axis_of(call.int("axis", 0), rank(y)), live_sizes(indices)
-    size = ops.cast(live_sizes(y)[axis], places.dtype)
-    places = ops.where(ops.less(places, 0), places + size, places)
+    size = ops.cast(live_sizes(y)[axis], positions.dtype)
+    positions = ops.where(ops.less(positions, 0), positions + size, positions)
     parts = []
     for i, n in enumerate(shape):
         parts.append(
-            places if i == axis else ops.broadcast_to(_grid(n, i, len(shape), places), shape)
+            positions if i == axis else ops.broadcast_to(_grid(n, i, len(shape), positions), shape)
         )
     rows = ops.reshape(ops.stack(parts, axis=-1), (-1, len(shape)))
     values = ops.reshape(tensor(updates), (-1,))
@@ -96,8 +96,8 @@ def _arg(call: NodeCall, x: Any) -> Tensor:
     keep = call.flag("keepdims", True)
     if call.flag("select_last_index"):
         size = ops.cast(live_sizes(y)[axis], "int64")
-        found = size - 1 - ops.cast(function(ops.flip(y, axis), axis=axis, keepdims=keep), "int64")
-        return ops.cast(found, "int64")
+        index = size - 1 - ops.cast(function(ops.flip(y, axis), axis=axis, keepdims=keep), "int64")
+        return ops.cast(index, "int64")
     return ops.cast(function(y, axis=axis, keepdims=keep), "int64")
 
 
@@ -107,11 +107,11 @@ def _top_k(call: NodeCall, x: Any, k: Any = None) -> tuple[Tensor, Tensor]:
     axis, largest = axis_of(call.int("axis", -1), rank(x)), call.flag("largest", True)
     y = ops.moveaxis(tensor(x), axis, -1)
     if largest:
-        _, places = ops.top_k(y, count)
+        _, positions = ops.top_k(y, count)
     else:
-        places = ops.argsort(y, axis=-1)[..., :count]
-    picked = ops.take_along_axis(y, places, axis=-1)
-    return ops.moveaxis(picked, -1, axis), ops.cast(ops.moveaxis(places, -1, axis), "int64")
+        positions = ops.argsort(y, axis=-1)[..., :count]
+    picked = ops.take_along_axis(y, positions, axis=-1)
+    return ops.moveaxis(picked, -1, axis), ops.cast(ops.moveaxis(positions, -1, axis), "int64")
 
 
 @onnx_rule("NonZero")
@@ -125,8 +125,8 @@ def _non_zero(call: NodeCall, x: Any) -> Tensor:
 def _compress(call: NodeCall, x: Any, condition: Any) -> Tensor:
     axis, mask = call.int("axis", None), tensor(condition)
     y = ops.reshape(tensor(x), (-1,)) if axis is None else tensor(x)
-    (places,) = ops.nonzero(mask)
-    return ops.take(y, places, axis=axis_of(axis or 0, rank(y)))
+    (positions,) = ops.nonzero(mask)
+    return ops.take(y, positions, axis=axis_of(axis or 0, rank(y)))
 
 
 @onnx_rule("CumSum")
@@ -164,11 +164,11 @@ def _reverse_sequence(call: NodeCall, x: Any, lengths: Any) -> Tensor:
 def reversed_rows(y: Tensor, lengths: Tensor) -> Tensor:
     """(batch, steps, ...), of each row the first steps in reverse, as many as its length says."""
     steps = ops.shape(y)[1]
-    places = ops.cast(ops.arange(steps), "int64")[None, :]
+    positions = ops.cast(ops.arange(steps), "int64")[None, :]
     ends = ops.cast(lengths, "int64")[:, None]
-    places = ops.where(ops.less(places, ends), ends - 1 - places, places)
-    places = ops.reshape(places, (*ops.shape(places), *[1] * (len(y.shape) - 2)))
-    return ops.take_along_axis(y, ops.broadcast_to(places, ops.shape(y)), axis=1)
+    positions = ops.where(ops.less(positions, ends), ends - 1 - positions, positions)
+    positions = ops.reshape(positions, (*ops.shape(positions), *[1] * (len(y.shape) - 2)))
+    return ops.take_along_axis(y, ops.broadcast_to(positions, ops.shape(y)), axis=1)
 
 
 @onnx_rule("Unique")

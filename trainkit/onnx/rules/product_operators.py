@@ -69,18 +69,18 @@ def _reduce(call: NodeCall, x: Any, axes: Any = None) -> Any:
     ):
         y = _reduced(call, x.tensor, tuple(range(1, rank(x) - 1)))
         return ChannelsLast(y) if call.flag("keepdims", True) else y
-    y, places = tensor(x), call.axes(axes)
-    if not places:
+    y, reduced_axes = tensor(x), call.axes(axes)
+    if not reduced_axes:
         if call.flag("noop_with_empty_axes"):
             return _noop(call, y)
         return _reduced(call, y, tuple(range(rank(y))))
-    return _reduced(call, y, axes_of(places, rank(y)))
+    return _reduced(call, y, axes_of(reduced_axes, rank(y)))
 
 
-def _reduced(call: NodeCall, y: Tensor, places: tuple[int, ...]) -> Tensor:
+def _reduced(call: NodeCall, y: Tensor, axes: tuple[int, ...]) -> Tensor:
     if y.dtype.name == "bool":
         function: Any = ops.any if call.op_type == "ReduceMax" else ops.all
-        return function(y, axis=places, keepdims=call.flag("keepdims", True))
+        return function(y, axis=axes, keepdims=call.flag("keepdims", True))
     if not y.dtype.is_floating and call.op_type in (
         "ReduceMean",
         "ReduceL2",
@@ -89,18 +89,18 @@ def _reduced(call: NodeCall, y: Tensor, places: tuple[int, ...]) -> Tensor:
     ):
         wide = ops.cast(y, "float64")
         return ops.cast(
-            _REDUCTIONS[call.op_type](wide, axis=places, keepdims=call.flag("keepdims", True)),
+            _REDUCTIONS[call.op_type](wide, axis=axes, keepdims=call.flag("keepdims", True)),
             y.dtype,
         )
-    if not places:
+    if not axes:
         return _noop(call, y)
     if call.op_type in ("ReduceMax", "ReduceMin") and 0 in tuple(y.shape):
-        y = _with_least(call, y, places)
-    result = _REDUCTIONS[call.op_type](y, axis=places, keepdims=call.flag("keepdims", True))
+        y = _with_least(call, y, axes)
+    result = _REDUCTIONS[call.op_type](y, axis=axes, keepdims=call.flag("keepdims", True))
     return ops.cast(result, y.dtype)
 
 
-def _with_least(call: NodeCall, y: Tensor, places: tuple[int, ...]) -> Tensor:
+def _with_least(call: NodeCall, y: Tensor, axes: tuple[int, ...]) -> Tensor:
     """With one more element on empty axes, which no other is less or more than."""
     sign = -1 if call.op_type == "ReduceMax" else 1
     if y.dtype.is_floating:
@@ -108,7 +108,7 @@ def _with_least(call: NodeCall, y: Tensor, places: tuple[int, ...]) -> Tensor:
     else:
         bounds = np.iinfo(y.dtype.dtype)
         value = bounds.min if sign < 0 else bounds.max
-    pairs = [(0, int(i in places and n == 0)) for i, n in enumerate(y.shape)]
+    pairs = [(0, int(i in axes and n == 0)) for i, n in enumerate(y.shape)]
     return ops.pad(y, pairs, "constant", ops.cast(value, y.dtype))
 
 

@@ -143,8 +143,8 @@ def _last(states: Tensor, first: Tensor, ends: Tensor | None) -> Tensor:
     if ends is None:
         return states[:, -1]
     rows = ops.concatenate([first[:, None], states], axis=1)
-    places = ops.broadcast_to(ops.cast(ends, "int64")[:, None, None], ops.shape(rows[:, :1]))
-    return ops.take_along_axis(rows, places, axis=1)[:, 0]
+    last_steps = ops.broadcast_to(ops.cast(ends, "int64")[:, None, None], ops.shape(rows[:, :1]))
+    return ops.take_along_axis(rows, last_steps, axis=1)[:, 0]
 
 
 def _steps(

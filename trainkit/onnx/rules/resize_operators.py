@@ -133,14 +133,14 @@ def _resize(
 
 @onnx_rule("Upsample")
 def _upsample(call: NodeCall, x: Any, scales: Any = None) -> Any:
-    given = np.array(call.list("scales"), np.float32) if scales is None else scales
-    return _resized(call, x, None, given, None)
+    factors = np.array(call.list("scales"), np.float32) if scales is None else scales
+    return _resized(call, x, None, factors, None)
 
 
 def _resized(call: NodeCall, x: Any, roi: Any, scales: Any, new_sizes: Any) -> Any:
     settings, count = _ResizeSettings(call), rank(x)
-    places = axes_of(call.list("axes", None) or range(count), count)
-    plans = _plans(call, x, places, roi, scales, new_sizes)
+    axes = axes_of(call.list("axes", None) or range(count), count)
+    plans = _plans(call, x, axes, roi, scales, new_sizes)
     check_count([p.out for p in plans.values() if isinstance(p.out, int)])
     is_last = isinstance(x, ChannelsLast) or (count > 2 and min(plans, default=0) > 1)
     if is_last:
@@ -154,14 +154,14 @@ def _resized(call: NodeCall, x: Any, roi: Any, scales: Any, new_sizes: Any) -> A
 
 
 def _plans(
-    call: NodeCall, x: Any, places: tuple[int, ...], roi: Any, scales: Any, new_sizes: Any
+    call: NodeCall, x: Any, axes: tuple[int, ...], roi: Any, scales: Any, new_sizes: Any
 ) -> dict[int, _AxisResizing]:
     """The axes that change."""
     live, fixed = live_sizes(x), dims(x)
-    spans = np.array([0.0] * len(places) + [1.0] * len(places))
+    spans = np.array([0.0] * len(axes) + [1.0] * len(axes))
     if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
         array = known(roi)
-        if array is None or array.size != 2 * len(places):
+        if array is None or array.size != 2 * len(axes):
             raise UnimplementedError("the region has to be known before the graph runs")
         spans = array.ravel()
     factors = None if scales is None or 0 in dims(scales) else known(scales)
@@ -173,13 +173,13 @@ def _plans(
     shared = None
     if outs is not None and policy != "stretch":
         choose = min if policy == "not_larger" else max
-        if any(fixed[axis] is None for axis in places):
+        if any(fixed[axis] is None for axis in axes):
             raise UnimplementedError(f"keep_aspect_ratio_policy {policy!r} needs known sizes")
-        ratios = [out / fixed[axis] for out, axis in zip(outs, places, strict=True)]
+        ratios = [out / fixed[axis] for out, axis in zip(outs, axes, strict=True)]
         shared = float(choose(ratios))
-    for i, axis in enumerate(places):
+    for i, axis in enumerate(axes):
         size: Any = fixed[axis] if fixed[axis] is not None else live[axis]
-        span = float(spans[i]), float(spans[i + len(places)])
+        span = float(spans[i]), float(spans[i + len(axes)])
         if shared is not None:
             scale: Any = shared
             out: Any = int(np.floor(shared * size + 0.5))
@@ -212,8 +212,8 @@ def _along(settings: _ResizeSettings, y: Tensor, axis: int, plan: _AxisResizing)
     x = settings.positions(plan, np.arange(plan.out, dtype=np.float64))
     outside = (x < 0) | (x > plan.size - 1)
     if settings.mode == "nearest":
-        places = settings.rounded(np, x).clip(0, plan.size - 1).astype(np.int64)
-        y = ops.take(y, places, axis=axis)
+        indices = settings.rounded(np, x).clip(0, plan.size - 1).astype(np.int64)
+        y = ops.take(y, indices, axis=axis)
     else:
         matrix = _matrix(settings, plan, x).astype(np.float32)
         moved = ops.moveaxis(y, axis, -1)
@@ -231,13 +231,13 @@ def _matrix(settings: _ResizeSettings, plan: _AxisResizing, x: Any) -> Any:
     """The weights (out, size) of old elements in new ones."""
     base = np.floor(x).astype(np.int64)
     offsets, weights = settings.neighbours(x - base, plan.scale)
-    places = base[:, None] + offsets[None]
+    columns = base[:, None] + offsets[None]
     if settings.excludes:
-        weights = np.where((places < 0) | (places >= plan.size), 0.0, weights)
+        weights = np.where((columns < 0) | (columns >= plan.size), 0.0, weights)
         weights = weights / weights.sum(-1, keepdims=True)
     matrix = np.zeros((plan.out, plan.size))
-    rows = np.broadcast_to(np.arange(plan.out)[:, None], places.shape)
-    np.add.at(matrix, (rows, places.clip(0, plan.size - 1)), weights)
+    rows = np.broadcast_to(np.arange(plan.out)[:, None], columns.shape)
+    np.add.at(matrix, (rows, columns.clip(0, plan.size - 1)), weights)
     return matrix
 
 
@@ -261,5 +261,5 @@ def _along_later(settings: _ResizeSettings, y: Tensor, axis: int, plan: _AxisRes
     return low * (1 - ratio) + high * ratio
 
 
-def _inside(places: Tensor, last: Tensor) -> Tensor:
-    return ops.minimum(ops.maximum(ops.cast(places, "int32"), 0), last)
+def _inside(positions: Tensor, last: Tensor) -> Tensor:
+    return ops.minimum(ops.maximum(ops.cast(positions, "int32"), 0), last)

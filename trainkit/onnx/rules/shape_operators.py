@@ -91,17 +91,17 @@ def _transpose(call: NodeCall, x: Any) -> Any:
 
 @onnx_rule("Squeeze")
 def _squeeze(call: NodeCall, x: Any, axes: Any = None) -> Tensor:
-    places = call.axes(axes)
-    if places is None:
+    squeezed_axes = call.axes(axes)
+    if squeezed_axes is None:
         return ops.squeeze(tensor(x))
-    return ops.squeeze(tensor(x), axes_of(places, rank(x))) if places else tensor(x)
+    return ops.squeeze(tensor(x), axes_of(squeezed_axes, rank(x))) if squeezed_axes else tensor(x)
 
 
 @onnx_rule("Unsqueeze")
 def _unsqueeze(call: NodeCall, x: Any, axes: Any = None) -> Tensor:
-    places = call.axes(axes) or ()
+    new_axes = call.axes(axes) or ()
     y = tensor(x)
-    for axis in sorted(axes_of(places, rank(x) + len(places))):
+    for axis in sorted(axes_of(new_axes, rank(x) + len(new_axes))):
         y = ops.expand_dims(y, axis)
     return y
 
@@ -119,18 +119,18 @@ def _concat(call: NodeCall, *xs: Any) -> Any:
 def _split(call: NodeCall, x: Any, parts: Any = None) -> tuple[Any, ...]:
     count = rank(x)
     axis = axis_of(call.int("axis", 0), count)
-    given = call.list("split", None) if parts is None else numbers(parts, "the sizes of a split")
+    lengths = call.list("split", None) if parts is None else numbers(parts, "the sizes of a split")
     size = dims(x)[axis]
-    if given is None:
+    if lengths is None:
         pieces = call.int("num_outputs", call.output_count)
         if size is None:
             raise UnimplementedError("the size of the axis that is split is not known")
         each = -(-size // pieces)
-        given = [min(each, max(size - i * each, 0)) for i in range(pieces)]
+        lengths = [min(each, max(size - i * each, 0)) for i in range(pieces)]
     is_last = isinstance(x, ChannelsLast)
     y = x.tensor if is_last else tensor(x)
     where = first_order(count)[axis] if is_last else axis
-    cut = ops.split(y, [int(n) for n in np.cumsum(given)[:-1]], axis=where)
+    cut = ops.split(y, [int(n) for n in np.cumsum(lengths)[:-1]], axis=where)
     return tuple(ChannelsLast(part) for part in cut) if is_last else tuple(cut)
 
 
@@ -144,9 +144,9 @@ def _slice(call: NodeCall, x: Any, *bounds: Any) -> Any:
     starts, ends, axes, steps = [*bounds, None, None][:4]
     steps = None if steps is None else numbers(steps, "a step of a slice")
     first, last = sizes(starts), sizes(ends)
-    places = range(len(first)) if axes is None else numbers(axes, "an axis of a slice")
+    sliced_axes = range(len(first)) if axes is None else numbers(axes, "an axis of a slice")
     live = [slice(None)] * rank(x)
-    for i, axis in enumerate(places):
+    for i, axis in enumerate(sliced_axes):
         step = 1 if steps is None else steps[i]
         live[axis_of(axis, rank(x))] = slice(_bound(first[i]), _bound(last[i]), step)
     return tensor(x)[tuple(live)]
@@ -254,9 +254,9 @@ def _pad(call: NodeCall, x: Any, pads: Any = None, value: Any = None, axes: Any 
     else:
         ends = sizes(pads)
         fill = 0.0 if value is None else _as_scalar(value)
-    places = range(count) if axes is None else axes_of(numbers(axes, "the axes"), count)
+    padded_axes = range(count) if axes is None else axes_of(numbers(axes, "the axes"), count)
     pairs = [(0, 0)] * count
-    for i, axis in enumerate(places):
+    for i, axis in enumerate(padded_axes):
         pairs[axis] = ends[i], ends[i + len(ends) // 2]
     if not all(isinstance(n, int) for n in ends):
         return _padded_later(tensor(x), pairs, mode, fill)
@@ -307,9 +307,9 @@ def _padded(y: Tensor, pairs: Any, mode: str, fill: Any) -> Tensor:
             continue
         if size is None:
             raise UnimplementedError(f"{mode!r} padding needs a known size of axis {axis}")
-        places = np.arange(-before, size + after)
-        places = np.clip(places, 0, size - 1) if mode == "edge" else places % size
-        y = ops.take(y, places, axis=axis)
+        indices = np.arange(-before, size + after)
+        indices = np.clip(indices, 0, size - 1) if mode == "edge" else indices % size
+        y = ops.take(y, indices, axis=axis)
     return y
 
 

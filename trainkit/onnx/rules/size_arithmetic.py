@@ -59,14 +59,14 @@ def _concat(call: NodeCall, *xs: Any) -> Any:
 
 @size_rule("Unsqueeze")
 def _unsqueeze(call: NodeCall, x: Any, axes: Any = None) -> Any:
-    places = call.axes(axes) or ()
-    return np.expand_dims(x, axes_of(places, x.ndim + len(places)))
+    new_axes = call.axes(axes) or ()
+    return np.expand_dims(x, axes_of(new_axes, x.ndim + len(new_axes)))
 
 
 @size_rule("Squeeze")
 def _squeeze(call: NodeCall, x: Any, axes: Any = None) -> Any:
-    places = call.axes(axes)
-    return np.squeeze(x, None if places is None else axes_of(places, x.ndim))
+    squeezed_axes = call.axes(axes)
+    return np.squeeze(x, None if squeezed_axes is None else axes_of(squeezed_axes, x.ndim))
 
 
 @size_rule("Reshape")
@@ -141,8 +141,13 @@ def _constant_of_shape(call: NodeCall, shape: Any) -> Any:
 
 @size_rule("ReduceProd")
 def _reduce_prod(call: NodeCall, x: Any, axes: Any = None) -> Any:
-    places = call.axes(axes)
-    if places or x.ndim > 1 or not _are_whole(x) or (places is not None and not places):
+    reduced_axes = call.axes(axes)
+    if (
+        reduced_axes
+        or x.ndim > 1
+        or not _are_whole(x)
+        or (reduced_axes is not None and not reduced_axes)
+    ):
         return None
     total: Any = 1
     for n in x.ravel():

@@ -23,9 +23,9 @@ def slice_key(call: NodeCall, shape: Sequence[Any], bounds: Sequence[Any]) -> tu
     if not parts:
         parts = [call.list("starts"), call.list("ends"), call.list("axes", None)]
     starts, ends, axes, steps = cast("list[Any]", [*parts, None, None][:4])
-    places = range(len(starts or ())) if axes is None else axes
+    sliced_axes = range(len(starts or ())) if axes is None else axes
     key = [slice(None)] * len(shape)
-    for i, axis in enumerate(places):
+    for i, axis in enumerate(sliced_axes):
         step = 1 if steps is None else steps[i]
         key[axis_of(axis, len(shape))] = slice(_near(starts[i]), _stop(ends[i], step), step)
     return tuple(key)

@@ -127,9 +127,9 @@ def _transposed_pads(
 ) -> Pairs:
     """What is cut off at the front and the end of each spatial axis."""
     auto = call.one_of("auto_pad", "NOTSET", _AUTO)
-    wanted = call.list("output_shape", None)
+    output_shape = call.list("output_shape", None)
     count = len(strides)
-    if wanted is None and auto in ("NOTSET", "VALID"):
+    if output_shape is None and auto in ("NOTSET", "VALID"):
         ends = call.list("pads", None) or (0,) * (2 * count)
         if len(ends) != 2 * count:
             raise InvalidArgumentError(f"the pads {ends} do not fit {count} spatial axes")
@@ -137,7 +137,9 @@ def _transposed_pads(
     if None in lengths:
         raise UnimplementedError("output_shape and auto_pad need known sizes")
     targets = (
-        [n * s for n, s in zip(sizes, strides, strict=True)] if wanted is None else wanted[-count:]
+        [n * s for n, s in zip(sizes, strides, strict=True)]
+        if output_shape is None
+        else output_shape[-count:]
     )
     pairs: Pairs = []
     for length, target, more in zip(lengths, targets, extra, strict=True):
@@ -258,19 +260,19 @@ def _max_pool_with_places(call: NodeCall, y: Tensor, windows: _PoolingWindows) -
         base = np.arange(shape[0] * shape[-1]).reshape((shape[0], *[1] * count, shape[-1]))
         first = base * inner.size + inner[None, ..., None]
     values = ops.stack(list(windows.shifted(windows.padded(y, _least(y)))), axis=-1)
-    places = ops.stack(
+    positions = ops.stack(
         list(windows.shifted(windows.padded(ops.convert_to_tensor(first), 0))), axis=-1
     )
     best = ops.expand_dims(ops.argmax(values, axis=-1), -1)
-    picked = ops.take_along_axis(places, best, axis=-1)[..., 0]
+    picked = ops.take_along_axis(positions, best, axis=-1)[..., 0]
     return ChannelsLast(ops.max(values, axis=-1)), ChannelsLast(picked)
 
 
 @onnx_rule("AveragePool")
 def _average_pool(call: NodeCall, x: Any) -> Any:
     y = channels_last(x)
-    windows, whole = _PoolingWindows(call, y), call.flag("count_include_pad")
-    if windows.is_plain and (not whole or windows.pads == [(0, 0)] * len(windows.window)):
+    windows, counts_padding = _PoolingWindows(call, y), call.flag("count_include_pad")
+    if windows.is_plain and (not counts_padding or windows.pads == [(0, 0)] * len(windows.window)):
         return ChannelsLast(ops.average_pool(y, windows.window, windows.strides, windows.pads))
     if windows.is_plain and windows.pads != "same":
         return ChannelsLast(
@@ -278,7 +280,7 @@ def _average_pool(call: NodeCall, x: Any) -> Any:
         )
     total = _total(windows, y)
     ones = ops.ones_like(y[:1, ..., :1])
-    if whole:
+    if counts_padding:
         pairs = [(0, 0), *windows.pads, (0, 0)]
         ones = ops.pad(ones, pairs, "constant", ops.cast(1, y.dtype))
         windows.pads = [(0, 0)] * len(windows.window)
