@@ -37,9 +37,9 @@ def encoded(value: Any, special: Special, what: str) -> Any:
     Raises:
         UnimplementedError: something in it is no data.
     """
-    found = special(value)
-    if found is not None:
-        return found
+    special_json = special(value)
+    if special_json is not None:
+        return special_json
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.generic):

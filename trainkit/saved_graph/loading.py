@@ -146,17 +146,17 @@ class GraphReader:
         """Make the variables and graphs."""
         for entry in document["variables"]:
             spec = _spec_of(entry["spec"])
-            made = Variable(
+            variable = Variable(
                 wrap_on_device(self._array(entry["value"])),
                 trainable=entry["trainable"] is True,
                 name=str(entry["name"]),
                 shape=spec.shape,
             )
-            if made.dtype != spec.dtype:
+            if variable.dtype != spec.dtype:
                 raise self.refuse(
-                    f"variable {made.name!r} is {made.dtype.name}, not {spec.dtype.name}"
+                    f"variable {variable.name!r} is {variable.dtype.name}, not {spec.dtype.name}"
                 )
-            self.variables.append(made)
+            self.variables.append(variable)
         for entry in document["graphs"]:
             self._graphs.append(self._graph(entry))
 
@@ -166,13 +166,13 @@ class GraphReader:
         if main.outer is not None:
             raise self.refuse("its main graph is part of another")
         tensor = {"tensor": lambda i: main.outputs[_number(i)]}
-        given = {"tensor": lambda i: main.inputs[_number(i)]}
+        input_tensor = {"tensor": lambda i: main.inputs[_number(i)]}
         results = decoded(document["results"], tensor)
         arguments = document["arguments"]
         shown: Any = (tuple(main.inputs), {})
         labels = [x.node.name for x in main.inputs]
         if arguments is not None:
-            shown, labels = decoded(arguments, given), list(map(str, document["labels"]))
+            shown, labels = decoded(arguments, input_tensor), list(map(str, document["labels"]))
         args, kwargs = shown
         if len(labels) != len(args) + len(dict(kwargs)):
             raise self.refuse(
@@ -205,9 +205,9 @@ class GraphReader:
             raise self.refuse(f"the inputs of graph {graph.name!r} are none")
         if sum(node.kind == "input" for node in graph.nodes) != len(kinds):
             raise self.refuse(f"graph {graph.name!r} has an input that nothing is given to")
-        graph.outputs = [_tensor_at(graph, place) for place in entry["outputs"]]
-        for number, place in entry.get("assigned", []):
-            self._assign(graph, self.variables[_number(number)], _tensor_at(graph, place))
+        graph.outputs = [_tensor_at(graph, reference) for reference in entry["outputs"]]
+        for number, reference in entry.get("assigned", []):
+            self._assign(graph, self.variables[_number(number)], _tensor_at(graph, reference))
         return graph
 
     def _assign(self, graph: Graph, variable: Variable, value: GraphTensor) -> None:
@@ -245,7 +245,7 @@ class GraphReader:
         primitive = find_operation(item["op"])
         if primitive is None:
             raise self.refuse(f"the operation {str(item['op'])[:60]!r} is not known")
-        tensor = {"tensor": lambda place: _tensor_at(graph, place)}
+        tensor = {"tensor": lambda reference: _tensor_at(graph, reference)}
         inputs = tuple(decoded(x, tensor) for x in item["inputs"])
         settings = {
             str(key): decoded(
@@ -256,20 +256,20 @@ class GraphReader:
         }
         if primitive.is_ufunc and len(inputs) != primitive.kernel.nin:
             raise self.refuse(f"{primitive.name!r} does not take {len(inputs)} values")
-        known = () if primitive.is_ufunc else inspect.signature(primitive.body).parameters
+        parameters = () if primitive.is_ufunc else inspect.signature(primitive.body).parameters
         for key in settings:
-            if key not in known:
+            if key not in parameters:
                 raise self.refuse(f"{primitive.name!r} has no setting {key[:40]!r}")
         if settings.get("activation") not in (None, "relu"):
             raise self.refuse(f"{str(settings['activation'])[:40]!r} is no activation of {name!r}")
         for count in ("num", "parts"):  # results that are counted out one by one
             if type(settings.get(count)) is int and settings[count] != len(specs):
                 raise self.refuse(f"{name!r} has {len(specs)} values and {count}={settings[count]}")
-        found = primitive.shape_rule(
+        result_specs = primitive.shape_rule(
             *[x._spec if isinstance(x, GraphTensor) else x for x in inputs], **settings
         )
-        many = isinstance(found, tuple)
-        self._compare(name, specs, found if many else (found,))
+        many = isinstance(result_specs, tuple)
+        self._compare(name, specs, result_specs if many else (result_specs,))
         node = Node(graph, "op", name, specs, primitive, inputs, settings)
         node.many = many
         if item["many"] is not many:
@@ -303,22 +303,22 @@ class GraphReader:
         for part, values in fed:
             fits = len(part.inputs) == len(values) and all(
                 isinstance(x, GraphTensor | Spec)
-                and x.dtype == place.dtype
-                and len(x.shape) == len(place.shape)
-                for x, place in zip(values, part.inputs, strict=True)
+                and x.dtype == part_input.dtype
+                and len(x.shape) == len(part_input.shape)
+                for x, part_input in zip(values, part.inputs, strict=True)
             )
             if not fits:
                 raise self.refuse(
                     f"{node.name!r} gives its {part.name!r} other values than it takes"
                 )
 
-    def _compare(self, name: str, declared: tuple[Spec, ...], found: tuple[Any, ...]) -> None:
-        same = len(declared) == len(found) and all(
+    def _compare(self, name: str, declared: tuple[Spec, ...], computed: tuple[Any, ...]) -> None:
+        same = len(declared) == len(computed) and all(
             a.dtype == b.dtype and tuple(a.shape) == tuple(b.shape)
-            for a, b in zip(declared, found, strict=True)
+            for a, b in zip(declared, computed, strict=True)
         )
         if not same:
-            raise self.refuse(f"{name!r} is said to be {declared}, it would be {found}")
+            raise self.refuse(f"{name!r} is said to be {declared}, it would be {computed}")
 
 
 Fed = list[tuple[Graph, list[Any]]]
@@ -374,6 +374,6 @@ def _spec_of(spec: Any) -> Spec:
     return Spec(tuple(dims), dtypes.as_dtype(str(dtype)))
 
 
-def _tensor_at(graph: Graph, place: Any) -> GraphTensor:
-    node, index = place
+def _tensor_at(graph: Graph, reference: Any) -> GraphTensor:
+    node, index = reference
     return graph.nodes[_number(node)].outputs[_number(index)]

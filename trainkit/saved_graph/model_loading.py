@@ -151,11 +151,11 @@ class _Tree:
 
     def root(self) -> Any:
         """The outermost object, with all below it."""
-        for made, entry in zip(self._objects, self._document["objects"], strict=True):
-            self._fill(made, entry)
-        for made, entry in zip(self._objects, self._document["objects"], strict=True):
-            if isinstance(made, LoadedObject):
-                self._collect(made, entry["collections"])
+        for owner, entry in zip(self._objects, self._document["objects"], strict=True):
+            self._fill(owner, entry)
+        for owner, entry in zip(self._objects, self._document["objects"], strict=True):
+            if isinstance(owner, LoadedObject):
+                self._collect(owner, entry["collections"])
         root = self._objects[0]
         if not isinstance(root, LoadedObject):
             raise CheckpointError("the saved model is refused: its outermost object is a container")
@@ -171,37 +171,42 @@ class _Tree:
         called = any(name == "__call__" for name, _, _ in entry["children"])
         return (LoadedCallable if called else LoadedObject)(entry["class"])
 
-    def _fill(self, made: Any, entry: dict[str, Any]) -> None:
-        for name, what, number in entry["children"]:
-            child = self._child(what, number)
-            if isinstance(made, TrackedList):
-                made.append(child)
-            elif isinstance(made, TrackedDict):
-                made[name] = child
+    def _fill(self, owner: Any, entry: dict[str, Any]) -> None:
+        for name, kind, number in entry["children"]:
+            child = self._child(kind, number)
+            if isinstance(owner, TrackedList):
+                owner.append(child)
+            elif isinstance(owner, TrackedDict):
+                owner[name] = child
             else:
-                made.__dict__[name] = child
+                owner.__dict__[name] = child
 
-    def _child(self, what: str, number: int) -> Any:
-        if what == "none":
+    def _child(self, kind: str, number: int) -> Any:
+        if kind == "none":
             return None
-        if what == "variable":
+        if kind == "variable":
             return self._reader.variables[number]
-        return (self._objects if what == "object" else self._restored)[number]
+        return (self._objects if kind == "object" else self._restored)[number]
 
-    def _collect(self, made: LoadedObject, stored: dict[str, list[int]]) -> None:
+    def _collect(self, owner: LoadedObject, stored: dict[str, list[int]]) -> None:
         """Give an object the lists of its variables, unless attributes have those names."""
         below: list[Any] | None = None
         for name in _COLLECTIONS:
-            if name in made.__dict__:
+            if name in owner.__dict__:
                 continue
             if name in stored:
-                found: Iterable[Any] = (self._reader.variables[i] for i in stored[name])
+                variables: Iterable[Any] = (self._reader.variables[i] for i in stored[name])
             else:
                 if below is None:
-                    below = [x for _, x in traverse(made) if isinstance(x, Variable)]
-                wanted = {"trainable_variables": [True], "non_trainable_variables": [False]}
-                found = (v for v in below if v.trainable in wanted.get(name, [True, False]))
-            made.__dict__[name] = tuple(found)
+                    below = [x for _, x in traverse(owner) if isinstance(x, Variable)]
+                trainable_flags = {
+                    "trainable_variables": [True],
+                    "non_trainable_variables": [False],
+                }
+                variables = (
+                    v for v in below if v.trainable in trainable_flags.get(name, [True, False])
+                )
+            owner.__dict__[name] = tuple(variables)
 
     def _callable(self, entry: dict[str, Any]) -> RestoredFunction:
         graphs = [
@@ -212,7 +217,7 @@ class _Tree:
 
     def _signature(self, entry: dict[str, Any]) -> Signature:
         graphs = [self._functions[i] for i in entry["functions"]]
-        outputs = [(label, place) for label, place in entry["outputs"]]
+        outputs = [(label, position) for label, position in entry["outputs"]]
         return Signature(entry["name"], list(graphs), outputs)
 
 

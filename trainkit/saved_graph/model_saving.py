@@ -93,13 +93,13 @@ def save_model(
     writer = _ModelWriter()
     document = writer.document(obj, signatures_of(obj, signatures))
     folder = pathlib.Path(local_path(export_dir))
-    made = [p for p in (folder, *folder.parents) if not p.exists()]
+    new_folders = [p for p in (folder, *folder.parents) if not p.exists()]
     make_folder(folder, "saved_model.save")
     try:
         name = type(obj).__name__
         write_document(folder / MODEL_FILE, MODEL_FORMAT, name, document, writer.arrays)
     except BaseException:
-        for path in made:
+        for path in new_folders:
             path.rmdir()
         raise
 
@@ -123,7 +123,7 @@ class _ModelWriter(GraphWriter):
             {
                 "name": name,
                 "functions": [self._added(graph) for graph in signature.graphs],
-                "outputs": [[label, place] for label, place in signature.named_outputs],
+                "outputs": [[label, position] for label, position in signature.named_outputs],
             }
             for name, signature in signatures.items()
         ]
@@ -137,9 +137,9 @@ class _ModelWriter(GraphWriter):
 
     def _object(self, owner: Any, path: str) -> int:
         """The number of an object, which is written with all below it if it is new."""
-        known = self._object_numbers.get(id(owner))
-        if known is not None:
-            return known
+        earlier_number = self._object_numbers.get(id(owner))
+        if earlier_number is not None:
+            return earlier_number
         number = self._object_numbers[id(owner)] = len(self._objects)
         kind = _CONTAINERS.get(type(owner), "object")
         entry: dict[str, Any] = {"class": type(owner).__name__, "kind": kind}
@@ -176,25 +176,25 @@ class _ModelWriter(GraphWriter):
 
     def _collections(self, owner: Any) -> dict[str, list[int]]:
         """What the object itself says its variables are, in its own order."""
-        found = {}
+        collections = {}
         for name in _COLLECTIONS:
             if isinstance(getattr(type(owner), name, None), property):
-                found[name] = [self.variable(v) for v in getattr(owner, name)]
-        return found
+                collections[name] = [self.variable(v) for v in getattr(owner, name)]
+        return collections
 
     def _callable(self, function: Any, path: str) -> int:
         # a bound method is made at each access, the function in it is not
-        whole = function.__wrapped__ if isinstance(function, BoundFunction) else function
-        if id(whole) not in self._callable_numbers:
+        unbound = function.__wrapped__ if isinstance(function, BoundFunction) else function
+        if id(unbound) not in self._callable_numbers:
             entry = {
                 "name": path.rpartition(".")[2],
                 "parameters": _parameters(function, path),
                 "functions": [self._traced(graph, path) for graph in graphs_of(function)],
             }
             self._restorable.append(entry)
-            self._kept.append(whole)
-            self._callable_numbers[id(whole)] = len(self._restorable) - 1
-        return self._callable_numbers[id(whole)]
+            self._kept.append(unbound)
+            self._callable_numbers[id(unbound)] = len(self._restorable) - 1
+        return self._callable_numbers[id(unbound)]
 
     def _traced(self, graph: ConcreteFunction, path: str) -> int:
         try:

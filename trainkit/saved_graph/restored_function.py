@@ -35,8 +35,8 @@ class RestoredFunction:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables that the graphs read or assign, each once."""
-        found = {id(v): v for graph, _ in self._graphs for v in graph.variables}
-        return tuple(found.values())
+        variables_by_id = {id(v): v for graph, _ in self._graphs for v in graph.variables}
+        return tuple(variables_by_id.values())
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -98,8 +98,8 @@ class RestoredFunction:
         raise ValueError(self._no_match(args, kwargs))
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        given = [_shown(x) for x in args] + [f"{k}={_shown(x)}" for k, x in kwargs.items()]
-        lines = [f"{self.name!r} was saved with no graph for ({', '.join(given)})."]
+        arguments = [_shown(x) for x in args] + [f"{k}={_shown(x)}" for k, x in kwargs.items()]
+        lines = [f"{self.name!r} was saved with no graph for ({', '.join(arguments)})."]
         if not self._graphs:
             lines.append(
                 "It has none at all: call it, or give it an input signature, before saving."
@@ -140,25 +140,25 @@ def _tensors(
     """The tensors that a call gives a graph, `None` if it was traced for other arguments."""
     args, kwargs = call
     if one_by_one:
-        given = [x for x in nest.flatten((args, kwargs)) if is_tensor_like(x)]
+        values = [x for x in nest.flatten((args, kwargs)) if is_tensor_like(x)]
     else:
         try:
-            given = graph._filled(args, kwargs)
+            values = graph._filled(args, kwargs)
         except TypeError:
             return None
-    places = graph.graph.inputs
-    if len(given) != len(places):
+    inputs = graph.graph.inputs
+    if len(values) != len(inputs):
         return None
     tensors = []
-    for x, place in zip(given, places, strict=True):
+    for x, input_tensor in zip(values, inputs, strict=True):
         if not isinstance(x, Tensor):
             if not (converts or is_tensor_like(x)):
                 return None
             try:
-                x = convert_to_tensor(x, dtype_hint=place.dtype)
+                x = convert_to_tensor(x, dtype_hint=input_tensor.dtype)
             except (TypeError, ValueError):
                 return None
-        if x.dtype != place.dtype or not place.shape.is_compatible_with(x.shape):
+        if x.dtype != input_tensor.dtype or not input_tensor.shape.is_compatible_with(x.shape):
             return None
         tensors.append(x)
     return tensors

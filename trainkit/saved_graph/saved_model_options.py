@@ -17,9 +17,9 @@ def _check(options: Any, supported: dict[str, tuple[Any, ...]]) -> None:
         InvalidArgumentError: one does.
     """
     for field in fields(options):
-        value, known = getattr(options, field.name), supported[field.name]
-        if not any(value is x or (type(value) is type(x) and value == x) for x in known):
-            words = " or ".join(map(repr, known))
+        value, choices = getattr(options, field.name), supported[field.name]
+        if not any(value is x or (type(value) is type(x) and value == x) for x in choices):
+            words = " or ".join(map(repr, choices))
             raise InvalidArgumentError(
                 f"{type(options).__name__}: {field.name} is {value!r}; it can be {words}"
             )

@@ -211,28 +211,29 @@ class GraphWriter:
         """The number of `graph` in the document; those of its branches and bodies are smaller."""
         if id(graph) in self._known:
             return self._known[id(graph)]
-        given, graph = graph, without_copies(graph)  # a file is for any device
+        original, graph = graph, without_copies(graph)  # a file is for any device
         nodes = needed_nodes(graph)
         present = set(nodes)
         nodes = [x.node for x in graph.inputs if x.node not in present] + nodes
-        places = {node: i for i, node in enumerate(nodes)}
-        written = [self._node(node, places) for node in nodes]
+        node_numbers = {node: i for i, node in enumerate(nodes)}
+        written = [self._node(node, node_numbers) for node in nodes]
         entry: dict[str, Any] = {
             "name": graph.name,
             "nodes": written,
-            "inputs": [places[x.node] for x in graph.inputs],
-            "outputs": [_place(y, places) for y in graph.outputs],
+            "inputs": [node_numbers[x.node] for x in graph.inputs],
+            "outputs": [_place(y, node_numbers) for y in graph.outputs],
         }
         if graph.outer is None:
             entry["assigned"] = [
-                [self.variable(slot.variable), _place(slot.now, places)] for slot in graph.assigned
+                [self.variable(slot.variable), _place(slot.now, node_numbers)]
+                for slot in graph.assigned
             ]
         self._graphs.append(entry)
-        self._kept += [given, graph]
-        self._known[id(given)] = len(self._graphs) - 1
-        return self._known[id(given)]
+        self._kept += [original, graph]
+        self._known[id(original)] = len(self._graphs) - 1
+        return self._known[id(original)]
 
-    def _node(self, node: Node, places: dict[Node, int]) -> dict[str, Any]:
+    def _node(self, node: Node, node_numbers: dict[Node, int]) -> dict[str, Any]:
         entry: dict[str, Any] = {
             "kind": node.kind,
             "name": node.name,
@@ -247,7 +248,9 @@ class GraphWriter:
             label = f"the operation {node.name!r} ({primitive.name})"
             entry["op"] = primitive.name
             entry["many"] = many
-            entry["inputs"] = [encoded(x, lambda x: _tensor(x, places), label) for x in node.inputs]
+            entry["inputs"] = [
+                encoded(x, lambda x: _tensor(x, node_numbers), label) for x in node.inputs
+            ]
             entry["settings"] = {
                 name: encoded(value, self._special, f"{label}: {name}")
                 for name, value in settings.items()
@@ -269,8 +272,10 @@ class GraphWriter:
 
     def _check(self, node: Node) -> None:
         primitive = node.primitive
-        known = isinstance(primitive, Primitive) and PRIMITIVES.get(primitive.name) is primitive
-        if not known or (node.effect and not may_be_saved(primitive)):
+        is_registered = (
+            isinstance(primitive, Primitive) and PRIMITIVES.get(primitive.name) is primitive
+        )
+        if not is_registered or (node.effect and not may_be_saved(primitive)):
             where = f', made at "{node.where[0]}", line {node.where[1]}' if node.where else ""
             raise UnimplementedError(
                 f"saved_graph.save: the operation {node.name!r} ({primitive.name}){where} does "
@@ -325,9 +330,9 @@ def _spec(spec: Spec) -> list[Any]:
     return [list(spec.shape), spec.dtype.name]
 
 
-def _place(x: GraphTensor, places: dict[Node, int]) -> list[int]:
-    return [places[x.node], x.index]
+def _place(x: GraphTensor, node_numbers: dict[Node, int]) -> list[int]:
+    return [node_numbers[x.node], x.index]
 
 
-def _tensor(x: Any, places: dict[Node, int]) -> Any:
-    return {"tensor": _place(x, places)} if isinstance(x, GraphTensor) else None
+def _tensor(x: Any, node_numbers: dict[Node, int]) -> Any:
+    return {"tensor": _place(x, node_numbers)} if isinstance(x, GraphTensor) else None

@@ -91,7 +91,7 @@ class Signature:
                 f"{len(args)} arguments by position and {', '.join(kwargs) or 'none'} by name"
             )
         results = self._choice(**dict(zip(names, args, strict=False)), **kwargs)
-        return {label: results[place] for label, place in self.named_outputs}
+        return {label: results[position] for label, position in self.named_outputs}
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}({', '.join(self.structured_input_signature[1])})>"
@@ -139,12 +139,12 @@ def signatures_of(root: Any, given: Any) -> dict[str, Signature]:
         return _default(root)
     if not isinstance(given, Mapping):
         given = {DEFAULT: given}
-    found = {}
+    signatures = {}
     for name, function in given.items():
         if not isinstance(name, str):
             raise ValueError(f"saved_model.save: {name!r} is no name of a signature; give a text")
-        found[name] = _signature(name, function)
-    return found
+        signatures[name] = _signature(name, function)
+    return signatures
 
 
 def _default(root: Any) -> dict[str, Signature]:
@@ -172,19 +172,19 @@ def _default(root: Any) -> dict[str, Signature]:
 
 def functions_in(owner: Any) -> dict[str, Any]:
     """The traced functions among the attributes of an object, methods first, by name."""
-    found = {}
+    functions = {}
     for kind in reversed(type(owner).__mro__):
         for name, value in vars(kind).items():
             if is_traced(value):
-                found[name] = getattr(owner, name)
+                functions[name] = getattr(owner, name)
             else:
-                found.pop(name, None)  # a class below has another thing under that name
+                functions.pop(name, None)  # a class below has another thing under that name
     for name, value in vars(owner).items():
         if is_traced(value):
-            found[name] = value
+            functions[name] = value
         else:
-            found.pop(name, None)
-    return found
+            functions.pop(name, None)
+    return functions
 
 
 def is_traced(x: Any) -> bool:
@@ -229,7 +229,7 @@ def _of_ranks(function: AnyRankFunction) -> list[ConcreteFunction]:
                 "rank; call it once for each kind of arguments first, or give shapes"
             )
         return traces
-    found, failure = [], None
+    graphs, failure = [], None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is being traced for the 5th time", UserWarning)
         for rank in RANKS:
@@ -238,14 +238,14 @@ def _of_ranks(function: AnyRankFunction) -> list[ConcreteFunction]:
                 function.structured_input_signature,
             )
             try:
-                found.append(owner.get_concrete_function(*args, **kwargs))
+                graphs.append(owner.get_concrete_function(*args, **kwargs))
             except (ValueError, TypeError, OpError) as error:
                 failure = failure or error
-    if not found:
+    if not graphs:
         raise ValueError(
             f"saved_model.save: {function.name!r} has a graph for no rank"
         ) from failure
-    return found
+    return graphs
 
 
 def _signature(name: str, function: Any) -> Signature:
@@ -298,7 +298,7 @@ def _output_names(name: str, results: Any) -> Outputs:
             f"saved_model.save: the signature {name!r} gives {results!r}; it has to be a tensor, "
             "a list of tensors, or a dict of tensors by name"
         )
-    places = nest.pack(results, list(range(len(items))))
+    positions = nest.pack(results, list(range(len(items))))
     if keys is not None:
-        return [(key, places[key]) for key in keys]
+        return [(key, positions[key]) for key in keys]
     return [(f"output_{i}", i) for i in range(len(items))]

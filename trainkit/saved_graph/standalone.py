@@ -118,28 +118,28 @@ def _document_in(content, path):
 
 def _endpoints(document):
     """The functions that a saved model is called by: numbers of graphs, and names of results."""
-    found = {e["name"]: (e["functions"], e["outputs"]) for e in document["signatures"]}
-    for name, what, number in document["objects"][0]["children"]:
-        if what == "callable":
-            found.setdefault(name, (document["traced"][number]["functions"], None))
-    return {name: found for name, found in found.items() if found[0]}
+    endpoints = {e["name"]: (e["functions"], e["outputs"]) for e in document["signatures"]}
+    for name, kind, number in document["objects"][0]["children"]:
+        if kind == "callable":
+            endpoints.setdefault(name, (document["traced"][number]["functions"], None))
+    return {name: endpoint for name, endpoint in endpoints.items() if endpoint[0]}
 
 
 def _function_in(document, content, path, function, trace):
     """One function of a saved model."""
-    known = _endpoints(document)
+    endpoints = _endpoints(document)
     if function is None:
-        function = next(iter(known)) if len(known) == 1 else "serving_default"
-    if function not in known:
+        function = next(iter(endpoints)) if len(endpoints) == 1 else "serving_default"
+    if function not in endpoints:
         raise GraphError(
-            f"{path} has no function {function!r}; it has {', '.join(known) or 'none'}"
+            f"{path} has no function {function!r}; it has {', '.join(endpoints) or 'none'}"
         )
-    numbers, names = known[function]
+    numbers, names = endpoints[function]
     if not 0 <= trace < len(numbers):
         raise GraphError(f"{path}: {function!r} has {len(numbers)} graphs, there is no {trace}")
     entry = dict(document["functions"][numbers[trace]], name=function)
     if names is not None:
-        entry["results"] = {"dict": [[name, {"tensor": place}] for name, place in names]}
+        entry["results"] = {"dict": [[name, {"tensor": position}] for name, position in names]}
     tables = {name: document[name] for name in ("graphs", "variables")}
     return SavedGraph({**tables, **entry}, content)
 
@@ -187,10 +187,10 @@ class _Content:
         link = group.get(name, getlink=True)
         if not isinstance(link, self._h5.HardLink):
             raise GraphError(f"{name!r} is missing, or a link to somewhere else")
-        found = group[name]
-        if not isinstance(found, kind):
+        member = group[name]
+        if not isinstance(member, kind):
             raise GraphError(f"{name!r} is no {kind.__name__.lower()}")
-        return found
+        return member
 
 
 def _of_shape(array, shape):
@@ -243,12 +243,12 @@ _HOLE = object()
 
 def _template(content):
     """What a print shows: a nest with holes for values, text between and behind, and where to."""
-    found = _decoded(content, {"hole": lambda _: _HOLE})
-    if not isinstance(found, tuple) or [type(x) for x in found] != [tuple, str, str, str, int]:
+    fields = _decoded(content, {"hole": lambda _: _HOLE})
+    if not isinstance(fields, tuple) or [type(x) for x in fields] != [tuple, str, str, str, int]:
         raise GraphError("no template of print")
-    if found[3] not in ("stderr", "stdout"):
-        raise GraphError(f"print writes to stderr or stdout, not to {found[3][:40]!r}")
-    return found
+    if fields[3] not in ("stderr", "stdout"):
+        raise GraphError(f"print writes to stderr or stdout, not to {fields[3][:40]!r}")
+    return fields
 
 
 # ---------------------------------------------------------------------- checking the document
@@ -358,11 +358,11 @@ def check_model(document):
         raise GraphError("two signatures share a function")
 
 
-def _check_numbers(numbers, places, what):
+def _check_numbers(numbers, entries, label):
     if not isinstance(numbers, list):
         raise GraphError(f"{str(numbers)[:40]!r} is no list of numbers")
     for number in numbers:
-        _below(number, len(places), what)
+        _below(number, len(entries), label)
 
 
 def _check_parameters(rows):
@@ -377,17 +377,17 @@ def _check_object(entry, limits):
     _has(entry, _OBJECT, "an object")
     if entry["kind"] not in ("object", "list", "dict"):
         raise GraphError(f"{entry['kind'][:40]!r} is no kind of object")
-    for name, what, number in entry["children"]:
-        if not isinstance(name, str) or what not in ("variable", "callable", "object", "none"):
+    for name, kind, number in entry["children"]:
+        if not isinstance(name, str) or kind not in ("variable", "callable", "object", "none"):
             raise GraphError(f"{str(name)[:40]!r} is no attribute")
         reserved = name[:2] == "__" == name[-2:] or name in ("_kind", "signatures")
-        if entry["kind"] == "object" and reserved and (name, what) != ("__call__", "callable"):
+        if entry["kind"] == "object" and reserved and (name, kind) != ("__call__", "callable"):
             raise GraphError(f"an attribute can't be called {name[:40]!r}")
-        if what == "none":
+        if kind == "none":
             if entry["kind"] == "object":
                 raise GraphError(f"the attribute {name[:40]!r} is nothing")
         else:
-            _below(number, limits[what], f"a {what}")
+            _below(number, limits[kind], f"a {kind}")
     for name, numbers in entry["collections"].items():
         if name not in ("variables", "trainable_variables", "non_trainable_variables"):
             raise GraphError(f"{name[:40]!r} is no list of variables")
@@ -403,21 +403,21 @@ def _check_signature(entry, document):
     for number in entry["functions"]:
         function = document["functions"][number]
         main = document["graphs"][function["main"]]
-        given = [[label, {"tensor": i}] for i, label in enumerate(function["labels"])]
+        arguments = [[label, {"tensor": i}] for i, label in enumerate(function["labels"])]
         results = function["results"]
         given_back = results.get("list") if isinstance(results, dict) else None
         count = len(given_back) if isinstance(given_back, list) else -1
         if (
-            function["arguments"] != {"tuple": [{"tuple": []}, {"dict": given}]}
-            or len(given) != len(main["inputs"])
+            function["arguments"] != {"tuple": [{"tuple": []}, {"dict": arguments}]}
+            or len(arguments) != len(main["inputs"])
             or count != len(main["outputs"])
             or given_back != [{"tensor": i} for i in range(count)]
         ):
             raise GraphError(f"the signature {entry['name'][:40]!r} is no function of tensors")
-        for label, place in entry["outputs"]:
+        for label, position in entry["outputs"]:
             if not isinstance(label, str):
                 raise GraphError(f"{str(label)[:40]!r} is no name of a result")
-            _below(place, count, "a result")
+            _below(position, count, "a result")
 
 
 def _check_tables(document):
@@ -441,8 +441,8 @@ def _check_function(entry, document):
     if not all(isinstance(label, str) for label in labels):
         raise GraphError("a label is no text")
     if entry["arguments"] is not None:
-        given = {"tensor": _place_in(main["inputs"], "an input")}
-        args, kwargs = _decoded(entry["arguments"], given)
+        input_tensor = {"tensor": _place_in(main["inputs"], "an input")}
+        args, kwargs = _decoded(entry["arguments"], input_tensor)
         if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
             raise GraphError("the arguments are no tuple and dict")
         inputs = len(args) + len(kwargs)
@@ -450,23 +450,23 @@ def _check_function(entry, document):
             raise GraphError(f"there are {len(labels)} labels for {inputs} arguments")
 
 
-def _has(entry, fields, what, optional=()):
+def _has(entry, fields, label, optional=()):
     """Refuse what is not a dict of just these fields."""
     if not isinstance(entry, dict) or not set(fields) <= set(entry) <= {*fields, *optional}:
-        raise GraphError(f"{what} needs {', '.join(fields)}, and has {str(entry)[:80]}")
+        raise GraphError(f"{label} needs {', '.join(fields)}, and has {str(entry)[:80]}")
     for name, kind in fields.items():
         if not isinstance(entry[name], kind) or (kind is int and type(entry[name]) is not int):
-            raise GraphError(f"{what}: {name} is {str(entry[name])[:40]!r}, not {kind.__name__}")
+            raise GraphError(f"{label}: {name} is {str(entry[name])[:40]!r}, not {kind.__name__}")
 
 
-def _below(number, limit, what):
+def _below(number, limit, label):
     if _number(number) >= limit:
-        raise GraphError(f"{what} has number {number}; there are {limit}")
+        raise GraphError(f"{label} has number {number}; there are {limit}")
     return number
 
 
-def _place_in(places, what):
-    return lambda number: _below(number, len(places), what)
+def _place_in(entries, label):
+    return lambda number: _below(number, len(entries), label)
 
 
 def _check_spec(spec):
@@ -484,29 +484,29 @@ def _check_spec(spec):
 def _check_graph(graph, number, document):
     _has(graph, _GRAPH, "a graph", optional=("assigned",))
     nodes = graph["nodes"]
-    for here, node in enumerate(nodes):
-        _check_node(node, nodes, here, number, document)
+    for position, node in enumerate(nodes):
+        _check_node(node, nodes, position, number, document)
     kinds = [nodes[_below(i, len(nodes), "an input")]["kind"] for i in graph["inputs"]]
     if set(kinds) - {"input"} or len(set(graph["inputs"])) != len(kinds):
         raise GraphError(f"the inputs of graph {graph['name']!r} are none")
     if sum(node["kind"] == "input" for node in nodes) != len(kinds):
         raise GraphError(f"graph {graph['name']!r} has an input that nothing is given to")
-    for place in graph["outputs"]:
-        _check_place(place, nodes, len(nodes))
-    for target, place in graph.get("assigned", []):
+    for reference in graph["outputs"]:
+        _check_place(reference, nodes, len(nodes))
+    for target, reference in graph.get("assigned", []):
         _below(target, len(document["variables"]), "a variable")
-        node, index = _check_place(place, nodes, len(nodes))
+        node, index = _check_place(reference, nodes, len(nodes))
         shape, dtype = document["variables"][target]["spec"]
-        found, kind = nodes[node]["specs"][index]
+        value_shape, kind = nodes[node]["specs"][index]
         if (
             kind != dtype
-            or len(found) != len(shape)
-            or not all(None in (a, b) or a == b for a, b in zip(found, shape, strict=True))
+            or len(value_shape) != len(shape)
+            or not all(None in (a, b) or a == b for a, b in zip(value_shape, shape, strict=True))
         ):
             raise GraphError(f"the value assigned to variable {target} does not fit it")
 
 
-def _check_node(node, nodes, here, number, document):
+def _check_node(node, nodes, position, number, document):
     kind = node.get("kind") if isinstance(node, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise GraphError(f"{str(kind)[:40]!r} is no kind of node")
@@ -514,11 +514,11 @@ def _check_node(node, nodes, here, number, document):
     for spec in node["specs"]:
         _check_spec(spec)
     if kind == "op":
-        special = {"tensor": lambda place: _check_place(place, nodes, here)}
+        special = {"tensor": lambda reference: _check_place(reference, nodes, position)}
         for value in node["inputs"]:
-            found = _decoded(value, special)
-            if isinstance(found, str | dict | list) or (
-                isinstance(found, tuple) and "tensor" not in value
+            argument = _decoded(value, special)
+            if isinstance(argument, str | dict | list) or (
+                isinstance(argument, tuple) and "tensor" not in value
             ):
                 raise GraphError(f"{node['name']!r} takes {str(value)[:40]!r}, which is no value")
         part = {"graph": lambda i: _check_part(i, number, document), "template": _template}
@@ -532,10 +532,10 @@ def _check_node(node, nodes, here, number, document):
             raise GraphError(f"{node['name']!r} is said to be {node['specs'][0]}")
 
 
-def _check_place(place, nodes, limit):
-    if not isinstance(place, list) or len(place) != 2:
-        raise GraphError(f"{str(place)[:40]!r} is no place of a value")
-    node, index = _number(place[0]), _number(place[1])
+def _check_place(reference, nodes, limit):
+    if not isinstance(reference, list) or len(reference) != 2:
+        raise GraphError(f"{str(reference)[:40]!r} is no place of a value")
+    node, index = _number(reference[0]), _number(reference[1])
     if node >= limit:
         raise GraphError(f"a node refers to node {node}, which does not come before it")
     if index >= len(nodes[node]["specs"]):
@@ -683,11 +683,11 @@ class _Graph:
     def run(self, arrays, state=()):
         """The outputs, and `(number, value)` of the variables that are assigned."""
         env = [None] * len(self._steps)
-        for place, array in zip(self.inputs, arrays, strict=True):
-            shape, dtype = self._nodes[place]["specs"][0]
+        for number, array in zip(self.inputs, arrays, strict=True):
+            shape, dtype = self._nodes[number]["specs"][0]
             if array.dtype != _dtype(dtype) or array.ndim != len(shape):
                 raise GraphError("a part of the graph is given other values than it takes")
-            env[place] = (array,)
+            env[number] = (array,)
         for i, step in enumerate(self._steps):
             if step is not None:
                 env[i] = step(env, state)
@@ -717,7 +717,7 @@ def _operation(node, earlier):
         raise GraphError(
             f"the operation {name[:60]!r} ({node['name']}) is not known to this reader{reason}"
         )
-    special = {"tensor": lambda place: _Ref(place)}
+    special = {"tensor": lambda reference: _Ref(reference)}
     inputs = [_decoded(x, special) for x in node["inputs"]]
     parts = {"graph": lambda i: earlier[i], "template": _template}
     settings = {k: _decoded(v, parts) for k, v in node["settings"].items()}
@@ -726,12 +726,14 @@ def _operation(node, earlier):
 
     def step(env, state):
         arrays = [env[x.node][x.index] if isinstance(x, _Ref) else x for x in inputs]
-        found = body(*arrays, **settings)
-        found = tuple(found) if many else (found,)
-        if len(found) != len(specs):
-            raise GraphError(f"{name!r} gives {len(found)} values, not {len(specs)}")
+        results = body(*arrays, **settings)
+        results = tuple(results) if many else (results,)
+        if len(results) != len(specs):
+            raise GraphError(f"{name!r} gives {len(results)} values, not {len(specs)}")
         floats = all(x.dtype.kind == "f" for x in arrays if isinstance(x, np.ndarray))
-        return tuple([_as_declared(y, *t, name, floats) for y, t in zip(found, specs, strict=True)])
+        return tuple(
+            [_as_declared(y, *t, name, floats) for y, t in zip(results, specs, strict=True)]
+        )
 
     return step
 
@@ -775,8 +777,8 @@ def _dtype(name):
 class _Ref:
     """An input of an operation that is a value of another node."""
 
-    def __init__(self, place):
-        self.node, self.index = place
+    def __init__(self, reference):
+        self.node, self.index = reference
 
 
 # ---------------------------------------------------------------------- control flow, checks
@@ -791,27 +793,27 @@ def _cond(pred, *arrays, true, false, split):
 def _while_loop(*arrays, cond, body, count, split, limit, stacked=None, padded=()):
     state = list(arrays[:count])
     for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
-    done, rows = 0, []
-    while (limit is None or done < limit) and bool(
+    rounds, rows = 0, []
+    while (limit is None or rounds < limit) and bool(
         np.asarray(cond.run(state + for_cond)[0][0]).reshape(())
     ):
-        found = body.run(state + for_body)[0]
-        state = found[:count]
-        rows.append(found[count:])
-        done += 1
+        results = body.run(state + for_body)[0]
+        state = results[:count]
+        rows.append(results[count:])
+        rounds += 1
     if stacked is None:
         return state
-    return (*state, *_stacked(rows, body, count, padded), np.asarray(done, np.int32))
+    return (*state, *_stacked(rows, body, count, padded), np.asarray(rounds, np.int32))
 
 
 def _scan(steps, *arrays, body, count, fed, reverse=False, length=None, padded=()):
     n = int(np.asarray(steps).reshape(()))
     state, stacks = list(arrays[:count]), arrays[count : count + fed]
-    rest = list(arrays[count + fed :])
+    constants = list(arrays[count + fed :])
     rows = [None] * n
     for i in range(n - 1, -1, -1) if reverse else range(n):
-        found = body.run([*state, *[x[i] for x in stacks], *rest])[0]
-        state, rows[i] = found[:count], found[count:]
+        results = body.run([*state, *[x[i] for x in stacks], *constants])[0]
+        state, rows[i] = results[:count], results[count:]
     return (*state, *_stacked(rows, body, count, padded))
 
 
@@ -1253,8 +1255,8 @@ def _spread_over_windows(w, g, kernel, groups):
                 continue
             columns = columns.reshape(-1, *w.out, *w.window, inside)
             padded = np.zeros((len(columns), *w.padded, inside), g.dtype)
-            for position, seen in w.offsets():
-                padded[seen] += columns[(*(slice(None),) * (len(w.window) + 1), *position)]
+            for position, window in w.offsets():
+                padded[window] += columns[(*(slice(None),) * (len(w.window) + 1), *position)]
             result[part][..., inputs] = padded[w.interior]
     return result.astype(dtype, copy=False)
 
@@ -1304,16 +1306,16 @@ def _depthwise(w, x, kernel, y):
     padded, weights = w.pad(x), _multiplied(kernel, x.shape[-1])
     total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
     total[...] = 0
-    for position, seen in w.offsets():
-        total += padded[seen][..., None] * weights[position]
+    for position, window in w.offsets():
+        total += padded[window][..., None] * weights[position]
 
 
 def _depthwise_back(w, g, kernel, result):
     weights = _multiplied(kernel, result.shape[-1])
     wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
-    for position, seen in w.offsets():
-        padded[seen] += (wide * weights[position]).sum(axis=-1)
+    for position, window in w.offsets():
+        padded[window] += (wide * weights[position]).sum(axis=-1)
     result[...] = padded[w.interior]
 
 
@@ -1321,8 +1323,8 @@ def _depthwise_kernel(w, x, g, result):
     padded = w.pad(x)
     wide = g.reshape(*g.shape[:-1], x.shape[-1], -1)
     outer = tuple(range(wide.ndim - 2))
-    for position, seen in w.offsets():
-        product = padded[seen][..., None] * wide
+    for position, window in w.offsets():
+        product = padded[window][..., None] * wide
         result[(*position, 0)] = product.sum(axis=outer).reshape(-1)
 
 
@@ -1337,33 +1339,33 @@ def _lowest(dtype):
 def _max_pool(x, pool_size, strides, padding):
     w = _pooled(x, pool_size, strides, padding)
     padded = w.pad(x, _lowest(x.dtype))
-    return np.maximum.reduce([padded[seen] for _, seen in w.offsets()])
+    return np.maximum.reduce([padded[window] for _, window in w.offsets()])
 
 
 def _first_maxima(w, x, y):
     """For each element of a window what it sees, and where it is the first to equal the maximum."""
     padded = w.pad(x, _lowest(x.dtype))
     still_open = np.ones(y.shape, bool)
-    for _, seen in w.offsets():
-        here = padded[seen] == y
-        here &= still_open
-        still_open ^= here
-        yield seen, here
+    for _, window in w.offsets():
+        is_first = padded[window] == y
+        is_first &= still_open
+        still_open ^= is_first
+        yield window, is_first
 
 
 def _max_pool_gradient(g, x, y, pool_size, strides, padding):
     w = _pooled(x, pool_size, strides, padding)
     total = np.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
-    for seen, here in _first_maxima(w, x, y):
-        total[seen] += np.where(here, g, g.dtype.type(0))
+    for window, is_first in _first_maxima(w, x, y):
+        total[window] += np.where(is_first, g, g.dtype.type(0))
     return np.ascontiguousarray(total[w.interior])
 
 
 def _max_pool_pick(values, x, y, pool_size, strides, padding):
     w = _pooled(x, pool_size, strides, padding)
     padded, result = w.pad(values), np.zeros(y.shape, values.dtype)
-    for seen, here in _first_maxima(w, x, y):
-        np.copyto(result, padded[seen], where=here)
+    for window, is_first in _first_maxima(w, x, y):
+        np.copyto(result, padded[window], where=is_first)
     return result
 
 
@@ -1371,13 +1373,13 @@ def _window_counts(w, dtype):
     """How many positions of each window lie inside the array, (out..., 1)."""
     inside = np.ones((1, *w.sizes, 1))
     padded = w.pad(inside)[0]
-    return sum(padded[seen[1:]] for _, seen in w.offsets()).astype(dtype)
+    return sum(padded[window[1:]] for _, window in w.offsets()).astype(dtype)
 
 
 def _average_pool(x, pool_size, strides, padding):
     w = _pooled(x, pool_size, strides, padding)
     padded = w.pad(x)
-    parts = [padded[seen] for _, seen in w.offsets()]
+    parts = [padded[window] for _, window in w.offsets()]
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -1392,8 +1394,8 @@ def _average_pool_gradient(g, x, pool_size, strides, padding):
     factor = g.dtype.type(1 / math.prod(w.window))
     share = g / _window_counts(w, g.dtype) if padded else g * factor
     total = np.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
-    for _, seen in w.offsets():
-        total[seen] += share
+    for _, window in w.offsets():
+        total[window] += share
     return np.ascontiguousarray(total[w.interior])
 
 
@@ -1401,27 +1403,27 @@ def _patch_places(dims, size, strides, dilation):
     """For each element of a patch its number and what it sees, and the counts of patches."""
     axes = list(zip(dims, size, strides, dilation, strict=True))
     counts = [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, s, d in axes]
-    places = []
+    windows = []
     for offset in itertools.product(*map(range, size)):
         spatial = [
             slice(o * d, o * d + (c - 1) * s + 1, s) if c else slice(0, 0)
             for o, c, (_, _, s, d) in zip(offset, counts, axes, strict=True)
         ]
-        places.append((slice(None), *spatial))
-    return counts, places
+        windows.append((slice(None), *spatial))
+    return counts, windows
 
 
 def _extract_patches(x, size, strides, dilation):
-    counts, places = _patch_places(x.shape[1:-1], size, strides, dilation)
-    parts = np.stack([x[place] for place in places], axis=-2)
+    counts, windows = _patch_places(x.shape[1:-1], size, strides, dilation)
+    parts = np.stack([x[window] for window in windows], axis=-2)
     return parts.reshape(x.shape[0], *counts, math.prod(size) * x.shape[-1])
 
 
 def _patches_sum(g, x, size, strides, dilation):
     out = np.zeros(x.shape, g.dtype)
     parts = g.reshape(*g.shape[:-1], math.prod(size), x.shape[-1])
-    for number, place in enumerate(_patch_places(x.shape[1:-1], size, strides, dilation)[1]):
-        out[place] += parts[..., number, :]
+    for number, window in enumerate(_patch_places(x.shape[1:-1], size, strides, dilation)[1]):
+        out[window] += parts[..., number, :]
     return out
 
 
@@ -1432,8 +1434,8 @@ def _statistics(x, axes, centred):
     """x - mean, mean and variance; of what is not centred the mean counts as 0."""
     mean = x.mean(axis=axes, keepdims=True)
     mean = mean if centred else np.zeros_like(mean)
-    rest = x - mean
-    return rest, mean, np.square(rest).mean(axis=axes, keepdims=True)
+    deviations = x - mean
+    return deviations, mean, np.square(deviations).mean(axis=axes, keepdims=True)
 
 
 def _normalized_axes(x, axis, over_batch):
@@ -1493,23 +1495,23 @@ def _normalization_gradient(
     return (result.astype(dtype, copy=False), *vectors)
 
 
-def _over_root(rest, axis, epsilon):
-    """`rest` over the root of its mean square, and the factor for that."""
-    mean = np.square(rest).mean(axis=axis, keepdims=True)
-    factor = 1 / np.sqrt(mean + rest.dtype.type(epsilon))
-    return rest * factor, factor
+def _over_root(deviations, axis, epsilon):
+    """`deviations` over the root of their mean square, and the factor for that."""
+    mean = np.square(deviations).mean(axis=axis, keepdims=True)
+    factor = 1 / np.sqrt(mean + deviations.dtype.type(epsilon))
+    return deviations * factor, factor
 
 
 def _standardized(x, axis, epsilon, centred=True):
     wide = _wide(x)
-    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
-    return _over_root(rest, axis, epsilon)[0].astype(x.dtype, copy=False)
+    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    return _over_root(deviations, axis, epsilon)[0].astype(x.dtype, copy=False)
 
 
 def _standardized_gradient(g, x, axis, epsilon, centred=True):
     wide, g = _wide(x), _wide(g)
-    rest = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
-    y, factor = _over_root(rest, axis, epsilon)
+    deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
+    y, factor = _over_root(deviations, axis, epsilon)
     along = g - g.mean(axis=axis, keepdims=True) if centred else g
     grad = (along - y * (g * y).mean(axis=axis, keepdims=True)) * factor
     return grad.astype(x.dtype, copy=False)
@@ -1525,8 +1527,8 @@ def _shares(q, k, mask, scale, causal):
     """What part of each value a query takes, by head; 0 where it sees none."""
     s = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
     if causal:
-        seen = np.tril(np.ones(s.shape[2:], bool))
-        mask = seen if mask is None else mask & seen
+        visible = np.tril(np.ones(s.shape[2:], bool))
+        mask = visible if mask is None else mask & visible
     if mask is not None:
         s = np.where(mask, s, s.dtype.type(-np.inf))
     top = s.max(axis=-1, keepdims=True)
@@ -1652,8 +1654,8 @@ def _gru(projected, h, kernel, bias, reset_after=True):
         both = np.tanh(both * 0.5) * 0.5 + 0.5
         z, r = both[:, :units], both[:, units:]
         share = inner[:, 2 * units :] if reset_after else r * h
-        kept = r * share if reset_after else np.matmul(share, kernel[:, 2 * units :])
-        new = np.tanh(projected[:, t, 2 * units :] + kept)
+        recurrent = r * share if reset_after else np.matmul(share, kernel[:, 2 * units :])
+        new = np.tanh(projected[:, t, 2 * units :] + recurrent)
         h = new + z * (h - new)
         hidden[:, t] = h
         gates[:, t] = np.concatenate([both, new, share], axis=1)
@@ -1943,8 +1945,8 @@ def _var(x, axis, keepdims):
         return np.add.reduce(wide, axis, None, None, keepdims).real * np.nan
     away = wide - sums / count
     squares = (away * away.conj()).real if away.dtype.kind == "c" else away * away
-    found = np.add.reduce(squares, axis, None, None, keepdims) / count
-    return found.astype(x.dtype) if x.dtype == np.float16 else found
+    variance = np.add.reduce(squares, axis, None, None, keepdims) / count
+    return variance.astype(x.dtype) if x.dtype == np.float16 else variance
 
 
 def _extreme(reduce):
@@ -2034,10 +2036,10 @@ def _bincount(x, *weights, minlength, maxlength=None):
     bins = bins if maxlength is None else min(bins, maxlength)
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(np.int64, copy=False)
     most = len(rows) * bins
-    places = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
-    places = np.where((rows >= 0) & (rows < bins), places, most).ravel()
-    given = weights[0].reshape(rows.shape).ravel() if weights else None
-    counts = np.bincount(places, weights=given, minlength=most)[:most]
+    cells = rows + np.arange(len(rows), dtype=np.int64)[:, None] * bins
+    cells = np.where((rows >= 0) & (rows < bins), cells, most).ravel()
+    flat_weights = weights[0].reshape(rows.shape).ravel() if weights else None
+    counts = np.bincount(cells, weights=flat_weights, minlength=most)[:most]
     kind = weights[0].dtype if weights else np.int32
     return counts.reshape(*x.shape[:-1], bins).astype(kind, copy=False)
 
@@ -2081,8 +2083,8 @@ def _searchsorted(sorted_sequence, values, side, dtype="int32"):
     *leading, length = sorted_sequence.shape
     lines = sorted_sequence.reshape(math.prod(leading), length)
     rows = zip(lines, values.reshape(len(lines), -1), strict=True)
-    found = [np.searchsorted(a, v, side) for a, v in rows]
-    return np.stack(found).reshape(values.shape).astype(dtype)
+    positions = [np.searchsorted(a, v, side) for a, v in rows]
+    return np.stack(positions).reshape(values.shape).astype(dtype)
 
 
 # ---------------------------------------------------------------------- signals
@@ -2120,8 +2122,8 @@ def _rfft_transposed(g, x):
 
 
 def _irfft_transposed(g, n):
-    found = np.fft.rfft(g, norm="forward") * _half_weights(g.shape[-1], 2.0, g.dtype)
-    return found.astype(np.result_type(g.dtype, np.complex64))
+    spectrum = np.fft.rfft(g, norm="forward") * _half_weights(g.shape[-1], 2.0, g.dtype)
+    return spectrum.astype(np.result_type(g.dtype, np.complex64))
 
 
 def _extract_sequences(x, length, stride):
@@ -2145,9 +2147,9 @@ def _overlap_added(g, stride, size=None):
     flat = out.reshape(*lead, out.shape[-2] * stride)[..., :natural]
     if size in (None, natural):
         return flat
-    whole = np.zeros((*lead, size), g.dtype)
-    whole[..., :natural] = flat
-    return whole
+    signal = np.zeros((*lead, size), g.dtype)
+    signal[..., :natural] = flat
+    return signal
 
 
 # ---------------------------------------------------------------------- picking and putting
@@ -2208,11 +2210,15 @@ def _add_rows(out, rows, values):
 def _positions(x, indices):
     """Index arrays for the first axes of `x`, checked."""
     depth = indices.shape[-1]
-    whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
+    integers = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
     ends = np.asarray(x.shape[:depth], np.int64)
-    if depth > x.ndim or (whole != indices).any() or ((whole < -ends) | (whole >= ends)).any():
+    if (
+        depth > x.ndim
+        or (integers != indices).any()
+        or ((integers < -ends) | (integers >= ends)).any()
+    ):
         raise IndexError(f"indices do not point into shape {list(x.shape)}")
-    return tuple(whole[..., i] for i in range(depth))
+    return tuple(integers[..., i] for i in range(depth))
 
 
 def _add_at(out, indices, values):
@@ -2303,14 +2309,16 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 def _number_tokens(x, tokens, numbers, first, count, hashed, salt):
     """Numbers by a table; what is not in it shares `count` numbers from `first` on."""
     table = np.asarray(tokens, np.int64)
-    place = np.minimum(np.searchsorted(table, x), max(len(table) - 1, 0))
-    known = table[place] == x if len(table) else np.zeros(x.shape, bool)
-    if not count and not known.all():
-        raise ValueError(f"{x[~known].ravel()[0]} is not in the vocabulary")
+    position = np.minimum(np.searchsorted(table, x), max(len(table) - 1, 0))
+    in_table = table[position] == x if len(table) else np.zeros(x.shape, bool)
+    if not count and not in_table.all():
+        raise ValueError(f"{x[~in_table].ravel()[0]} is not in the vocabulary")
     other = np.int64(first)
     if count > 1:
         other = first + (_hashes(x, count, salt) if hashed else x.astype(np.int64) % count)
-    return np.where(known, np.asarray(numbers, np.int64)[place] if len(table) else other, other)
+    return np.where(
+        in_table, np.asarray(numbers, np.int64)[position] if len(table) else other, other
+    )
 
 
 def _tokens_of_numbers(x, tokens, other, dtype):
@@ -2321,8 +2329,8 @@ def _tokens_of_numbers(x, tokens, other, dtype):
 
 def _hash_buckets(x, buckets, salt, mask, dtype):
     masked = mask is not None and buckets > 1
-    found = _hashes(x, buckets - masked, salt)
-    return np.where(x == mask, 0, found + 1) if masked else found
+    hashes = _hashes(x, buckets - masked, salt)
+    return np.where(x == mask, 0, hashes + 1) if masked else hashes
 
 
 def _crossed_buckets(*xs, buckets, dtype):
@@ -2333,24 +2341,24 @@ def _crossed_buckets(*xs, buckets, dtype):
         x &= _WORD
         return x ^ x >> 47
 
-    found = []
+    hashes = []
     for row in zip(*columns, strict=True):
         h = 0xDECAFCAFFE
         for word in row:
             h = (h ^ murmur) ^ mixed((word & _WORD) * murmur) * murmur & _WORD
             h = mixed(mixed(h * murmur) * murmur)
-        found.append(h % buckets)
-    return np.array(found, _dtype(dtype)).reshape(xs[0].shape)
+        hashes.append(h % buckets)
+    return np.array(hashes, _dtype(dtype)).reshape(xs[0].shape)
 
 
 def _hashes(values, buckets, salt):
     """Hashes of the decimal texts of integers, modulo `buckets`; each integer once."""
     items = values.astype(np.int64, copy=False).ravel().tolist()
-    known = {}
+    hashes = {}
     for item in set(items):
         text = b"%d" % item
-        known[item] = (_farmhash(text) if salt is None else _siphash(text, salt)) % buckets
-    return np.array([known[item] for item in items], np.int64).reshape(values.shape)
+        hashes[item] = (_farmhash(text) if salt is None else _siphash(text, salt)) % buckets
+    return np.array([hashes[item] for item in items], np.int64).reshape(values.shape)
 
 
 def _farmhash(text):
@@ -2470,13 +2478,13 @@ def _tile_sum_sized(g, x, *sizes, repeats):
 
 
 def _repeat_sum(g, repeats, axis):
-    place = axis % g.ndim
-    before, after = g.shape[:place], g.shape[place + 1 :]
+    dimension = axis % g.ndim
+    before, after = g.shape[:dimension], g.shape[dimension + 1 :]
     if not isinstance(repeats, tuple):
-        folded = g.reshape(*before, g.shape[place] // repeats, repeats, *after)
-        return folded.sum(axis=place + 1, dtype=g.dtype)
+        folded = g.reshape(*before, g.shape[dimension] // repeats, repeats, *after)
+        return folded.sum(axis=dimension + 1, dtype=g.dtype)
     out, owner = np.zeros((*before, len(repeats), *after), g.dtype), np.arange(len(repeats))
-    np.add.at(out, (slice(None),) * place + (np.repeat(owner, repeats),), g)
+    np.add.at(out, (slice(None),) * dimension + (np.repeat(owner, repeats),), g)
     return out
 
 
@@ -2563,24 +2571,24 @@ def _label_places(labels, logits):
     return np.arange(labels.size), labels.reshape(-1)
 
 
-def _sparse_losses(place, shifted, sums):
-    return np.log(sums) - shifted.reshape(-1, shifted.shape[-1])[place].reshape(sums.shape)
+def _sparse_losses(label_indices, shifted, sums):
+    return np.log(sums) - shifted.reshape(-1, shifted.shape[-1])[label_indices].reshape(sums.shape)
 
 
 def _sparse_cross_entropy(labels, logits):
-    place = _label_places(labels, logits)
+    label_indices = _label_places(labels, logits)
     shifted, powers = _shifted_powers(_wide(logits))
-    losses = _sparse_losses(place, shifted, powers.sum(axis=-1))
+    losses = _sparse_losses(label_indices, shifted, powers.sum(axis=-1))
     return losses.astype(logits.dtype, copy=False)
 
 
 def _sparse_cross_entropy_pair(labels, logits):
-    place = _label_places(labels, logits)
+    label_indices = _label_places(labels, logits)
     shifted, powers = _shifted_powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
-    losses = _sparse_losses(place, shifted, sums[..., 0])
+    losses = _sparse_losses(label_indices, shifted, sums[..., 0])
     powers /= sums
-    powers.reshape(-1, logits.shape[-1])[place] -= 1
+    powers.reshape(-1, logits.shape[-1])[label_indices] -= 1
     return losses.astype(logits.dtype, copy=False), powers
 
 
@@ -2644,8 +2652,8 @@ class _CTCStates:
     def backward(self, lengths):
         """Log chance of all ways on from each state at each time."""
         emitted, steps = self.emitted, self.scores.shape[1]
-        place = np.arange(self.classes.shape[1])[None, :]
-        final = (place == self.last[:, None]) | (place == self.last[:, None] - 1)
+        positions = np.arange(self.classes.shape[1])[None, :]
+        final = (positions == self.last[:, None]) | (positions == self.last[:, None] - 1)
         kind = self.scores.dtype.type
         end = np.where(final, kind(0), kind(_FAR))
         beta = np.full((steps, *self.classes.shape), _FAR, self.scores.dtype)
@@ -2662,8 +2670,8 @@ class _CTCStates:
     def total(self, alpha):
         """Log chance of the targets."""
         last = np.take_along_axis(alpha[-1], self.last[:, None], axis=1)[:, 0]
-        place = np.maximum(self.last - 1, 0)[:, None]
-        label = np.take_along_axis(alpha[-1], place, axis=1)[:, 0]
+        before_last = np.maximum(self.last - 1, 0)[:, None]
+        label = np.take_along_axis(alpha[-1], before_last, axis=1)[:, 0]
         return np.where(self.last > 0, np.logaddexp(last, label), last)
 
 
@@ -2686,11 +2694,11 @@ def _ctc_gradient(g, logits, target, target_length, output_length, blank):
     states = _CTCStates(logits, target, target_length, blank)
     alpha, scores = states.forward(output_length), states.scores
     beta, chance = states.backward(output_length), states.total(alpha)
-    given = np.exp(np.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
+    posterior = np.exp(np.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
     share = np.zeros(scores.shape, scores.dtype)
     rows, times = np.arange(scores.shape[0])[:, None], np.arange(scores.shape[1])[None, :]
     for s in range(states.classes.shape[1]):
-        share[rows, times, states.classes[:, s : s + 1]] += given[..., s]
+        share[rows, times, states.classes[:, s : s + 1]] += posterior[..., s]
     heard = times < output_length[:, None]
     slope = np.where(heard[..., None], np.exp(scores) - share, 0)
     return (slope * g[:, None, None]).astype(logits.dtype)
@@ -2799,8 +2807,8 @@ def _normal_floats(state, count, dtype):
     flat, state = _unit_floats(state, 2 * half, dtype)
     unit, turn = flat.dtype.type(1), flat.dtype.type(2 * np.pi)
     radius, angle = np.sqrt(-2 * np.log(unit - flat[:half])), turn * flat[half:]
-    found = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-    return found[:count], state
+    normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    return normals[:count], state
 
 
 def _two_uniforms(state, count):
@@ -2882,8 +2890,8 @@ def _within(raw, low, high):
 def _kept(state, dims, rate):
     raw, state = _small_words(state, math.prod(dims), np.uint16)
     limit = min(max(round(rate * 65536), 0), 65536)
-    kept = raw >= limit if limit < 65536 else np.zeros(raw.shape, bool)
-    return kept.reshape(dims), state
+    mask = raw >= limit if limit < 65536 else np.zeros(raw.shape, bool)
+    return mask.reshape(dims), state
 
 
 _philox_kept = _draws(_kept)
@@ -2891,12 +2899,12 @@ _philox_kept = _draws(_kept)
 
 @_draws
 def _philox_mask(state, dims, dtype, rate, scale):
-    kept, state = _kept(state, dims, rate)
-    return np.multiply(kept, _dtype(dtype).type(scale), dtype=_dtype(dtype)), state
+    mask, state = _kept(state, dims, rate)
+    return np.multiply(mask, _dtype(dtype).type(scale), dtype=_dtype(dtype)), state
 
 
-def _dropped(x, kept, scale):
-    return x * np.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
+def _dropped(x, mask, scale):
+    return x * np.multiply(mask, x.dtype.type(scale), dtype=x.dtype)
 
 
 def _philox_state(seed):
@@ -3018,8 +3026,8 @@ def _poisson_by_rejection(state, mean):
         k = np.floor((2 * a[at] / safe + b[at]) * u + mean[at] + 0.43)
         quick = (us >= 0.07) & (v <= v_r[at])
         left = np.log(v * inverse_alpha[at] / (a[at] / (safe * safe) + b[at]))
-        whole = np.maximum(k, 0.0)
-        right = -mean[at] + whole * np.log(mean[at]) - _log_factorial(whole)
+        counts = np.maximum(k, 0.0)
+        right = -mean[at] + counts * np.log(mean[at]) - _log_factorial(counts)
         fits = (k >= 0) & ((us >= 0.013) | (v <= us)) & (left <= right)
         return k, quick | fits, state
 
@@ -3066,9 +3074,9 @@ def _binomial_by_rejection(state, n, p):
         inside = (k >= 0) & (k <= n[at])
         quick = (us >= 0.07) & (v <= v_r[at])
         left = np.log(v * alpha[at] / (a[at] / (safe * safe) + b[at]))
-        whole = np.clip(k, 0, n[at])
-        both = _log_factorial(whole) + _log_factorial(n[at] - whole)
-        right = at_mode[at] - both + (whole - mode[at]) * log_odds[at]
+        counts = np.clip(k, 0, n[at])
+        both = _log_factorial(counts) + _log_factorial(n[at] - counts)
+        right = at_mode[at] - both + (counts - mode[at]) * log_odds[at]
         return k, inside & (quick | (left <= right)), state
 
     return _until_accepted(state, n.size, propose)
@@ -3368,8 +3376,10 @@ def graphs_in(path):
     import h5py
 
     with h5py.File(os.path.join(path, MODEL_FILE), "r") as file:
-        known = _endpoints(_document_in(_Content(file, h5py), path))
-    return [load(path, name, i) for name, found in known.items() for i in range(len(found[0]))]
+        endpoints = _endpoints(_document_in(_Content(file, h5py), path))
+    return [
+        load(path, name, i) for name, endpoint in endpoints.items() for i in range(len(endpoint[0]))
+    ]
 
 
 # ---------------------------------------------------------------------- training
@@ -3502,7 +3512,7 @@ def _write_values(file, path, values):
     """Put arrays where those of these numbers stand in a file, and its checksums right."""
     import h5py
 
-    places = {}
+    extents = {}
     with h5py.File(path, "r") as content:
         for number, array in values.items():
             dataset = content["values"][str(number)]
@@ -3510,8 +3520,8 @@ def _write_values(file, path, values):
             if stored.shape != array.shape or stored.dtype != array.dtype:
                 raise GraphError(f"the value {number} has changed its form since it was read")
             if array.size:
-                places[number] = dataset.id.get_offset(), stored.tobytes()
-    for number, (offset, before) in places.items():
+                extents[number] = dataset.id.get_offset(), stored.tobytes()
+    for number, (offset, before) in extents.items():
         file.seek(offset)
         if file.read(len(before)) != before:
             raise GraphError(f"the value {number} does not stand where HDF5 says")
@@ -3540,16 +3550,16 @@ def _write_header(file, path):
         raise GraphError(f"{path} has a header of version {version}, {_HEADER_VERSION} is known")
     file.seek(table)
     extents = list(_EXTENT.iter_unpack(file.read(count * _EXTENT.size)))
-    outer, here, entries = hashlib.blake2b(digest_size=32), _BLOCK, []
+    outer, position, entries = hashlib.blake2b(digest_size=32), _BLOCK, []
     for offset, size, _ in extents:
         file.seek(offset)
         entries.append(_EXTENT.pack(offset, size, _checksum(file.read(size))))
     file.seek(table)
     file.write(b"".join(entries))
     for offset, size in [*[extent[:2] for extent in extents], (length, 0)]:
-        file.seek(here)
-        outer.update(file.read(offset - here))
-        here = offset + size
+        file.seek(position)
+        outer.update(file.read(offset - position))
+        position = offset + size
     fields[4], fields[8] = max(order + 1, time.time_ns()), outer.digest()
     head, text = _HEADER.pack(*fields), block[_HEADER.size + 16 :]
     file.seek(0)

@@ -180,19 +180,19 @@ def _spec_of_batch(leaf: Any) -> Any:
 
 def _paths(model: Any) -> dict[int, tuple[Variable, str]]:
     """The variables under a model, by identity, each with the path that leads to it."""
-    found: dict[int, tuple[Variable, str]] = {}
+    paths: dict[int, tuple[Variable, str]] = {}
     owners = []
     for names, part in traverse(model):
         if isinstance(part, Variable):
-            found[id(part)] = part, "/".join(names)
+            paths[id(part)] = part, "/".join(names)
         elif callable(getattr(part, "slot_variables", None)):
             owners.append((names, part))
     for names, owner in owners:
         for slot, weight, variable in owner.slot_variables():  # type: ignore[attr-defined]
-            if isinstance(variable, Variable) and id(weight) in found:
-                weight_path = found[id(weight)][1]
-                found[id(variable)] = variable, "/".join((*names, slot, weight_path))
-    return found
+            if isinstance(variable, Variable) and id(weight) in paths:
+                weight_path = paths[id(weight)][1]
+                paths[id(variable)] = variable, "/".join((*names, slot, weight_path))
+    return paths
 
 
 class _TrainingWriter(GraphWriter):
@@ -201,23 +201,24 @@ class _TrainingWriter(GraphWriter):
     def training(self, model: Any, concrete: ConcreteFunction) -> dict[str, Any]:
         """The names of inputs, the paths of variables, and what metrics start an epoch from."""
         paths, resets = _paths(model), _resets(model)
-        known = [self._known_variable(number) for number in range(len(self._variables))]
+        variables = [self._known_variable(number) for number in range(len(self._variables))]
         names: list[Any] = [None] * len(concrete.graph.inputs)
-        places = {x: i for i, x in enumerate(concrete.graph.inputs)}
+        positions = {x: i for i, x in enumerate(concrete.graph.inputs)}
         for name, part in zip(_PARTS, concrete.structured_input_signature[0][0], strict=False):
             for path, leaf in _leaves(name, part):
                 if isinstance(leaf, GraphTensor):
-                    names[places[leaf]] = path
+                    names[positions[leaf]] = path
         return {
             "inputs": names,
             "finish": self._finish(model),
             # metrics start anew with each epoch, so a model has no use for theirs
             "paths": [
-                paths[id(v)][1] if id(v) in paths and id(v) not in resets else None for v in known
+                paths[id(v)][1] if id(v) in paths and id(v) not in resets else None
+                for v in variables
             ],
             "resets": [
                 [number, self._array(resets[id(v)])]
-                for number, v in enumerate(known)
+                for number, v in enumerate(variables)
                 if id(v) in resets
             ],
             "epochs": self._array(np.zeros((), np.int64)),

@@ -119,21 +119,21 @@ def _graph(concrete: ConcreteFunction, name: str) -> Any:
             "variables; give what changes as an argument and a result, and call layers with "
             "training=False"
         )
-    for tensors, what in ((graph.inputs, "takes"), (graph.outputs, "gives")):
+    for tensors, verb in ((graph.inputs, "takes"), (graph.outputs, "gives")):
         for x in tensors:
-            _check_dtype(name, x, what)
+            _check_dtype(name, x, verb)
     return graph
 
 
-def _check_dtype(name: str, x: GraphTensor, what: str) -> None:
+def _check_dtype(name: str, x: GraphTensor, verb: str) -> None:
     if x.dtype is dtypes.string:
         raise UnimplementedError(
-            f"export to ONNX: {name!r} {what} text ({x.node.name!r}), and trainkit writes numbers "
+            f"export to ONNX: {name!r} {verb} text ({x.node.name!r}), and trainkit writes numbers "
             "alone; turn text into numbers outside of what is exported"
         )
     if x.dtype.name not in ELEMENT_TYPES:
         raise UnimplementedError(
-            f"export to ONNX: {name!r} {what} {x.dtype.name} ({x.node.name!r}), which ONNX does "
+            f"export to ONNX: {name!r} {verb} {x.dtype.name} ({x.node.name!r}), which ONNX does "
             f"not have; it has {', '.join(ELEMENT_TYPES)}"
         )
 

@@ -77,13 +77,13 @@ def check_arguments(path: str | os.PathLike[str], opset_version: int, ir_version
     """
     if not str(local_path(path)).endswith(SUFFIX):
         raise ValueError(f"export to ONNX: {os.fspath(path)!r} does not end in {SUFFIX!r}")
-    for name, version, known in (
+    for name, version, supported in (
         ("opset_version", opset_version, OPSET_VERSIONS), ("ir_version", ir_version, IR_VERSIONS)
     ):  # fmt: skip
-        if type(version) is not int or version not in known:
+        if type(version) is not int or version not in supported:
             raise ValueError(
                 f"export to ONNX: {name}={version!r} is not supported; "
-                f"{known[0]} to {known[-1]} are"
+                f"{supported[0]} to {supported[-1]} are"
             )
 
 

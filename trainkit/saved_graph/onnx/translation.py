@@ -161,7 +161,7 @@ def _declared(to: GraphBuilder, value: Value, spec: Any) -> Value:
     if not value.is_known:
         sizes = value.shape if value.rank == len(spec.shape) else (None,) * len(spec.shape)
         pairs = zip(sizes, spec.shape, strict=True)
-        shape = tuple(known if n is None else n for known, n in pairs)
+        shape = tuple(size if n is None else n for size, n in pairs)
         if value.shape != shape:
             value = _same_tensor(value, shape)
         value.source, value.last_step = source, last_step

@@ -110,9 +110,9 @@ def _while_loop(
     # dtypes of loop variables hold for the condition, too
     following = [inner.cast(y, name) for y, name in zip(results[:count], names, strict=True)]
     again = _is_true(inner, translate(inner, cond, following + for_cond)[0])
-    done = inner.each("Add", counter[0], 1)
+    next_count = inner.each("Add", counter[0], 1)
     rows = results[count:]
-    give_results(inner, [again, *following, done, *rows],
+    give_results(inner, [again, *following, next_count, *rows],
           ["bool", *names, "int64", *_dtypes(body.outputs[count:])])  # fmt: skip
     rounds = None if limit is None else to.known(int(limit), "int64")
     likes = [*_carried(body, count), ((), "int64")]

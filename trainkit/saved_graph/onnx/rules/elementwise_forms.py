@@ -141,10 +141,10 @@ def _mod(to: GraphBuilder, a: Any, b: Any) -> Value:
     a, b = widened(to, (a, b))
     if not any(_is_float(x) for x in (a, b)):
         return to.each("Mod", a, b, fmod=0)
-    rest = to.each("Mod", a, b, fmod=1)  # of a's sign; b's is due
-    moved = to.each("Add", rest, b)
-    signs = to.each("Less", to.each("Mul", to.each("Sign", rest), b), 0.0, dtype="bool")
-    return to.each("Where", signs, moved, rest)
+    remainder = to.each("Mod", a, b, fmod=1)  # of a's sign; b's is due
+    moved = to.each("Add", remainder, b)
+    signs = to.each("Less", to.each("Mul", to.each("Sign", remainder), b), 0.0, dtype="bool")
+    return to.each("Where", signs, moved, remainder)
 
 
 @onnx_form("fmod")

@@ -175,7 +175,7 @@ def _replaced(
     """`x` with a block of other values: along the first axis of three parts, the middle anew."""
     if not starts:
         return updates
-    (axis, start), *rest = starts
+    (axis, start), *remaining_starts = starts
     first = to.vector([start])
     count = to.vector([to.size_of(updates, axis)])
     end = to.known(first.array + count.array) if first.is_known and count.is_known else to.op(
@@ -184,7 +184,7 @@ def _replaced(
     middle = to.slice_axis(x, axis, first, end)
     parts = [
         to.slice_axis(x, axis, 0, first),
-        _replaced(to, middle, updates, rest),
+        _replaced(to, middle, updates, remaining_starts),
         to.slice_axis(x, axis, end, FAR),
     ]
     return to.op("Concat", *parts, axis=axis, shape=x.shape)

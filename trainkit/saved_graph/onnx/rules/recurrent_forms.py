@@ -151,8 +151,8 @@ def _lstm(to: GraphBuilder, projected: Value, h: Value, c: Value, kernel: Value)
         return _lstm_by_steps(to, projected, h, c, kernel)
     hidden, (_, memory) = _run(to, "LSTM", projected, [h, c], kernel, None, LSTM_GATES)
     specs = to.call.specs
-    rest = _last_alone(to, memory, specs[2].shape)
-    return hidden, _last_alone(to, memory, specs[1].shape), rest
+    last_memory = _last_alone(to, memory, specs[2].shape)
+    return hidden, _last_alone(to, memory, specs[1].shape), last_memory
 
 
 @onnx_form("gru")
