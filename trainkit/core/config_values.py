@@ -255,8 +255,8 @@ def function_of(dumped: Any, names: dict[str, Any] | None = None) -> types.Funct
         code = marshal.loads(binascii.a2b_base64(text.encode("ascii")))
         cells = None if closure is None else tuple(types.CellType(value) for value in closure)
         names = vars(sys.modules["__main__"]) if names is None else names
-        given = None if defaults is None else tuple(defaults)
-        return types.FunctionType(code, names, code.co_name, given, cells)
+        default_values = None if defaults is None else tuple(defaults)
+        return types.FunctionType(code, names, code.co_name, default_values, cells)
     except (ValueError, TypeError, EOFError, AttributeError, binascii.Error) as error:
         raise ConfigError(
             f"the lambda can't be read, it was written by another version of Python or is "

@@ -136,10 +136,10 @@ def all_devices() -> list[Device]:
 
 def missing_message(name: str) -> str:
     """What to say when the device `name` was asked for and is not there."""
-    there = ", ".join(d.name for d in all_devices())
+    device_names = ", ".join(d.name for d in all_devices())
     return (
-        f"device {name!r} is not on this machine, which has {there}. For a GPU install the CuPy "
-        f"that fits its CUDA driver: {install_command('cuda13')}, or the same with 12 for 13."
+        f"device {name!r} is not on this machine, which has {device_names}. For a GPU install the "
+        f"CuPy that fits its CUDA driver: {install_command('cuda13')}, or the same with 12 for 13."
     )
 
 
@@ -150,11 +150,11 @@ def parse(name: str) -> Device:
     Raises:
         DeviceError: the name is no device name, or this machine has no such device.
     """
-    found = re.match(_NAME, name, re.IGNORECASE)
-    if not found:
-        there = ", ".join(d.name for d in all_devices())
-        raise DeviceError(f"{name!r} is not a device name; this machine has {there}")
-    kind, index = found["kind"].upper(), int(found["index"] or 0)
+    match = re.match(_NAME, name, re.IGNORECASE)
+    if not match:
+        device_names = ", ".join(d.name for d in all_devices())
+        raise DeviceError(f"{name!r} is not a device name; this machine has {device_names}")
+    kind, index = match["kind"].upper(), int(match["index"] or 0)
     if kind == "CPU" and index == 0:
         return CPU
     if kind == "GPU" and index < gpu_count():
@@ -287,8 +287,8 @@ def kernels_on(where: Device) -> AbstractContextManager[Any]:
     """Context in which CuPy launches kernels on `where`, if that is a GPU."""
     if where is CPU:
         return nullcontext()
-    found: AbstractContextManager[Any] = where.xp.cuda.Device(where.index)
-    return found
+    context: AbstractContextManager[Any] = where.xp.cuda.Device(where.index)
+    return context
 
 
 def device_of(array: Array) -> Device:
@@ -312,14 +312,14 @@ def other_gpu(arrays: Sequence[Any]) -> Device | None:
     gpus = gpus_of(arrays)
     if len(gpus) != 1:
         return None
-    (found,) = gpus
-    return None if int(found.xp.cuda.Device().id) == found.index else found
+    (gpu,) = gpus
+    return None if int(gpu.xp.cuda.Device().id) == gpu.index else gpu
 
 
 def to_device(array: Array, where: Device) -> Array:
     """`array` itself if it lives on `where`, else a copy there."""
-    here = device_of(array)
-    if here is where:
+    source = device_of(array)
+    if source is where:
         return array
     if where is CPU:
         return array.get()

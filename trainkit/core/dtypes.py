@@ -255,15 +255,15 @@ def as_dtype(type_value: Any) -> DType:
         return _BY_NUMBER[type_value]
     try:
         numpy_type = np.dtype(type_value).newbyteorder("=")
-        found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
+        dtype = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
     except TypeError:
-        found = None
-    if found is string and isinstance(type_value, type) and type_value not in _TEXT_TYPES:
-        found = None  # NumPy takes any class for a type of objects
-    if found is None:
+        dtype = None
+    if dtype is string and isinstance(type_value, type) and type_value not in _TEXT_TYPES:
+        dtype = None  # NumPy takes any class for a type of objects
+    if dtype is None:
         names = ", ".join(d.name for d in ALL)
         raise TypeError(f"{type_value!r} is not an element type; there are {names}")
-    return found
+    return dtype
 
 
 def native(array: Any) -> Any:
@@ -300,10 +300,10 @@ _WEAK = {"i*": "int32", "f*": "float32", "c*": "complex64"}
 @cache
 def _reachable(name: str) -> frozenset[str]:
     """All types at or above `name`."""
-    found = {name}
+    reached = {name}
     for above in _ABOVE[name]:
-        found |= _reachable(above)
-    return frozenset(found)
+        reached |= _reachable(above)
+    return frozenset(reached)
 
 
 @cache

@@ -20,8 +20,8 @@ State = tuple[int, int, int, tuple[int, int], tuple[int, int]]
 def hashed(texts: Array, buckets: int, function: Callable[[bytes], int]) -> Array:
     """The hashes of an array of bytes objects, modulo `buckets`, as int64; each text once."""
     items = texts.ravel().tolist()
-    known = {text: function(text) % buckets for text in set(items)}
-    return np.array([known[text] for text in items], np.int64).reshape(texts.shape)
+    hashes = {text: function(text) % buckets for text in set(items)}
+    return np.array([hashes[text] for text in items], np.int64).reshape(texts.shape)
 
 
 # ---------------------------------------------------------------------- FarmHash
@@ -94,13 +94,13 @@ def _of_many(text: bytes) -> int:
     """Blocks of 64 bytes change a state of 56; the last block is the end, so it may overlap."""
     y = 81 * _K1 + 113
     state: State = (81 * _K2 + _word(text, 0), y, _mixed(y * _K2 + 113) * _K2, (0, 0), (0, 0))
-    rest = (len(text) - 1) & 63
-    for at in range(0, len(text) - 1 - rest, 64):
+    tail_size = (len(text) - 1) & 63
+    for at in range(0, len(text) - 1 - tail_size, 64):
         state = _block(state, text, at, _K1, 1)
     x, y, z, v, w = state
     factor = _K1 + ((z & 0xFF) << 1)
-    v = (v[0] + w[0] + rest, v[1])
-    w = (w[0] + rest + v[0], w[1])
+    v = (v[0] + w[0] + tail_size, v[1])
+    w = (w[0] + tail_size + v[0], w[1])
     x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
     return _joined(
         _joined(v[0], w[0], factor) + _mixed(y) * _K0 + z,
@@ -138,13 +138,13 @@ def murmur64(text: bytes) -> int:
 
     Source: Appleby, MurmurHash2.
     """
-    whole = len(text) // 8 * 8
+    body_size = len(text) // 8 * 8
     h = _START ^ len(text) * _MURMUR & _WORD
-    for at in range(0, whole, 8):
+    for at in range(0, body_size, 8):
         k = _word(text, at) * _MURMUR & _WORD
         h = (h ^ _mixed(k) * _MURMUR & _WORD) * _MURMUR & _WORD
-    if len(text) > whole:
-        h = (h ^ int.from_bytes(text[whole:], "little")) * _MURMUR & _WORD
+    if len(text) > body_size:
+        h = (h ^ int.from_bytes(text[body_size:], "little")) * _MURMUR & _WORD
     return _mixed(_mixed(h) * _MURMUR)
 
 

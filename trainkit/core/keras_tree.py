@@ -38,8 +38,8 @@ def _keys(structure: Any) -> list[Any]:
 def _rebuilt(structure: Any, keys: list[Any], children: list[Any]) -> Any:
     """A container like `structure`, its keys in the order that they had, with new children."""
     if isinstance(structure, dict):
-        found = dict(zip(keys, children, strict=True))
-        items = [(key, found[key]) for key in structure]
+        child_of = dict(zip(keys, children, strict=True))
+        items = [(key, child_of[key]) for key in structure]
         if isinstance(structure, defaultdict):
             return type(structure)(structure.default_factory, items)
         return type(structure)(items)
@@ -105,13 +105,13 @@ def _check_one(structures: tuple[Any, ...]) -> bool:
     Raises:
         ValueError: some are and some are not, or they are of different kinds.
     """
-    first, *rest = structures
+    first, *others = structures
     if is_nested(first):
-        for other in rest:
+        for other in others:
             if not (is_nested(other) and _same_kind(first, other)):
                 raise ValueError(_DIFFERS.format(repr(first), repr(other)))
         return True
-    for other in rest:
+    for other in others:
         if is_nested(other):
             raise ValueError(_DIFFERS.format(repr(first), repr(other)))
     return False
@@ -216,16 +216,16 @@ def traverse(func: Callable[[Any], Any], structure: Any, top_down: bool = True) 
 
 
 def _traversed(func: Callable[[Any], Any], structure: Any, top_down: bool) -> Any:
-    found = func(structure) if top_down else None
-    if found is None and is_nested(structure):
+    replacement = func(structure) if top_down else None
+    if replacement is None and is_nested(structure):
         keys = _keys(structure)
         children = [_traversed(func, structure[key], top_down) for key in keys]
         structure = _rebuilt(structure, keys, children)
     if not top_down:
-        found = func(structure)
-    if found is None:
+        replacement = func(structure)
+    if replacement is None:
         return structure
-    return None if found is MAP_TO_NONE else found
+    return None if replacement is MAP_TO_NONE else replacement
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:

@@ -34,9 +34,9 @@ def set_mask(x: Any, mask: Any) -> None:
 
 def mask_of(x: Any) -> Any:
     """The mask that travels with `x`, or `None`."""
-    held = HELD.get(id(x))
-    if held is not None:
-        return held[1] if held[0]() is x else None
+    entry = HELD.get(id(x))
+    if entry is not None:
+        return entry[1] if entry[0]() is x else None
     return getattr(x, "_own_mask", None)
 
 

@@ -98,10 +98,10 @@ def unknown_name(
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
 
 
-def _nearest(name: str, known: Iterable[str]) -> list[str]:
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
     import difflib
 
-    return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.6)
 
 
 # What a module imports to be written, and nobody looks for in it.
@@ -136,8 +136,8 @@ def explain_unknown_names(
         caller = sys._getframe(1).f_code.co_filename
         if name.startswith("__") or caller.startswith("<frozen importlib"):
             raise AttributeError(f"module {name_of_file!r} has no attribute {name!r}", name=name)
-        known = public_names(namespace)
-        objects = [n for n in known if not isinstance(namespace[n], ModuleType)]
+        names = public_names(namespace)
+        objects = [n for n in names if not isinstance(namespace[n], ModuleType)]
         raise unknown_name(module or name_of_file, name, objects, left_out)
 
     namespace["__getattr__"] = missing

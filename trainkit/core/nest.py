@@ -67,18 +67,18 @@ def _dict_like(x: Mapping[Any, Any], items: list[Any]) -> Any:
         return pairs
     if not isinstance(x, dict):
         return type(x)(pairs)  # type: ignore[call-arg]
-    made = copy.copy(x)  # with a default factory, and what else a subclass keeps
+    mapping = copy.copy(x)  # with a default factory, and what else a subclass keeps
     for key, item in pairs.items():
-        made[key] = item
-    return made
+        mapping[key] = item
+    return mapping
 
 
 def _list_like(x: list[Any], items: list[Any]) -> Any:
     if type(x) is list:
         return list(items)
-    made = copy.copy(x)
-    made[:] = items
-    return made
+    copied = copy.copy(x)
+    copied[:] = items
+    return copied
 
 
 def _tuple_like(x: tuple[Any, ...], items: list[Any]) -> Any:
@@ -92,10 +92,10 @@ def _record_like(names: Callable[[Any], tuple[str, ...]]) -> Callable[[Any, list
         fields = names(x)
         if all(getattr(x, name) is item for name, item in zip(fields, items, strict=True)):
             return x
-        made = copy.copy(x)
+        record = copy.copy(x)
         for name, item in zip(fields, items, strict=True):
-            object.__setattr__(made, name, item)
-        return made
+            object.__setattr__(record, name, item)
+        return record
 
     return like
 
@@ -191,8 +191,8 @@ def _looked_up(kind: type) -> Container | None:
     try:
         return _SEEN[kind]
     except KeyError:
-        found = _SEEN[kind] = _container_of(kind)
-        return found
+        entry = _SEEN[kind] = _container_of(kind)
+        return entry
 
 
 def is_nested_type(kind: type) -> bool:
@@ -207,8 +207,8 @@ def is_nested(x: Any) -> bool:
 
 def fields_of(x: Any) -> tuple[Any, ...] | None:
     """The names of the fields of a named tuple, a dataclass or an attrs class, else `None`."""
-    found = container(x)
-    return found.names(x) if found is not None and found.has_fields else None
+    entry = container(x)
+    return entry.names(x) if entry is not None and entry.has_fields else None
 
 
 def is_record(x: Any) -> bool:
@@ -218,10 +218,10 @@ def is_record(x: Any) -> bool:
 
 def like(x: Any, items: list[Any]) -> Any:
     """A container of the kind of `x` that holds `items`, in the order of traversal."""
-    found = container(x)
-    if found is None:
+    entry = container(x)
+    if entry is None:
         raise TypeError(f"a {type(x).__name__} holds no items")
-    return found.like(x, items)
+    return entry.like(x, items)
 
 
 def above_arrays(x: Any) -> Container | None:
@@ -241,11 +241,11 @@ def flatten(x: Any, look: Look = container) -> list[Any]:
     >>> flatten({"b": [1, 2], "a": (3,)})
     [3, 1, 2]
     """
-    found = look(x)
-    if found is None:
+    entry = look(x)
+    if entry is None:
         return [x]
     leaves: list[Any] = []
-    _collect(found.children(x), leaves, look)
+    _collect(entry.children(x), leaves, look)
     return leaves
 
 
@@ -253,13 +253,13 @@ def _collect(items: Iterable[Any], leaves: list[Any], look: Look) -> None:
     for item in items:
         if look is container:  # without a call, for the types that come often
             kind = type(item)
-            found = KINDS[kind] if kind in KINDS else _looked_up(kind)
+            entry = KINDS[kind] if kind in KINDS else _looked_up(kind)
         else:
-            found = look(item)
-        if found is None:
+            entry = look(item)
+        if entry is None:
             leaves.append(item)
         else:
-            _collect(found.children(item), leaves, look)
+            _collect(entry.children(item), leaves, look)
 
 
 def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
@@ -273,27 +273,27 @@ def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
     >>> map_structure(lambda a: a + 1, {"a": [1, 2]})
     {'a': [2, 3]}
     """
-    found = container(x)
-    if found is None:
+    entry = container(x)
+    if entry is None:
         return fn(x, *others)
     if not others:
-        return found.like(x, [map_structure(fn, item) for item in found.children(x)])
-    columns = [list(found.children(x)), *(_beside(x, found, other) for other in others)]
-    return found.like(x, [map_structure(fn, *row) for row in zip(*columns, strict=True)])
+        return entry.like(x, [map_structure(fn, item) for item in entry.children(x)])
+    columns = [list(entry.children(x)), *(_beside(x, entry, other) for other in others)]
+    return entry.like(x, [map_structure(fn, *row) for row in zip(*columns, strict=True)])
 
 
 _SEQUENCES = (list, tuple)
 
 
-def _beside(x: Any, found: Container, other: Any) -> list[Any]:
+def _beside(x: Any, entry: Container, other: Any) -> list[Any]:
     """The children of `other` in the order of those of `x`.
 
     Raises:
         ValueError: it has others.
     """
-    there = container(other)
-    if there is not None and _pairs(found, x, there, other):
-        return list(there.children(other))
+    other_entry = container(other)
+    if other_entry is not None and _pairs(entry, x, other_entry, other):
+        return list(other_entry.children(other))
     raise ValueError(f"structures differ: {x!r} and {other!r}")
 
 
@@ -348,10 +348,10 @@ def flatten_up_to(structure: Any, x: Any) -> list[Any]:
     >>> flatten_up_to({"b": 0, "a": 0}, {"a": [1, 2], "b": 3})
     [[1, 2], 3]
     """
-    found = container(structure)
-    if found is None:
+    entry = container(structure)
+    if entry is None:
         return [x]
-    pairs = zip(found.children(structure), _beside(structure, found, x), strict=True)
+    pairs = zip(entry.children(structure), _beside(structure, entry, x), strict=True)
     return [part for below, item in pairs for part in flatten_up_to(below, item)]
 
 
@@ -384,8 +384,8 @@ def packer(structure: Any, look: Look = container) -> Callable[[list[Any]], Any]
     """
     kind = type(structure)
     if kind is dict and not any(map(is_nested, structure.values())):
-        places = {name: i for i, name in enumerate(sorted_keys(structure))}
-        order = [(name, places[name]) for name in structure]
+        positions = {name: i for i, name in enumerate(sorted_keys(structure))}
+        order = [(name, positions[name]) for name in structure]
         return lambda leaves: {name: leaves[i] for name, i in order}
     if kind in (list, tuple) and not any(map(is_nested, structure)):
         return kind
@@ -393,7 +393,7 @@ def packer(structure: Any, look: Look = container) -> Callable[[list[Any]], Any]
 
 
 def _pack(structure: Any, leaves: Any, look: Look) -> Any:
-    found = look(structure)
-    if found is None:
+    entry = look(structure)
+    if entry is None:
         return next(leaves)
-    return found.like(structure, [_pack(item, leaves, look) for item in found.children(structure)])
+    return entry.like(structure, [_pack(item, leaves, look) for item in entry.children(structure)])

@@ -70,7 +70,7 @@ def register_keras_serializable(
 
 def registered_name(target: Any) -> str | None:
     """The name under which `target` was registered, or `None`."""
-    return next((name for name, known in REGISTERED.items() if known is target), None)
+    return next((name for name, registered in REGISTERED.items() if registered is target), None)
 
 
 class CustomObjectScope:
@@ -117,7 +117,9 @@ def custom_object(name: str) -> Any:
 
 def registered_as(name: str) -> Any:
     """What users registered as `name` in one package, whichever it is; `None` if in several."""
-    matches = [known for full, known in REGISTERED.items() if full.split(">", 1)[1] == name]
+    matches = [
+        registered for full, registered in REGISTERED.items() if full.split(">", 1)[1] == name
+    ]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -148,24 +150,24 @@ class Registry:
         Raises:
             ValueError: there is none; the text lists those that come near.
         """
-        found = custom_object(name)
-        if found is None:
-            found = self.named.get(name)
-        if found is None:
-            found = registered_as(name)
-        if found is None:
+        member = custom_object(name)
+        if member is None:
+            member = self.named.get(name)
+        if member is None:
+            member = registered_as(name)
+        if member is None:
             raise ValueError(self._unknown(name))
-        return found
+        return member
 
     def _unknown(self, name: str) -> str:
         import difflib
 
-        known = sorted({k for k in self.named if k == k.lower()})
-        near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.5)
+        names = sorted({k for k in self.named if k == k.lower()})
+        near = difflib.get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
         hint = (
             f"did you mean {' or '.join(map(repr, near))}?"
             if near
-            else f"known are {', '.join(known)}"
+            else f"known are {', '.join(names)}"
         )
         return f"{name!r} is no {self.singular}; {hint}"
 
@@ -206,8 +208,8 @@ class Registry:
         """
         with CustomObjectScope(custom_objects):
             if isinstance(config, str):
-                found = self.find(config)
-                return found() if isinstance(found, type) else found
+                member = self.find(config)
+                return member() if isinstance(member, type) else member
             if not isinstance(config, dict) or "class_name" not in config:
                 raise ConfigError(
                     f"{config!r} is no config of a {self.singular}: it needs 'class_name' and "
@@ -308,9 +310,9 @@ def _serialized_instance(target: Any) -> dict[str, Any]:
     }
     for name in ("build_config", "compile_config"):
         more = getattr(target, f"get_{name}", None)
-        given = more() if callable(more) else None
-        if given is not None:
-            described[name] = {key: _described(value) for key, value in given.items()}
+        part = more() if callable(more) else None
+        if part is not None:
+            described[name] = {key: _described(value) for key, value in part.items()}
     _note_described(target, described)
     return described
 
@@ -383,8 +385,8 @@ def _read(config: Any) -> Any:
     if isinstance(config, list | tuple):
         return type(config)(_read(item) for item in config)
     if isinstance(config, str) and _SCOPES.objects:
-        found = next((o[config] for o in reversed(_SCOPES.objects) if config in o), None)
-        return config if found is None else found
+        custom = next((o[config] for o in reversed(_SCOPES.objects) if config in o), None)
+        return config if custom is None else custom
     if not isinstance(config, dict):
         return config
     if "class_name" not in config or "config" not in config:
@@ -411,33 +413,33 @@ def _object(config: dict[str, Any], family: Registry | None) -> Any:
     target = _target(config, name, config.get("registered_name") or name, family)
     if not isinstance(target, type):
         return target
-    made = _instance(target, config)
+    instance = _instance(target, config)
     if number is not None and _SHARED.objects is not None:
-        _SHARED.objects[number] = made
-    return made
+        _SHARED.objects[number] = instance
+    return instance
 
 
 def _target(config: dict[str, Any], name: str, registered: Any, family: Registry | None) -> Any:
     """The class or function of this name: one of the user's, else one of this package."""
-    found = custom_object(registered) if isinstance(registered, str) else None
-    if found is None and registered != name and ">" not in str(registered):
-        found = custom_object(name)
-    if found is not None:
-        return found
-    known = [each.named[name] for each in _families(config, family) if name in each.named]
+    custom = custom_object(registered) if isinstance(registered, str) else None
+    if custom is None and registered != name and ">" not in str(registered):
+        custom = custom_object(name)
+    if custom is not None:
+        return custom
+    members = [each.named[name] for each in _families(config, family) if name in each.named]
     if config["class_name"] == "function":  # classes go by such names too
-        known.sort(key=lambda target: isinstance(target, type))
-    if known:
+        members.sort(key=lambda target: isinstance(target, type))
+    if members:
         _check_registered(config, name)
-        return known[0]
+        return members[0]
     if family is not None:
         return family.find(name)
-    found = registered_as(name)
-    if found is not None:
-        return found
-    what = "function" if config["class_name"] == "function" else "class"
+    custom = registered_as(name)
+    if custom is not None:
+        return custom
+    kind = "function" if config["class_name"] == "function" else "class"
     raise ConfigError(
-        f"the config names the {what} {name!r}, which nobody registered; pass it in "
+        f"the config names the {kind} {name!r}, which nobody registered; pass it in "
         "custom_objects, or decorate it with register_keras_serializable()"
     )
 
@@ -474,7 +476,7 @@ def _instance(kind: Any, config: dict[str, Any]) -> Any:
 
 def _made(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) -> Any:
     try:
-        made = from_config(dict(settings))
+        instance = from_config(dict(settings))
     except ConfigError:
         raise
     except TypeError as error:
@@ -483,8 +485,8 @@ def _made(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) ->
             "gives arrive in from_config as dicts; from_config has to read these with "
             f"deserialize_keras_object. The config: {str(settings)[:500]}"
         ) from error
-    if config.get("build_config") and not getattr(made, "built", True):
-        made.build_from_config(config["build_config"])
+    if config.get("build_config") and not getattr(instance, "built", True):
+        instance.build_from_config(config["build_config"])
     if config.get("compile_config"):
-        made.compile_from_config(config["compile_config"])
-    return made
+        instance.compile_from_config(config["compile_config"])
+    return instance

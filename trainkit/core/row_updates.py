@@ -97,13 +97,13 @@ class RowUpdates:
 
     def sparse_read(self, indices: Any, name: Any = None) -> Tensor:
         """The rows at `indices`, of any shape; gradients reach the variable."""
-        found: Tensor = PRIMITIVES["take"].op(self._read(), convert_to_tensor(indices), axis=0)
-        return found
+        rows: Tensor = PRIMITIVES["take"].op(self._read(), convert_to_tensor(indices), axis=0)
+        return rows
 
     def gather_nd(self, indices: Any, name: Any = None) -> Tensor:
         """The entries at `indices` (..., k); gradients reach the variable."""
-        found: Tensor = PRIMITIVES["gather_nd"].op(self._read(), convert_to_tensor(indices))
-        return found
+        entries: Tensor = PRIMITIVES["gather_nd"].op(self._read(), convert_to_tensor(indices))
+        return entries
 
 
 class _Rows:

@@ -27,9 +27,9 @@ class SecondNames:
         """The name of the module that `fullname` stands for, `None` if it is one of its own."""
         if not fullname.startswith(self._within):
             return None
-        family, dot, rest = fullname.removeprefix(self._within).partition(".")
-        found = self._meant.get(family)
-        return None if found in (None, self._within + family) else f"{found}{dot}{rest}"
+        family, dot, inner_path = fullname.removeprefix(self._within).partition(".")
+        module = self._meant.get(family)
+        return None if module in (None, self._within + family) else f"{module}{dot}{inner_path}"
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

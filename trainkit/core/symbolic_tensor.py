@@ -86,9 +86,10 @@ class SymbolicTensor(Tensor):
         """Name of the device: that on which new tensors are made."""
         return devices.current().name
 
-    def _no_value(self, what: str) -> NoValueError:
+    def _no_value(self, operation: str) -> NoValueError:
         return NoValueError(
-            f"{what} needs a value, and {self!r} has none: it stands for a value that is computed "
+            f"{operation} needs a value, and {self!r} has none: it stands for a value that is "
+            "computed "
             "later. Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) "
             "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."
             + _at_user_line()

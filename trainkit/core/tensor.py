@@ -230,10 +230,10 @@ class Tensor(Operators):
     def __complex__(self) -> complex:
         return complex(self._one("complex()"))
 
-    def _one(self, what: str) -> Any:
+    def _one(self, conversion: str) -> Any:
         if self._array.size != 1:
             raise InvalidArgumentError(
-                f"{what} needs a tensor of one element, this one has shape {self.shape}"
+                f"{conversion} needs a tensor of one element, this one has shape {self.shape}"
             )
         return devices.to_numpy(self._array).reshape(())[()]
 
@@ -398,28 +398,28 @@ def convert_to_tensor(
         >>> tk.convert_to_tensor(np.array([1.0, 2.0], "float32")).dtype.name
         'float32'
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    element_type = None if dtype is None else dtypes.as_dtype(dtype)
     if is_tensor(value):
         tensor: Tensor = value if isinstance(value, Tensor) else value.value()
-        if wanted is not None and tensor.dtype != wanted:
+        if element_type is not None and tensor.dtype != element_type:
             raise InvalidArgumentError(
-                f"convert_to_tensor: the tensor has dtype {tensor.dtype.name}, {wanted.name} was "
-                "asked for; use tk.cast"
+                f"convert_to_tensor: the tensor has dtype {tensor.dtype.name}, {element_type.name} "
+                "was asked for; use tk.cast"
             )
         return tensor
     if isinstance(value, list | tuple) and _has_tensor(value):
-        return _stack(value, wanted)
+        return _stack(value, element_type)
     if hasattr(value, "__tensor__"):
         converted: Tensor = value.__tensor__(dtype)
         return converted
     if type(value) in devices.XP_OF and devices.XP_OF[type(value)] is not np:
-        return wrap(value.astype(wanted.dtype) if wanted else value.copy())
-    if wanted is None and dtype_hint is not None and not has_dtype(value):
+        return wrap(value.astype(element_type.dtype) if element_type else value.copy())
+    if element_type is None and dtype_hint is not None and not has_dtype(value):
         try:
             return wrap_on_device(array_of(value, dtypes.as_dtype(dtype_hint)))
         except (TypeError, ValueError):
             return wrap_on_device(array_of(value))
-    return wrap_on_device(array_of(value, wanted))
+    return wrap_on_device(array_of(value, element_type))
 
 
 LARGE = 1 << 17
@@ -446,8 +446,8 @@ def wrap_on_device(array: Any) -> Tensor:
 def _stack(value: Any, dtype: DType | None) -> Tensor:
     """Items of nested lists, some of them tensors, stacked to one tensor."""
     leaf = next(x for x in nest.flatten(value) if is_tensor(x))
-    wanted = dtype or leaf.dtype
-    items = [x if is_tensor(x) else convert_to_tensor(x, dtype_hint=wanted) for x in value]
+    element_type = dtype or leaf.dtype
+    items = [x if is_tensor(x) else convert_to_tensor(x, dtype_hint=element_type) for x in value]
     stacked: Tensor = PRIMITIVES["stack"].op(*items, axis=0)
     if dtype is not None and stacked.dtype != dtype:
         stacked = PRIMITIVES["cast"].op(stacked, dtype=dtype.name)

@@ -83,20 +83,20 @@ class TensorShape(tuple[Any, ...]):
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether both could describe one tensor: same rank, sizes equal where both are known."""
-        there = TensorShape(other)
-        if self.rank is None or there.rank is None:
+        other_shape = TensorShape(other)
+        if self.rank is None or other_shape.rank is None:
             return True
-        return len(self) == len(there) and all(
-            a is None or b is None or a == b for a, b in zip(self, there, strict=True)
+        return len(self) == len(other_shape) and all(
+            a is None or b is None or a == b for a, b in zip(self, other_shape, strict=True)
         )
 
     def is_subtype_of(self, other: Any) -> bool:
         """Whether every tensor of this shape has the shape `other` too."""
-        there = TensorShape(other)
-        if there.rank is None:
+        other_shape = TensorShape(other)
+        if other_shape.rank is None:
             return True
-        return self.rank == there.rank and all(
-            b is None or a == b for a, b in zip(self, there, strict=True)
+        return self.rank == other_shape.rank and all(
+            b is None or a == b for a, b in zip(self, other_shape, strict=True)
         )
 
     def merge_with(self, other: Any) -> TensorShape:
@@ -105,18 +105,18 @@ class TensorShape(tuple[Any, ...]):
         Raises:
             ShapeError: they are not compatible.
         """
-        there = TensorShape(other)
-        self.assert_is_compatible_with(there)
-        if self.rank is None or there.rank is None:
-            return there if self.rank is None else self
-        return TensorShape(b if a is None else a for a, b in zip(self, there, strict=True))
+        other_shape = TensorShape(other)
+        self.assert_is_compatible_with(other_shape)
+        if self.rank is None or other_shape.rank is None:
+            return other_shape if self.rank is None else self
+        return TensorShape(b if a is None else a for a, b in zip(self, other_shape, strict=True))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
         """The narrowest shape that both have."""
-        there = TensorShape(other)
-        if self.rank is None or self.rank != there.rank:
+        other_shape = TensorShape(other)
+        if self.rank is None or self.rank != other_shape.rank:
             return TensorShape(None)
-        return TensorShape(a if a == b else None for a, b in zip(self, there, strict=True))
+        return TensorShape(a if a == b else None for a, b in zip(self, other_shape, strict=True))
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape:
         """The narrowest shape that this and all `others` have."""
@@ -127,10 +127,10 @@ class TensorShape(tuple[Any, ...]):
 
     def concatenate(self, other: Any) -> TensorShape:
         """The sizes of both, one after the other; unknown where one of them is."""
-        there = TensorShape(other)
-        if self.rank is None or there.rank is None:
+        other_shape = TensorShape(other)
+        if self.rank is None or other_shape.rank is None:
             return TensorShape(None)
-        return TensorShape(tuple(self) + tuple(there))
+        return TensorShape(tuple(self) + tuple(other_shape))
 
     # ------------------------------------------------------------------ ranks
 
@@ -177,9 +177,9 @@ class TensorShape(tuple[Any, ...]):
 
     def assert_same_rank(self, other: Any) -> None:
         """Raise `ShapeError` unless both could have one number of axes."""
-        there = TensorShape(other)
-        if None not in (self.rank, there.rank) and self.rank != there.rank:
-            raise ShapeError(f"shapes {self} and {there} must have the same rank")
+        other_shape = TensorShape(other)
+        if None not in (self.rank, other_shape.rank) and self.rank != other_shape.rank:
+            raise ShapeError(f"shapes {self} and {other_shape} must have the same rank")
 
     def assert_is_fully_defined(self) -> None:
         """Raise `ShapeError` unless all sizes are known."""
@@ -209,8 +209,8 @@ class TensorShape(tuple[Any, ...]):
         return tuple.__hash__(self)
 
     def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return TensorShape(found) if isinstance(key, slice) else found
+        sizes = tuple.__getitem__(self, key)
+        return TensorShape(sizes) if isinstance(key, slice) else sizes
 
     def __add__(self, other: Any) -> TensorShape:
         return self.concatenate(other)
@@ -237,8 +237,10 @@ class _UnknownShape(TensorShape):
     def is_fully_defined(self) -> bool:
         return False
 
-    def _no_rank(self, what: str) -> ValueError:
-        return ValueError(f"{what} of a shape of unknown rank; give the sizes, None for each")
+    def _no_rank(self, property_text: str) -> ValueError:
+        return ValueError(
+            f"{property_text} of a shape of unknown rank; give the sizes, None for each"
+        )
 
     def __bool__(self) -> bool:
         return False
@@ -256,8 +258,8 @@ class _UnknownShape(TensorShape):
         if not isinstance(key, slice):
             return None
         start, stop = key.start or 0, key.stop
-        known = start >= 0 and stop is not None and stop >= 0 and key.step in (None, 1)
-        return TensorShape([None] * max(stop - start, 0)) if known else self
+        has_known_length = start >= 0 and stop is not None and stop >= 0 and key.step in (None, 1)
+        return TensorShape([None] * max(stop - start, 0)) if has_known_length else self
 
     def __repr__(self) -> str:
         return "TensorShape(None)"

@@ -86,8 +86,8 @@ def _refuse_read_only(owner: Trackable, name: str) -> None:
     """
     for kind in type(owner).__mro__:
         if name in vars(kind):
-            found = vars(kind)[name]
-            if isinstance(found, property) and found.fset is None:
+            descriptor = vars(kind)[name]
+            if isinstance(descriptor, property) and descriptor.fset is None:
                 raise AttributeError(
                     f"{type(owner).__name__}.{name} can't be set: `{name}` is a property of "
                     f"{kind.__name__}; give yours another name, such as `own_{name}`"
@@ -272,13 +272,13 @@ def traverse(
         root: yielded first, with the empty path.
         enter: tells of each object whether its parts are traversed too.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack: list[tuple[tuple[str, ...], Trackable]] = [((), root)]
     while stack:
         path, part = stack.pop()
-        if id(part) in seen:
+        if id(part) in visited:
             continue
-        seen.add(id(part))
+        visited.add(id(part))
         yield path, part
         if enter(part):
             below = [((*path, name), child) for name, child in type(part).parts(part).items()]

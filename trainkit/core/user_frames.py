@@ -23,10 +23,10 @@ def origin_of(filename: str, line: int) -> Line | None:
     lines = SOURCE_MAPS.get(filename)
     if not lines:
         return None
-    found = lines.get(line)
-    if found is None:
-        found = lines.get(max((n for n in lines if n < line), default=-1))
-    return found
+    origin = lines.get(line)
+    if origin is None:
+        origin = lines.get(max((n for n in lines if n < line), default=-1))
+    return origin
 
 
 def user_line() -> Line | None:

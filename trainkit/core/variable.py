@@ -280,8 +280,8 @@ class Variable(RowUpdates, Trackable, Operators):
         """The value that there is, also while a graph is traced: a scope's own before ours."""
         traces = _THREAD.traces
         scope: Any = traces[-1] if traces else None
-        held: Tensor = scope.held(self) if hasattr(scope, "held") else self._value
-        return held
+        value: Tensor = scope.held(self) if hasattr(scope, "held") else self._value
+        return value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self._held().__array__(dtype, copy)
@@ -454,8 +454,8 @@ class Variable(RowUpdates, Trackable, Operators):
         return twin
 
     def __reduce__(self) -> Any:
-        kept = (self._value, self.trainable, self._name, self._shape, self.path, self._numbered)
-        return _rebuilt, (*kept, self._created_trainable, self._frozen_by_layer)
+        state = (self._value, self.trainable, self._name, self._shape, self.path, self._numbered)
+        return _rebuilt, (*state, self._created_trainable, self._frozen_by_layer)
 
     __hash__ = object.__hash__
 

@@ -27,8 +27,8 @@ def bound_cores() -> int:
 @lru_cache(maxsize=1)
 def quota() -> float | None:
     """Cores' worth of time that control groups (of version 1 or 2) give; `None` without a limit."""
-    found = [limit for folder in _folders() for limit in _limits(folder)]
-    return min(found, default=None)
+    limits = [limit for folder in _folders() for limit in _limits(folder)]
+    return min(limits, default=None)
 
 
 def usable_cores() -> int:
@@ -37,9 +37,9 @@ def usable_cores() -> int:
     Processes that a launcher started together on this machine, and bound to no cores of their own,
     have equal shares.
     """
-    given = quota()
+    allowance = quota()
     bound = bound_cores()
-    cores = bound if given is None else max(1, min(bound, math.ceil(given)))
+    cores = bound if allowance is None else max(1, min(bound, math.ceil(allowance)))
     return max(1, cores // neighbours())
 
 
@@ -57,15 +57,15 @@ def neighbours() -> int:
 
 def _folders() -> list[str]:
     """The folders of this process's groups and of the groups around them."""
-    found = [CGROUPS, *(f"{CGROUPS}/{name}" for name in _FIRST_VERSION)]
+    folders = [CGROUPS, *(f"{CGROUPS}/{name}" for name in _FIRST_VERSION)]
     for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         parts = [part for part in path.split("/") if part]
         for base in (f"{CGROUPS}/{name}" for name in _FIRST_VERSION) if controllers else (CGROUPS,):
-            found += [f"{base}/{'/'.join(parts[:n])}" for n in range(1, len(parts) + 1)]
-    return found
+            folders += [f"{base}/{'/'.join(parts[:n])}" for n in range(1, len(parts) + 1)]
+    return folders
 
 
 def _limits(folder: str) -> list[float]:
@@ -78,7 +78,7 @@ def _limits(folder: str) -> list[float]:
         numbers = [(int(p[0]), int(p[1])) for p in pairs if len(p) == 2 and p[0] not in ("max", "")]
     except ValueError:
         return []
-    return [given / period for given, period in numbers if given > 0 and period > 0]
+    return [allowance / period for allowance, period in numbers if allowance > 0 and period > 0]
 
 
 def _text(path: str) -> str:

@@ -83,8 +83,8 @@ def _restarting() -> list[Any] | None:
     if (_function("scipy_openblas_get_parallel64_", "openblas_get_parallel") or int)() != _PTHREADS:
         return None
     names = ("openblas_read_env", "blas_thread_shutdown_", "gotoblas_dynamic_quit")
-    found = [_function(name) for name in (*names, "gotoblas_dynamic_init", "blas_thread_init")]
-    return None if None in found else found
+    functions = [_function(name) for name in (*names, "gotoblas_dynamic_init", "blas_thread_init")]
+    return None if None in functions else functions
 
 
 def can_read_again() -> bool:

@@ -253,12 +253,12 @@ def _by_names(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[Any, ..
 
     The kernel has the words for one that is missing.
     """
-    found = []
+    inputs = []
     for name in names:
         if name not in settings:
             break
-        found.append(settings.pop(name))
-    return tuple(found)
+        inputs.append(settings.pop(name))
+    return tuple(inputs)
 
 
 def _mixed(prim: Primitive) -> Callable[..., Any]:
@@ -315,9 +315,9 @@ def _asking(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) ->
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
         if xp is not np:
             for run in on_gpu:
-                found = run(xp, *arrays, **settings)
-                if found is not None:
-                    return found
+                result = run(xp, *arrays, **settings)
+                if result is not None:
+                    return result
         return body(xp, *arrays, **settings)
 
     return kernel
@@ -325,21 +325,21 @@ def _asking(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) ->
 
 def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
-    run, fewest, place = tuned.run, tuned.fewest, tuned.of
+    run, fewest, index = tuned.run, tuned.fewest, tuned.of
     if tuned.on_gpu:
         body = _asking(tuned.on_gpu, body)
     if run is None:
         return body
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
-        x = arrays[place] if place < len(arrays) else None
+        x = arrays[index] if index < len(arrays) else None
         if type(x) is _ndarray and x.size >= fewest:
-            found = run(*arrays, **settings)
-            if found is not None:
-                return found
+            result = run(*arrays, **settings)
+            if result is not None:
+                return result
         return body(xp, *arrays, **settings)
 
-    return native.attempt("TunedKernel", body, run, fewest, place) or kernel
+    return native.attempt("TunedKernel", body, run, fewest, index) or kernel
 
 
 def _compiled(
@@ -372,9 +372,11 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
 
     method.__name__ = method.__qualname__ = getattr(op, "__name__", "method")
     method.__doc__ = op.__doc__
-    known = getattr(op, "compiled_as", None)
+    compiled_form = getattr(op, "compiled_as", None)
     compiled: Any = (
-        None if known is None else native.attempt(known[0], known[1], method, *known[2:])
+        None
+        if compiled_form is None
+        else native.attempt(compiled_form[0], compiled_form[1], method, *compiled_form[2:])
     )
     if compiled is None:
         return method

@@ -41,41 +41,41 @@ def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, A
     Returns:
         A `Known`, or a tuple of them for an operation of many results.
     """
-    how = primitive.facets.sizes
-    if how == ASKED:
+    size_rule = primitive.facets.sizes
+    if size_rule == ASKED:
         return _asked(primitive, inputs[0])
-    if not how or not _may_know(inputs, how):
+    if not size_rule or not _may_know(inputs, size_rule):
         return None
-    found = [one for one in map(_known, inputs) if one is not None]
-    if len(found) < len(inputs) or (how == PICKED and found[1].unknown.any()):
+    known_inputs = [one for one in map(_known, inputs) if one is not None]
+    if len(known_inputs) < len(inputs) or (size_rule == PICKED and known_inputs[1].unknown.any()):
         return None
-    if all(one.unknown.all() for one in found):
+    if all(one.unknown.all() for one in known_inputs):
         return None
     try:
         with np.errstate(all="ignore"):
-            if how == COMPUTED:
+            if size_rule == COMPUTED:
                 specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
                 return _computed(
-                    primitive, found, settings, primitive.shape_rule(*specs, **settings)
+                    primitive, known_inputs, settings, primitive.shape_rule(*specs, **settings)
                 )
-            return _moved(primitive, found, settings, picked=how == PICKED)
+            return _moved(primitive, known_inputs, settings, picked=size_rule == PICKED)
     except (OpError, ArithmeticError, IndexError, TypeError, ValueError):
         return None  # which the operation says better
 
 
-def _may_know(inputs: tuple[Any, ...], how: str) -> bool:
+def _may_know(inputs: tuple[Any, ...], size_rule: str) -> bool:
     """Whether an input is a symbol that remembers something, or a number is put beside symbols."""
     if any(isinstance(x, SymbolicTensor) and x._known is not None for x in inputs):
         return True
-    return how == MOVED and any(type(x) is Tensor for x in inputs)
+    return size_rule == MOVED and any(type(x) is Tensor for x in inputs)
 
 
 def _asked(primitive: Any, x: Tensor) -> Known | None:
     """The sizes of the axes, or how many elements there are, as far as the shape says."""
     sizes = tuple(x.shape)
     if len(primitive.shape_rule(x).shape):
-        known = np.array([n or 0 for n in sizes], np.int32)
-        return Known(known, np.array([n is None for n in sizes], bool))
+        values = np.array([n or 0 for n in sizes], np.int32)
+        return Known(values, np.array([n is None for n in sizes], bool))
     if None in sizes:
         return None
     return Known(np.asarray(math.prod(sizes), np.int32), np.zeros((), bool))
@@ -94,31 +94,35 @@ def as_known(known: Any, trace: Callable[[], Any]) -> Any:
     return tuple(map(_noted, traced, known))
 
 
-def _is_whole(known: Known) -> bool:
-    return not known.unknown.any()
+def _is_whole(sizes: Known) -> bool:
+    return not sizes.unknown.any()
 
 
-def _noted(y: Any, known: Known) -> Any:
+def _noted(y: Any, sizes: Known) -> Any:
     """A constant if all is known, else the symbol, which remembers what is."""
-    if _is_whole(known):
-        return convert_to_tensor(known.values)
-    if not known.unknown.all():
-        y._known = known
+    if _is_whole(sizes):
+        return convert_to_tensor(sizes.values)
+    if not sizes.unknown.all():
+        y._known = sizes
     return y
 
 
-def _computed(primitive: Any, found: list[Known], settings: dict[str, Any], spec: Any) -> Known:
-    result = np.asarray(_run(primitive, [one.values for one in found], settings))
+def _computed(
+    primitive: Any, known_inputs: list[Known], settings: dict[str, Any], spec: Any
+) -> Known:
+    result = np.asarray(_run(primitive, [one.values for one in known_inputs], settings))
     unknown = np.zeros(result.shape, bool)
-    for one in found:
+    for one in known_inputs:
         unknown = unknown | one.unknown
     return Known(result.astype(spec.dtype.as_numpy_dtype), unknown)
 
 
-def _moved(primitive: Any, found: list[Known], settings: dict[str, Any], picked: bool) -> Any:
+def _moved(
+    primitive: Any, known_inputs: list[Known], settings: dict[str, Any], picked: bool
+) -> Any:
     """The same operation on the elements and on the marks of those that are not known."""
-    values = [one.values for one in found]
-    marks = [one.unknown.astype(one.values.dtype) for one in found]
+    values = [one.values for one in known_inputs]
+    marks = [one.unknown.astype(one.values.dtype) for one in known_inputs]
     if picked:
         marks[1] = values[1]
     result, unknown = (_run(primitive, arrays, settings) for arrays in (values, marks))
@@ -144,8 +148,8 @@ def _known(x: Any) -> Known | None:
         return None
     if isinstance(x, SymbolicTensor):
         if x._known is not None:
-            known: Known = x._known
-            return known
+            remembered: Known = x._known
+            return remembered
         shape = tuple(x.shape)
         if len(shape) > 1 or np.prod(shape) > _LARGEST:
             return None

@@ -100,11 +100,13 @@ def _count_of_named_entry(mapping: dict[Any, Any], key: Any) -> int:
 def _counts_beside(others: int) -> ReferenceCounts:
     """The counts where so many other references to each object are held."""
     variable, mapping = _ProbeVariable(np.empty(1)), {0: np.empty(1)}
-    held: list[Any] = [[x] * others for x in (variable._value, variable._value._array, mapping[0])]
+    references: list[Any] = [
+        [x] * others for x in (variable._value, variable._value._array, mapping[0])
+    ]
 
     def make() -> Any:
         array = np.empty(1)
-        held.append([array] * others)
+        references.append([array] * others)
         return array
 
     tensor, array = _counts_of_variable(variable)
@@ -195,10 +197,10 @@ def tells_holders(ask: Callable[[Any], Any]) -> bool:
         lambda: variable._value._array[:1],
         lambda: memoryview(variable._value._array),
     ):
-        held = hold()
+        reference = hold()
         if ask(variable) is not None:
             return False
-        del held
+        del reference
     return ask(variable) is not None
 
 

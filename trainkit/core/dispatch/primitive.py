@@ -197,10 +197,10 @@ class Primitive:
 
     def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Add a node to the graph being traced, and an entry to each tape that tracks an input."""
-        known = known_results(self, inputs, settings)
-        if known is None:
+        known_values = known_results(self, inputs, settings)
+        if known_values is None:
             return self._traced(inputs, settings)
-        return as_known(known, lambda: self._traced(inputs, settings))
+        return as_known(known_values, lambda: self._traced(inputs, settings))
 
     def _traced(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
@@ -242,16 +242,16 @@ class Primitive:
         ):
             return result
         if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
-            wanted = dtypes.result_type(*arrays)
+            promised_dtype = dtypes.result_type(*arrays)
             if self.facets.promotion == FLOATS:
-                wanted = shapes.float_dtype(wanted)
-            if result.dtype != wanted.dtype and wanted.dtype.kind != "b":
-                return result.astype(wanted.dtype)
+                promised_dtype = shapes.float_dtype(promised_dtype)
+            if result.dtype != promised_dtype.dtype and promised_dtype.dtype.kind != "b":
+                return result.astype(promised_dtype.dtype)
         elif self.is_ufunc and self.shape_rule not in (shapes.unchanged, shapes.floating):
             specs = [Spec(x.shape, x.dtype) if hasattr(x, "shape") else x for x in arrays]
-            wanted = self.shape_rule(*specs, **settings).dtype
-            if result.dtype != wanted.dtype:
-                return result.astype(wanted.dtype)
+            promised_dtype = self.shape_rule(*specs, **settings).dtype
+            if result.dtype != promised_dtype.dtype:
+                return result.astype(promised_dtype.dtype)
         return result
 
     def _convert(self, ready: list[Any]) -> None:
@@ -284,25 +284,26 @@ class Primitive:
 
     def _promote(self, ready: list[Any]) -> None:
         """Cast tensors to the dtype they promote to."""
-        given = [x for x in ready if x is not None]
+        operands = [x for x in ready if x is not None]
         promotion = self.facets.promotion
         if promotion == FLOATS:
-            wanted = shapes.float_dtype(dtypes.result_type(*given))
+            common_dtype = shapes.float_dtype(dtypes.result_type(*operands))
         elif (promotion == COMMON or self.is_ufunc) and len(ready) > 1:
-            wanted = dtypes.result_type(*given)
-        elif self.is_ufunc and given[0].dtype.is_bool:
-            wanted = self.shape_rule(_spec(given[0])).dtype  # the square of a bool is an int32
+            common_dtype = dtypes.result_type(*operands)
+        elif self.is_ufunc and operands[0].dtype.is_bool:
+            # the square of a bool is an int32
+            common_dtype = self.shape_rule(_spec(operands[0])).dtype
         else:
             return
-        if wanted.is_bool and self.is_ufunc:
+        if common_dtype.is_bool and self.is_ufunc:
             return
         cast = PRIMITIVES["cast"].op
-        weak_fails = wanted.name == "bfloat16"  # NumPy's own promotion knows nothing of it
-        like = next((x for x in given if isinstance(x, Tensor)), None)
+        weak_fails = common_dtype.name == "bfloat16"  # NumPy's own promotion knows nothing of it
+        like = next((x for x in operands if isinstance(x, Tensor)), None)
         for i, x in enumerate(ready):
             if isinstance(x, Tensor):
-                if x.dtype != wanted:
-                    ready[i] = cast(x, dtype=wanted.name)
+                if x.dtype != common_dtype:
+                    ready[i] = cast(x, dtype=common_dtype.name)
             elif x is not None and weak_fails:
                 ready[i] = _number(x, like)
 
@@ -352,10 +353,10 @@ class Primitive:
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
         placed = [x for x in inputs if type(x) is Tensor and not devices.is_host_number(x._array)]
-        if len(places := {x.device for x in placed}) > 1:
+        if len(input_devices := {x.device for x in placed}) > 1:
             return InvalidArgumentError(
-                f"{self.name}: the inputs are on {' and '.join(sorted(places))}; bring them to one "
-                f"device with .cpu() or .gpu()\n{_placed(inputs)}"
+                f"{self.name}: the inputs are on {' and '.join(sorted(input_devices))}; bring them "
+                f"to one device with .cpu() or .gpu()\n{_placed(inputs)}"
             )
         if self.passes_errors:
             return error

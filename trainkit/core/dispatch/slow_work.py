@@ -101,8 +101,8 @@ class _SlowWork:
 
     def _go_on(self) -> None:
         if self.spoken:
-            done = len(self.pieces) - self.running
-            self.speak(f"{self._name()} ({done} done) ...", GOES_ON)
+            finished = len(self.pieces) - self.running
+            self.speak(f"{self._name()} ({finished} done) ...", GOES_ON)
 
     def _name(self) -> str:
         count = len(self.pieces)

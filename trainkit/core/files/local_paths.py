@@ -62,8 +62,8 @@ def path_text(path: Any) -> str:
 def _without_scheme(name: str, scheme: str) -> str:
     prefix = _FILE.match(name)
     if prefix is not None:
-        rest = name[prefix.end() :]
-        return rest[1:] if os.name == "nt" and _DRIVE.match(rest) else rest
+        path = name[prefix.end() :]
+        return path[1:] if os.name == "nt" and _DRIVE.match(path) else path
     if scheme.lower() == "file":
         raise UnimplementedError(
             f"the address {name!r} names a file of another machine; write file:///path for a file "

@@ -28,9 +28,9 @@ def make_folder(folder: str | os.PathLike[str], writer: str) -> Path:
 def cannot_write(error: OSError, folder: Path, writer: str) -> OSError:
     """The system's error, with who writes, the folder, and what to do."""
     above: Any = next((p for p in (folder, *folder.parents) if p.exists()), folder)
-    why = "is a file" if above.is_file() else "does not let this user make files in it"
+    reason = "is a file" if above.is_file() else "does not let this user make files in it"
     return OSError(
         error.errno,
         f"{error.strerror}: {writer} can't write into the folder {str(folder)!r}, since "
-        f"{str(above)!r} {why}; choose another one, such as './logs'",
+        f"{str(above)!r} {reason}; choose another one, such as './logs'",
     )

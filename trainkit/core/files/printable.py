@@ -24,10 +24,10 @@ def printable(text: object, layout: str = _LAYOUT) -> str:
         \x1b[31mred
     """
     shown = str(text)
-    rest = shown
+    characters = shown
     for c in layout:
-        rest = rest.replace(c, "")
-    if rest.isprintable():
+        characters = characters.replace(c, "")
+    if characters.isprintable():
         return shown
     return "".join(c if c.isprintable() or c in layout else _escape(c) for c in shown)
 

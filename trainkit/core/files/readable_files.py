@@ -59,8 +59,8 @@ def _opened(name: str, flags: int, kind: str, error: type[OpError]) -> int:
     except OSError as problem:
         if isinstance(problem, PermissionError) and error is InvalidArgumentError:
             raise PermissionDeniedError(f"{kind} {name!r} may not be opened") from None
-        why = getattr(problem, "strerror", None) or problem
-        raise error(f"{kind} {name!r} can't be opened: {why}") from problem
+        reason = getattr(problem, "strerror", None) or problem
+        raise error(f"{kind} {name!r} can't be opened: {reason}") from problem
     try:
         is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError as problem:

@@ -68,10 +68,10 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
     if names is None or int(environment[names.size]) < 2:
         return None
     count, number = int(environment[names.size]), int(environment[names.rank])
-    here = _first_number(environment.get(names.local_size, ""))
+    local_size = _first_number(environment.get(names.local_size, ""))
     inside = environment.get(names.local_rank, "")
     own = int(inside) if inside.isdigit() else number
-    return Launch(names.by, number, count, here or count, own)
+    return Launch(names.by, number, count, local_size or count, own)
 
 
 def ranks_here(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:

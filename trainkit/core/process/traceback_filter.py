@@ -63,9 +63,9 @@ def filtered(traceback: types.TracebackType | None) -> types.TracebackType | Non
     while traceback is not None:
         frames.append(traceback)
         traceback = traceback.tb_next
-    kept = [tb for tb in frames if not _is_ours(tb.tb_frame.f_code.co_filename)]
+    user_frames = [tb for tb in frames if not _is_ours(tb.tb_frame.f_code.co_filename)]
     chain = None
-    for tb in reversed(kept or frames[-1:]):
+    for tb in reversed(user_frames or frames[-1:]):
         chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return chain
 

@@ -122,8 +122,8 @@ def _check_name(owner: Any, name: str) -> None:
     Raises:
         ValueError: it does, as that of a method does.
     """
-    known = getattr(type(owner), name, None)
-    if name.startswith("__") or callable(known) or isinstance(known, property):
+    member = getattr(type(owner), name, None)
+    if name.startswith("__") or callable(member) or isinstance(member, property):
         raise ValueError(f"{name!r} is no attribute that holds a value")
 
 

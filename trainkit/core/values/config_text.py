@@ -59,5 +59,5 @@ def attributes_text(owner: Any) -> str:
         names = list(inspect.signature(type(owner).__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
-    held = vars(owner)
-    return call_text(type(owner), {name: held[name] for name in names if name in held})
+    attributes = vars(owner)
+    return call_text(type(owner), {name: attributes[name] for name in names if name in attributes})

@@ -26,7 +26,7 @@ def require_room(value: Any) -> None:
     if not isinstance(said, dict) or isinstance(said.get("data"), tuple):
         return
     try:
-        held = memoryview(value if said.get("data") is None else said["data"]).nbytes
+        buffer_size = memoryview(value if said.get("data") is None else said["data"]).nbytes
         item = np.dtype(said["typestr"])
         shape = [operator.index(n) for n in said["shape"]]
         strides = said.get("strides")
@@ -40,11 +40,11 @@ def require_room(value: Any) -> None:
     if (
         item.hasobject
         or min(shape, default=0) < 0
-        or (0 not in shape and not 0 <= start <= end <= held)
+        or (0 not in shape and not 0 <= start <= end <= buffer_size)
     ):
         raise InvalidArgumentError(
             f"the array interface of a {type(value).__name__} says {item} of shape {shape}, its "
-            f"buffer has {held} bytes"
+            f"buffer has {buffer_size} bytes"
         )
 
 

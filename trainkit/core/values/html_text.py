@@ -82,11 +82,11 @@ def _range_of(array: Any) -> list[tuple[str, str]]:
     values = array.astype(np.float64)
     bad = int(array.size - np.isfinite(values).sum())
     finite = values[np.isfinite(values)]
-    found = [("not finite", str(bad))] if bad else []
+    entries = [("not finite", str(bad))] if bad else []
     if finite.size:
         shares = (("min", finite.min()), ("mean", finite.mean()), ("max", finite.max()))
-        found += [(name, f"{value:.4g}") for name, value in shares]
-    return found
+        entries += [(name, f"{value:.4g}") for name, value in shares]
+    return entries
 
 
 def _picture(array: Any) -> Html:
