@@ -331,11 +331,11 @@ def _require_state(name: str, part: Any) -> None:
 
 def next_order(path: str) -> int:
     """The order of a file that is written now: the time, but later than its numbered siblings."""
-    found = _NUMBERED.match(os.path.basename(path))
+    match = _NUMBERED.match(os.path.basename(path))
     now = time.time_ns()
-    if not found:
+    if not match:
         return now
-    orders = [order for _, order in numbered(Path(path).parent, found["prefix"])]
+    orders = [order for _, order in numbered(Path(path).parent, match["prefix"])]
     return max([now, *(order + 1 for order in orders)])
 
 
@@ -350,14 +350,14 @@ def numbered(folder: Path, prefix: str | None = None) -> list[tuple[Path, int]]:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = []
+    entries = []
     for name in names:
         match = _NUMBERED.match(name)
         if match and prefix in (None, match["prefix"]):
             order = order_of(folder / name)
             if order is not None:
-                found.append((order, int(match["number"]), name))
-    return [(folder / name, order) for order, _, name in sorted(found)]
+                entries.append((order, int(match["number"]), name))
+    return [(folder / name, order) for order, _, name in sorted(entries)]
 
 
 def latest_checkpoint(
@@ -388,5 +388,5 @@ def latest_checkpoint(
             "latest_checkpoint: latest_filename is not supported, no file lists the checkpoints"
         )
     checkpoint_dir = local_path(checkpoint_dir)
-    found = numbered(Path(checkpoint_dir))
-    return os.path.join(checkpoint_dir, found[-1][0].name) if found else None
+    checkpoints = numbered(Path(checkpoint_dir))
+    return os.path.join(checkpoint_dir, checkpoints[-1][0].name) if checkpoints else None

@@ -129,11 +129,11 @@ def _handled_signals() -> set[int]:
     return {number for number in STOPPING if mask >> (number - 1) & 1}
 
 
-def _tell_others(asked: bool) -> None:
+def _tell_others(stopping: bool) -> None:
     """Let other processes of the job know whether this one is to stop."""
     group = started_group()
     if group is not None:
-        group.hear_signal(asked)
+        group.hear_signal(stopping)
 
 
 def _ask(number: int, frame: Any) -> None:

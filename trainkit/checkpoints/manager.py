@@ -50,8 +50,8 @@ class _Kept:
     def best(self, count: int, mode: str) -> list[str]:
         """The names of the `count` best files, the best first."""
         sign = 1 if mode == "min" else -1
-        known = [(sign * value, name) for name, value in self.metrics.items() if value == value]
-        return [name for _, name in sorted(known)[:count]]
+        scores = [(sign * value, name) for name, value in self.metrics.items() if value == value]
+        return [name for _, name in sorted(scores)[:count]]
 
 
 class CheckpointManager:
@@ -179,18 +179,18 @@ class CheckpointManager:
     def _found(self) -> _Kept:
         """What an earlier manager left in the folder."""
         names = [path.name for path, _ in numbered(Path(self._directory), self._name)]
-        kept = _Kept()
+        record = _Kept()
         for name in reversed(names):
             note = self._note_in(name)
             if note is not None:
-                kept = note
+                record = note
                 break
-        there = set(names)
-        preserved = tuple(name for name in kept.preserved if name in there)
-        metrics = {name: value for name, value in kept.metrics.items() if name in there}
-        held = set(preserved) | (set(metrics) - set(kept.recent))
-        recent = tuple(name for name in names if name not in held)
-        return _Kept(recent, preserved, kept.preserved_at, metrics)
+        present = set(names)
+        preserved = tuple(name for name in record.preserved if name in present)
+        metrics = {name: value for name, value in record.metrics.items() if name in present}
+        elsewhere = set(preserved) | (set(metrics) - set(record.recent))
+        recent = tuple(name for name in names if name not in elsewhere)
+        return _Kept(recent, preserved, record.preserved_at, metrics)
 
     def _note_in(self, name: str) -> _Kept | None:
         """What the manager noted in one file, None where it is damaged or has no such note."""
@@ -269,14 +269,14 @@ class CheckpointManager:
             if self._hours is not None and saved_at - preserved_at >= self._hours * 3600:
                 preserved.append(other)
                 preserved_at = saved_at
-        kept = _Kept(tuple(recent), tuple(preserved), preserved_at, metrics)
-        best = set(kept.best(self._keep_best, self._best_mode))
+        record = _Kept(tuple(recent), tuple(preserved), preserved_at, metrics)
+        best = set(record.best(self._keep_best, self._best_mode))
         staying = {*recent, *preserved, *best}
         gone = [
             other for other in {*old.recent, *old.metrics, *old.preserved} if other not in staying
         ]
-        kept = replace(kept, metrics={k: v for k, v in metrics.items() if k in staying})
-        return kept, sorted(gone)
+        record = replace(record, metrics={k: v for k, v in metrics.items() if k in staying})
+        return record, sorted(gone)
 
     def _time_of(self, name: str) -> float:
         """When a file was written, seconds since 1970."""
@@ -325,13 +325,13 @@ class CheckpointManager:
             except CheckpointMismatchError:
                 raise
             except (CheckpointError, NotFoundError) as error:
-                rest = candidates[position + 1 :]
-                if not rest:
+                older = candidates[position + 1 :]
+                if not older:
                     raise CheckpointError(
                         f"no checkpoint in {self._directory} can be used; the oldest: {error}"
                     ) from error
                 warnings.warn(
-                    f"{error}. Going on to {rest[0]}", DamagedCheckpointWarning, stacklevel=2
+                    f"{error}. Going on to {older[0]}", DamagedCheckpointWarning, stacklevel=2
                 )
                 continue
             if self._step_counter is not None:
@@ -345,8 +345,8 @@ class CheckpointManager:
         """All files of this manager, newest first; by their number where damaged."""
         names = [path.name for path, _ in numbered(Path(self._directory), self._name)]
         pattern = re.compile(re.escape(self._name) + r"-(\d+)")
-        there = os.listdir(self._directory) if os.path.isdir(self._directory) else []
-        number = {match[0]: int(match[1]) for match in map(pattern.fullmatch, there) if match}
+        file_names = os.listdir(self._directory) if os.path.isdir(self._directory) else []
+        number = {match[0]: int(match[1]) for match in map(pattern.fullmatch, file_names) if match}
         damaged = set(number) - set(names)
         for name in sorted(damaged, key=number.__getitem__):
             before = [i for i, other in enumerate(names) if number[other] < number[name]]
@@ -372,8 +372,8 @@ class _Keeping:
 
     def written(self) -> None:
         """The file is safe: remove what is too many."""
-        there = tuple(n for n in self._kept.recent if os.path.exists(self._manager._path(n)))
-        self._manager._kept = replace(self._kept, recent=there)
+        present = tuple(n for n in self._kept.recent if os.path.exists(self._manager._path(n)))
+        self._manager._kept = replace(self._kept, recent=present)
         self._manager._remove(self._gone)
 
     def written_elsewhere(self, path: str) -> None:

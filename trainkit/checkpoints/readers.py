@@ -61,8 +61,8 @@ class CheckpointReader:
             CheckpointError: its checksum is wrong.
         """
         if name not in self._nodes:
-            known = ", ".join(sorted(self._nodes)) or "nothing"
-            raise NotFoundError(f"{self._saved.name} has no array {name!r}; it has {known}")
+            array_names = ", ".join(sorted(self._nodes)) or "nothing"
+            raise NotFoundError(f"{self._saved.name} has no array {name!r}; it has {array_names}")
         return self._saved.value(self._nodes[name])
 
 
@@ -179,26 +179,26 @@ def checkpoints_iterator(
         >>> next(tk.train.checkpoints_iterator("run", timeout=0)) == path
         True
     """
-    seen: str | None = None
+    previous: str | None = None
     while True:
-        found = _wait_for_new(checkpoint_dir, seen, timeout)
-        if found is None:
+        latest = _wait_for_new(checkpoint_dir, previous, timeout)
+        if latest is None:
             if timeout_fn is None or timeout_fn():
                 return
             continue
         started = time.monotonic()
-        seen = found
-        yield found
-        rest = started + min_interval_secs - time.monotonic()
-        if rest > 0:
-            time.sleep(rest)
+        previous = latest
+        yield latest
+        pause = started + min_interval_secs - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
 
 
-def _wait_for_new(folder: PathLike, seen: str | None, timeout: float | None) -> str | None:
+def _wait_for_new(folder: PathLike, previous: str | None, timeout: float | None) -> str | None:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         latest = latest_checkpoint(folder)
-        if latest is not None and latest != seen:
+        if latest is not None and latest != previous:
             return latest
         left = 1.0 if end is None else end - time.monotonic()
         if left <= 0:

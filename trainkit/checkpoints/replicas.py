@@ -36,8 +36,8 @@ def whole_state(root: Trackable) -> Iterator[bool]:
 
 def _divided(part: Trackable) -> list[Any]:
     """What replicas have parts of, in an optimizer: see `optimizers.base`."""
-    found = [part.__dict__.get(name) for name in ("sharded_state", "sums_in_parts")]
-    return [state for state in found if state is not None]
+    states = [part.__dict__.get(name) for name in ("sharded_state", "sums_in_parts")]
+    return [state for state in states if state is not None]
 
 
 def loaded(part: Trackable, variables: set[int]) -> None:

@@ -85,17 +85,17 @@ def verify_resume(
     """
     if isolate:
         _require_importable(train)
-    whole = _run(train, 0, isolate)
-    if not whole:
+    uninterrupted = _run(train, 0, isolate)
+    if not uninterrupted:
         raise InvalidArgumentError("verify_resume: train never called after_batch")
-    stops = tuple(range(1, len(whole)) if at is None else at)
+    stops = tuple(range(1, len(uninterrupted)) if at is None else at)
     for stop in stops:
-        if not 1 <= stop < len(whole):
+        if not 1 <= stop < len(uninterrupted):
             raise InvalidArgumentError(
-                f"verify_resume: at={stop}, the run has {len(whole)} batches"
+                f"verify_resume: at={stop}, the run has {len(uninterrupted)} batches"
             )
-        _compare(stop, whole, _run(train, stop, isolate))
-    return ResumeReport(len(whole), stops, len(whole[-1]))
+        _compare(stop, uninterrupted, _run(train, stop, isolate))
+    return ResumeReport(len(uninterrupted), stops, len(uninterrupted[-1]))
 
 
 def _require_importable(train: Train) -> None:
@@ -206,14 +206,14 @@ def _child(train: Train, folder: str, log: Path, stop: int) -> None:
 # ------------------------------------------------------------------ comparing
 
 
-def _compare(stop: int, whole: list[Digests], resumed: list[Digests]) -> None:
-    for number, (want, have) in enumerate(zip(whole, resumed, strict=False), 1):
+def _compare(stop: int, uninterrupted: list[Digests], resumed: list[Digests]) -> None:
+    for number, (want, have) in enumerate(zip(uninterrupted, resumed, strict=False), 1):
         if want != have:
             raise ResumeDifference(_difference(stop, number, want, have))
-    if len(resumed) != len(whole):
+    if len(resumed) != len(uninterrupted):
         raise ResumeDifference(
             f"stopped after batch {stop} and resumed, the run has {len(resumed)} batches; without "
-            f"a stop it has {len(whole)}"
+            f"a stop it has {len(uninterrupted)}"
         )
 
 

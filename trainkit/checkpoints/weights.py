@@ -155,11 +155,11 @@ def load_weights(
 
 
 def _require_keras(
-    name: str, argument: str, given: bool, endings: tuple[str, ...], what: str = "save_weights"
+    name: str, argument: str, is_set: bool, endings: tuple[str, ...], caller: str = "save_weights"
 ) -> None:
-    if given and not name.endswith(endings):
+    if is_set and not name.endswith(endings):
         raise InvalidArgumentError(
-            f"{what}: {argument} is for files that end in {' or '.join(endings)}, got {name!r}"
+            f"{caller}: {argument} is for files that end in {' or '.join(endings)}, got {name!r}"
         )
 
 
@@ -175,11 +175,11 @@ def _named_json(name: str) -> str:
     return new
 
 
-def _require_weights(model: Trackable, what: str) -> None:
+def _require_weights(model: Trackable, caller: str) -> None:
     if next(iter(weight_paths(model)), None) is None:
         raise NotBuiltError(
-            f"{what}: {getattr(model, 'name', type(model).__name__)!r} has no weights yet. Call it "
-            "on a batch, or model.build(input_shape), first"
+            f"{caller}: {getattr(model, 'name', type(model).__name__)!r} has no weights yet. Call "
+            "it on a batch, or model.build(input_shape), first"
         )
 
 
@@ -187,21 +187,21 @@ def _require_weights(model: Trackable, what: str) -> None:
 
 
 def _load_flat(model: Trackable, file: Any, skip_mismatch: bool) -> None:
-    there = file.shapes()
+    unmatched = file.shapes()
     differences, jobs = [], []
     for path, variable in weight_paths(model):
-        found = there.pop(path, None)
+        stored = unmatched.pop(path, None)
         problem = (
             Difference("missing", path, shown(variable))
-            if found is None
-            else problem_of(path, variable, *found)
+            if stored is None
+            else problem_of(path, variable, *stored)
         )
         if problem:
             differences.append(problem)
         else:
             jobs.append((variable, path))
     differences += [
-        Difference("unused", path, f"{shape} {dtype}") for path, (shape, dtype) in there.items()
+        Difference("unused", path, f"{shape} {dtype}") for path, (shape, dtype) in unmatched.items()
     ]
     settle(file.name, differences, skip_mismatch)
     values = [(variable, file.read(path)) for variable, path in jobs]

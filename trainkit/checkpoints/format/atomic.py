@@ -68,8 +68,8 @@ class AtomicFile:
             yield
         except OSError as error:
             folder = str(self.path.parent)
-            why = f"{error.strerror}: nothing can be written into the folder {folder!r}"
-            raise OSError(error.errno, why, str(self.path)) from error
+            reason = f"{error.strerror}: nothing can be written into the folder {folder!r}"
+            raise OSError(error.errno, reason, str(self.path)) from error
 
     def commit(self) -> None:
         """Make the content last and give the file its name."""

@@ -63,26 +63,26 @@ class Checksum:
 
 def sums_of(part: Any) -> Sums:
     """What of `part`, uint8 (n,), goes into the digest; n as for `Checksum.update`."""
-    whole = part.size // CHUNK
+    chunk_count = part.size // CHUNK
     sums = []
-    if whole:  # many chunks in one call: threads wait for each other between calls
-        rows = part[: whole * CHUNK].view(_WORD).reshape(whole, _ROWS, WORDS)
+    if chunk_count:  # many chunks in one call: threads wait for each other between calls
+        rows = part[: chunk_count * CHUNK].view(_WORD).reshape(chunk_count, _ROWS, WORDS)
         sums.append(np.add.reduce(rows, axis=1))
-    rest = part[whole * CHUNK :]
-    if rest.size:
-        sums.append(_column_sums(rest, np.empty(WORDS, _WORD)))
+    tail = part[chunk_count * CHUNK :]
+    if tail.size:
+        sums.append(_column_sums(tail, np.empty(WORDS, _WORD)))
     return sums
 
 
 def _column_sums(chunk: Any, out: Any) -> Any:
     """Sums of the columns of `chunk`, uint8 (n,), as rows of words."""
-    whole = chunk.size // (8 * WORDS)
-    rows = chunk[: whole * 8 * WORDS].view(_WORD).reshape(whole, WORDS)
+    row_count = chunk.size // (8 * WORDS)
+    rows = chunk[: row_count * 8 * WORDS].view(_WORD).reshape(row_count, WORDS)
     np.add.reduce(rows, axis=0, out=out)
-    rest = chunk[whole * 8 * WORDS :]
-    if rest.size:
+    tail = chunk[row_count * 8 * WORDS :]
+    if tail.size:
         last = np.zeros(8 * WORDS, np.uint8)
-        last[: rest.size] = rest
+        last[: tail.size] = tail
         np.add(out, last.view(_WORD), out=out)
     return out
 

@@ -120,15 +120,15 @@ def write_header(fd: int, extents: list[Extent], order: int, contents: bytes = b
 def _outer_digest(fd: int, extents: list[Extent], length: int) -> bytes:
     """BLAKE2b-256 of the bytes from `BLOCK` to `length` that are in no extent."""
     digest = hashlib.blake2b(digest_size=32)
-    here = BLOCK
+    position = BLOCK
     for offset, size, _ in [*extents, Extent(length, 0, "")]:
-        while here < offset:
-            part = read_at(fd, min(_STEP, offset - here), here)
+        while position < offset:
+            part = read_at(fd, min(_STEP, offset - position), position)
             if not part:
                 return b""
             digest.update(part)
-            here += len(part)
-        here = offset + size
+            position += len(part)
+        position = offset + size
     return digest.digest()
 
 
@@ -161,9 +161,9 @@ def read_header(fd: int, name: str) -> Header:
         )
     actual = os.fstat(fd).st_size
     if actual != length:
-        what = "cut short" if actual < length else "longer than it was"
+        fault = "cut short" if actual < length else "longer than it was"
         raise CheckpointError(
-            f"{name} is damaged: it is {what} ({actual} bytes, saved as {length})"
+            f"{name} is damaged: it is {fault} ({actual} bytes, saved as {length})"
         )
     return Header(length, order, table, extents, contents, digest)
 

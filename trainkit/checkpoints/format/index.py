@@ -83,14 +83,14 @@ class Contents:
 
     def _find(self, path: str) -> int:
         """The number of what stands at `path`; groups on the way are made, as HDF5 makes them."""
-        here = 0
+        number = 0
         for name in filter(None, path.split("/")):
-            children = self._objects[here][1]
+            children = self._objects[number][1]
             if name not in children:
                 self._objects.append([{}, {}])
                 children[name] = len(self._objects) - 1
-            here = children[name]
-        return here
+            number = children[name]
+        return number
 
 
 def decode(data: bytes, name: str, end: int) -> GroupNode | None:
@@ -133,17 +133,17 @@ class _Reader:
             raise self._refuse("", "is not a group")
         return None if self._foreign else root
 
-    def _refuse(self, path: str, why: str) -> CheckpointError:
-        return CheckpointError(f"{self._name} is refused: '/{path}' {why}")
+    def _refuse(self, path: str, reason: str) -> CheckpointError:
+        return CheckpointError(f"{self._name} is refused: '/{path}' {reason}")
 
     def _node(self, number: Any, path: str, depth: int) -> Node:
         if type(number) is not int or number < 0:
             raise self._refuse(path, f"is the object {str(number)[:40]!r}, which is no number")
-        known = self._nodes.get(number)
-        if known is not None:
+        earlier = self._nodes.get(number)
+        if earlier is not None:
             if number in self._open and not self._cycles:
-                raise self._refuse(path, f"contains itself: it is also '/{known.path}'")
-            return known
+                raise self._refuse(path, f"contains itself: it is also '/{earlier.path}'")
+            return earlier
         entry = self._objects[number]
         attributes = self._attributes(entry[0], path)
         if len(entry) == 2:

@@ -33,7 +33,7 @@ def manifest(root: Trackable, more: dict[str, Any] | None = None) -> dict[str, A
         (UTC, ISO 8601), `git_commit` of the working directory where there is one, and what `more`
         has.
     """
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "versions": _versions(),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -43,8 +43,8 @@ def manifest(root: Trackable, more: dict[str, Any] | None = None) -> dict[str, A
         "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "git_commit": git_commit(Path.cwd()),
     }
-    made.update(more or {})
-    return {name: value for name, value in made.items() if value is not None}
+    fields.update(more or {})
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 _known_versions: dict[str, str] = {}
@@ -58,11 +58,11 @@ def _versions() -> dict[str, str]:
         _known_versions["trainkit"] = str(sys.modules["trainkit"].__version__)
         for name in _PACKAGES:
             _known_versions[name] = metadata.version(name)
-    found = dict(_known_versions)
+    versions = dict(_known_versions)
     cupy = sys.modules.get("cupy")
     if cupy is not None:
-        found["cupy"] = str(cupy.__version__)
-    return found
+        versions["cupy"] = str(cupy.__version__)
+    return versions
 
 
 def _seeds() -> dict[str, Any]:
@@ -81,8 +81,8 @@ def step_of(root: Trackable) -> int | None:
 
 def git_commit(folder: Path) -> str | None:
     """The commit checked out in `folder` or above, from git's files; None outside of git."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
+    for parent in (folder, *folder.parents):
+        git = parent / ".git"
         if git.exists():
             try:
                 return _commit_of(_git_folder(git))
@@ -104,15 +104,15 @@ def _commit_of(git: Path) -> str | None:
         return head if _COMMIT.match(head) else None
     reference = head.partition(":")[2].strip()
     shared = git / "commondir"
-    places = [git]
+    git_folders = [git]
     if shared.exists():
-        places.append(git / read_text(shared).strip())
-    for place in places:
-        loose = place / reference
+        git_folders.append(git / read_text(shared).strip())
+    for git_folder in git_folders:
+        loose = git_folder / reference
         if loose.is_file():
             commit = read_text(loose).strip()
             return commit if _COMMIT.match(commit) else None
-        packed = place / "packed-refs"
+        packed = git_folder / "packed-refs"
         if packed.is_file():
             for line in read_text(packed).splitlines():
                 commit, _, name = line.partition(" ")

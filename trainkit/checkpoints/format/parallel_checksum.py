@@ -27,8 +27,8 @@ def digests_of(fd: int, extents: list[Extent]) -> dict[Extent, str]:
     jobs = [(extent, start) for extent in extents for start in range(0, extent.size, PIECE)]
     helpers = helpers_for(sum(extent.size for extent in extents))
     JobPool(lambda: _reader(fd, digests), jobs, helpers).finish()
-    found = {extent: digest.hexdigest() for extent, digest in digests.items()}
-    return {extent: text for extent, text in found.items() if text is not None}
+    texts = {extent: digest.hexdigest() for extent, digest in digests.items()}
+    return {extent: text for extent, text in texts.items() if text is not None}
 
 
 class _Digest:
@@ -65,9 +65,9 @@ def _reader(fd: int, digests: dict[Extent, _Digest]) -> Callable[[tuple[Extent, 
         extent, start = piece
         end = min(start + PIECE, extent.size)
         sums: list[Sums] = []
-        for here in range(start, end, PART):
-            part = scratch[: min(PART, end - here)]
-            if not _filled(fd, part, extent.offset + here):
+        for part_start in range(start, end, PART):
+            part = scratch[: min(PART, end - part_start)]
+            if not _filled(fd, part, extent.offset + part_start):
                 return digests[extent].add(start, None)
             sums.append(sums_of(part))
         return digests[extent].add(start, sums)

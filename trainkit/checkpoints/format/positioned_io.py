@@ -42,8 +42,8 @@ def write_at(fd: int, data: Any, offset: int) -> None:
     """Write all of `data`, a contiguous buffer, at `offset`; the system may take less at a time."""
     view = memoryview(data).cast("B")
     while view:
-        done = _write_once(fd, view, offset)
-        view, offset = view[done:], offset + done
+        written = _write_once(fd, view, offset)
+        view, offset = view[written:], offset + written
 
 
 def read_into(fd: int, buffer: Any, offset: int) -> int:
@@ -55,10 +55,10 @@ def read_into(fd: int, buffer: Any, offset: int) -> int:
     view = memoryview(buffer).cast("B")
     total = 0
     while view:
-        done = _read_once(fd, view, offset + total)
-        if not done:
+        count = _read_once(fd, view, offset + total)
+        if not count:
             break
-        view, total = view[done:], total + done
+        view, total = view[count:], total + count
     return total
 
 
@@ -150,9 +150,9 @@ class H5Stream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         if not 0 <= self._position <= _LAST:  # a damaged file may point anywhere
             return 0
-        done = read_into(self.fd, buffer, self._position)
-        self._position += done
-        return done
+        count = read_into(self.fd, buffer, self._position)
+        self._position += count
+        return count
 
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
@@ -204,12 +204,12 @@ class H5Source(H5Stream):
         self.allowance: int | None = None
 
     def readinto(self, buffer: Any) -> int:
-        place, size = self._position, memoryview(buffer).nbytes
+        position, size = self._position, memoryview(buffer).nbytes
         if self.allowance is not None:
             if size > self.allowance:
-                raise OSError(f"{size} bytes more at {place} are too many for one object")
+                raise OSError(f"{size} bytes more at {position} are too many for one object")
             self.allowance -= size
-        done = super().readinto(buffer)
-        if done < size:
-            raise OSError(f"{size} bytes at {place} are asked for, the file has {done} of them")
-        return done
+        count = super().readinto(buffer)
+        if count < size:
+            raise OSError(f"{size} bytes at {position} are asked for, the file has {count} of them")
+        return count

@@ -131,13 +131,13 @@ class SavedFile:
         Raises:
             CheckpointError: they differ, or HDF5 holds what no checkpoint does.
         """
-        here, there = outline(self.root), outline(self._read_tree())
-        for path in sorted(here.keys() | there.keys()):
-            if here.get(path) != there.get(path):
+        listed, stored = outline(self.root), outline(self._read_tree())
+        for path in sorted(listed.keys() | stored.keys()):
+            if listed.get(path) != stored.get(path):
                 raise CheckpointError(
                     f"{self.name} is damaged: its table of contents has "
-                    f"{here.get(path, 'nothing')} as '/{path}', HDF5 has "
-                    f"{there.get(path, 'nothing')}"
+                    f"{listed.get(path, 'nothing')} as '/{path}', HDF5 has "
+                    f"{stored.get(path, 'nothing')}"
                 )
 
     def _give_digests(self) -> None:
@@ -200,12 +200,13 @@ class SavedFile:
             elif node.digest is None or node.stored.kind == "b":
                 plain.append(node)
         in_threads(self._verify, plain, total_bytes(plain))
-        places = {node.offset: node for node in self.arrays() if node.digest is not None}
+        nodes_by_offset = {node.offset: node for node in self.arrays() if node.digest is not None}
         for extent in self._extents:
             if digests.get(extent) == extent.digest:
                 continue
-            if extent.offset in places:  # reads once more, so that the error says what is wrong
-                self._verify(places[extent.offset])
+            if extent.offset in nodes_by_offset:
+                # reads once more, so that the error says what is wrong
+                self._verify(nodes_by_offset[extent.offset])
             else:
                 raise CheckpointError(
                     f"{self.name} is damaged: {extent.size} bytes from {extent.offset} on do not "
@@ -229,10 +230,10 @@ class SavedFile:
 
     def _read(self, node: ArrayNode, part: Any, offset: int) -> None:
         try:
-            done = read_into(self._fd, part, offset)
+            count = read_into(self._fd, part, offset)
         except OSError as error:
             raise CheckpointError(f"{self.name}: '{node.path}' can't be read: {error}") from error
-        if done < part.size:
+        if count < part.size:
             raise CheckpointError(f"{self.name} is damaged: '{node.path}' is cut short")
 
     def _compare(self, node: ArrayNode, actual: Checksum) -> None:
@@ -328,13 +329,13 @@ def _widened(stored: Any, node: ArrayNode) -> Any:
 
 def nodes(root: Node) -> Iterator[Node]:
     """All nodes under `root`, each once, parents first."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack: list[Node] = [root]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         yield node
         if isinstance(node, GroupNode):
             stack.extend(reversed(node.children.values()))
@@ -342,14 +343,14 @@ def nodes(root: Node) -> Iterator[Node]:
 
 def outline(root: GroupNode) -> dict[str, str]:
     """What each node under `root` is, by the path where it was found first."""
-    found = {}
+    descriptions = {}
     for node in nodes(root):
         if isinstance(node, ArrayNode):
             text = f"{node.shape} {node.dtype} stored as {node.stored} at {node.offset}"
         else:
             text = str({name: child.path for name, child in node.children.items()})
-        found[node.path] = f"{text} with {sorted(node.attributes.items())}"
-    return found
+        descriptions[node.path] = f"{text} with {sorted(node.attributes.items())}"
+    return descriptions
 
 
 def order_of(path: str | os.PathLike[str]) -> int | None:

@@ -151,9 +151,9 @@ class Validator:
         if depth > MAX_DEPTH:
             raise self.refuse(path, f"is nested more than {MAX_DEPTH} levels deep")
         address = _address(info)
-        found = self._attributes(group, info, path)
-        node = GroupNode(path, _single(found))
-        node.lists = {name: texts for name, texts in found.items() if isinstance(texts, list)}
+        attributes = self._attributes(group, info, path)
+        node = GroupNode(path, _single(attributes))
+        node.lists = {name: texts for name, texts in attributes.items() if isinstance(texts, list)}
         if depth == 0:
             self._cycles = self._cycles and "cycles" in node.attributes
         self._nodes[address] = node
@@ -173,14 +173,14 @@ class Validator:
     def _child(self, group: Any, name: bytes, kind: int, path: str, depth: int) -> Node:
         h5 = self._h5
         if kind != h5.h5l.TYPE_HARD:
-            what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "an external link"}
-            raise self.refuse(path, f"is {what.get(kind, 'a link of an unknown kind')}")
+            link_kinds = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "an external link"}
+            raise self.refuse(path, f"is {link_kinds.get(kind, 'a link of an unknown kind')}")
         info = self._info(group, name)
-        known = self._nodes.get(_address(info))
-        if known is not None:
+        earlier = self._nodes.get(_address(info))
+        if earlier is not None:
             if _address(info) in self._open and not self._cycles:
-                raise self.refuse(path, f"contains itself: it is also '/{known.path}'")
-            return known
+                raise self.refuse(path, f"contains itself: it is also '/{earlier.path}'")
+            return earlier
         if info.type == h5.h5o.TYPE_GROUP:
             return self._group(h5.h5g.open(group, name), info, path, depth + 1)
         if info.type == h5.h5o.TYPE_DATASET:
@@ -205,13 +205,13 @@ class Validator:
             raise self.refuse(path, f"has {info.num_attrs} attributes, more than {MAX_ATTRIBUTES}")
         if self._texts is not None:
             return self._texts.of(_address(info))
-        found: Texts = {}
+        texts: Texts = {}
         for index in range(info.num_attrs):
             attribute = self._h5.h5a.open(owner, index=index)
             text = self._text(attribute, path)
             if text is not None:
-                found[attribute.name.decode("utf-8")] = text
-        return found
+                texts[attribute.name.decode("utf-8")] = text
+        return texts
 
     def _text(self, attribute: Any, path: str) -> str | None:
         h5 = self._h5
@@ -285,8 +285,8 @@ class Validator:
             return None
         if layout == h5d.CONTIGUOUS:
             offset = dataset.get_offset()
-            there = dataset.get_storage_size()
-            if offset is None or there != size or offset + size > self._size:
+            storage_size = dataset.get_storage_size()
+            if offset is None or storage_size != size or offset + size > self._size:
                 raise self.refuse(
                     node.path, f"declares {size} bytes, which are not all in the file"
                 )

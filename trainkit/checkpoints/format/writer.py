@@ -205,9 +205,9 @@ def _write_hdf5(
     import h5py
 
     try:
-        with SignalsHeld() as held, h5py.File(stream, "w", userblock_size=BLOCK) as file:
+        with SignalsHeld() as signals, h5py.File(stream, "w", userblock_size=BLOCK) as file:
             writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
-            writer.write(entries, {"version": VERSION, **root}, held.look)
+            writer.write(entries, {"version": VERSION, **root}, signals.look)
     except Exception as error:
         # HDF5 may go on calling while an exception is on its way, which Python calls a SystemError.
         cause: BaseException | None = error

@@ -84,17 +84,17 @@ class KerasFileEditor:
         """What is in a group; an object's `vars` stand for it, empty groups are left out."""
         if group.attributes and group is not saved.root:
             self.object_metadata[group.path.removesuffix("/vars")] = dict(group.attributes)
-        found: Tree = {}
+        tree: Tree = {}
         for name, node in group.children.items():
             if isinstance(node, ArrayNode):
-                found[name] = saved.value(node)
+                tree[name] = saved.value(node)
                 continue
             below = self._tree(saved, node)
             if name == "vars":
-                found.update(below)
+                tree.update(below)
             elif below:
-                found[name] = below
-        return found
+                tree[name] = below
+        return tree
 
     # ------------------------------------------------------------------ looking
 
@@ -124,14 +124,14 @@ class KerasFileEditor:
             `status`, which is `"success"` or `"error"`, `error_count` and `match_count`: the
             numbers of objects and weights that differ, and of weights that fit.
         """
-        wanted: Tree = {}
+        model_shapes: Tree = {}
         for item in layout(reference_model):
             for path, variable in item.items():
-                _put(wanted, path.replace("vars/", ""), tuple(variable.shape))
-        faults = list(_faults(self.weights_dict, wanted, ""))
+                _put(model_shapes, path.replace("vars/", ""), tuple(variable.shape))
+        faults = list(_faults(self.weights_dict, model_shapes, ""))
         for path, text in faults:
             print(printable(f"  {path}: {text}"))
-        matches = sum(1 for _ in _matches(self.weights_dict, wanted))
+        matches = sum(1 for _ in _matches(self.weights_dict, model_shapes))
         verdict = "do not fit" if faults else "fit"
         print(f"{self.filepath!r} and {reference_model.name!r} {verdict}: {matches} weights agree")
         return {
@@ -182,14 +182,14 @@ class KerasFileEditor:
             ValueError: what is above it is not there, or `weights` is no dict.
         """
         *above, name = object_path.split("/")
-        place = self.weights_dict
+        tree = self.weights_dict
         for part in above:
-            if not isinstance(place.get(part), dict):
+            if not isinstance(tree.get(part), dict):
                 raise InvalidArgumentError(
                     f"add_object: there is no object {'/'.join(above)!r} to put {name!r} into"
                 )
-            place = place[part]
-        place[name] = _arrays("add_object", weights)
+            tree = tree[part]
+        tree[name] = _arrays("add_object", weights)
 
     def delete_weight(self, object_name: str, weight_name: str) -> None:
         """Take one array of an object out.
@@ -224,15 +224,17 @@ class KerasFileEditor:
 
     def _place(self, object_name: str) -> tuple[Tree, str]:
         """The tree that an object stands in, and its name there."""
-        found = [
+        matches = [
             (owner, path.rpartition("/")[2])
             for path, owner in _objects(self.weights_dict, "")
             if object_name == path or ("/" not in object_name and path.endswith(f"/{object_name}"))
         ]
-        if len(found) != 1:
-            why = "no object" if not found else f"{len(found)} objects, so give the path of one:"
-            raise InvalidArgumentError(f"{self.filepath!r} has {why} {object_name!r}")
-        return found[0]
+        if len(matches) != 1:
+            count_text = (
+                "no object" if not matches else f"{len(matches)} objects, so give the path of one:"
+            )
+            raise InvalidArgumentError(f"{self.filepath!r} has {count_text} {object_name!r}")
+        return matches[0]
 
     # ------------------------------------------------------------------ writing
 
@@ -265,10 +267,10 @@ class KerasFileEditor:
                 yield from self._entries(value, f"{path}/{name}".lstrip("/"))
 
 
-def _arrays(what: str, weights: Any) -> Tree:
+def _arrays(caller: str, weights: Any) -> Tree:
     if not isinstance(weights, dict):
         raise InvalidArgumentError(
-            f"{what}: weights must be a dict of arrays by name, got {weights!r}"
+            f"{caller}: weights must be a dict of arrays by name, got {weights!r}"
         )
     return {str(name): np.asarray(value) for name, value in weights.items()}
 
@@ -289,30 +291,30 @@ def _put(tree: Tree, path: str, value: Any) -> None:
     tree[name] = value
 
 
-def _faults(file: Tree, wanted: Tree, path: str) -> Iterator[tuple[str, str]]:
+def _faults(file: Tree, model: Tree, path: str) -> Iterator[tuple[str, str]]:
     """What is only on one side, at the highest place, and arrays of another shape."""
-    for name in [*wanted, *(name for name in file if name not in wanted)]:
+    for name in [*model, *(name for name in file if name not in model)]:
         where = f"{path}/{name}".lstrip("/")
-        here, there = file.get(name), wanted.get(name)
-        if here is None:
-            yield where, f"the model has it, the file has not{_listed(there)}"
-        elif there is None:
-            yield where, f"the file has it, the model has not{_listed(here)}"
-        elif isinstance(here, dict) and isinstance(there, dict):
-            yield from _faults(here, there, where)
-        elif isinstance(here, dict) or isinstance(there, dict) or here.shape != there:
-            shape = "an object" if isinstance(here, dict) else here.shape
-            yield where, f"the file has {shape}, the model {there}"
+        stored, expected = file.get(name), model.get(name)
+        if stored is None:
+            yield where, f"the model has it, the file has not{_listed(expected)}"
+        elif expected is None:
+            yield where, f"the file has it, the model has not{_listed(stored)}"
+        elif isinstance(stored, dict) and isinstance(expected, dict):
+            yield from _faults(stored, expected, where)
+        elif isinstance(stored, dict) or isinstance(expected, dict) or stored.shape != expected:
+            shape = "an object" if isinstance(stored, dict) else stored.shape
+            yield where, f"the file has {shape}, the model {expected}"
 
 
 def _listed(side: Any) -> str:
     return f": {', '.join(side)}" if isinstance(side, dict) else ""
 
 
-def _matches(file: Tree, wanted: Tree) -> Iterator[str]:
-    for name, there in wanted.items():
-        here = file.get(name)
-        if isinstance(here, dict) and isinstance(there, dict):
-            yield from _matches(here, there)
-        elif not isinstance(here, dict | None) and here.shape == there:
+def _matches(file: Tree, model: Tree) -> Iterator[str]:
+    for name, expected in model.items():
+        stored = file.get(name)
+        if isinstance(stored, dict) and isinstance(expected, dict):
+            yield from _matches(stored, expected)
+        elif not isinstance(stored, dict | None) and stored.shape == expected:
             yield name

@@ -76,8 +76,8 @@ class Archive:
     def digest(self, member: str) -> str | None:
         """The checksum that the metadata has for a member."""
         said = self.metadata.get("members")
-        found = said.get(member) if isinstance(said, dict) else None
-        return found if isinstance(found, str) else None
+        digest = said.get(member) if isinstance(said, dict) else None
+        return digest if isinstance(digest, str) else None
 
     @property
     def sealed_weights(self) -> bool:
@@ -100,16 +100,16 @@ class Archive:
         target = io.BytesIO()
         self.unpack(member, target)
         try:
-            found = json.loads(target.getvalue())
+            content = json.loads(target.getvalue())
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"{self.name} is damaged: {member}: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise CheckpointError(f"{self.name} is damaged: {member} is no JSON object")
-        return found
+        return content
 
     def unpack(self, member: str, target: IO[bytes]) -> None:
         """Write the content of a member into `target`, compared with its checksum."""
-        wanted = self.digest(member)
+        digest = self.digest(member)
         left, checksum = self.sizes[member], _checksum()
         try:
             with self.open(member) as source:
@@ -121,7 +121,7 @@ class Archive:
                     target.write(part)
         except _DAMAGE as error:
             raise CheckpointError(f"{self.name} is damaged: {error}") from error
-        if wanted not in (None, _SEALED, checksum.hexdigest()):
+        if digest not in (None, _SEALED, checksum.hexdigest()):
             raise CheckpointError(f"{self.name} is damaged: {member} does not fit its checksum")
 
     @contextmanager
@@ -144,9 +144,9 @@ class Archive:
                 raise CheckpointError(f"{self.name} is refused: {name!r} is no name of an asset")
             if name.endswith("/"):
                 continue
-            place = Path(folder, *path.parts[1:])
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with open(place, "wb") as file:
+            path_on_disk = Path(folder, *path.parts[1:])
+            path_on_disk.parent.mkdir(parents=True, exist_ok=True)
+            with open(path_on_disk, "wb") as file:
                 self.unpack(name, file)
         return bool(names)
 
@@ -216,20 +216,20 @@ def opened(source: Any) -> Iterator[Archive]:
     """
     if hasattr(source, "read"):
         size = source.seek(0, os.SEEK_END)
-        found: Archive = _Zip(f"the file {getattr(source, 'name', 'in memory')}", source, size)
-        found.read_metadata()
-        yield found
+        archive: Archive = _Zip(f"the file {getattr(source, 'name', 'in memory')}", source, size)
+        archive.read_metadata()
+        yield archive
         return
     name = local_path(source, CheckpointError)
     if os.path.isdir(name):
-        found = _Folder(name)
-        found.read_metadata()
-        yield found
+        archive = _Folder(name)
+        archive.read_metadata()
+        yield archive
         return
     with _opened_file(name) as file:
-        found = _Zip(name, file, os.fstat(file.fileno()).st_size)
-        found.read_metadata()
-        yield found
+        archive = _Zip(name, file, os.fstat(file.fileno()).st_size)
+        archive.read_metadata()
+        yield archive
 
 
 def _opened_file(name: str) -> IO[bytes]:

@@ -138,12 +138,12 @@ def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[A
     Raises:
         InvalidArgumentError: one value alone is larger.
     """
-    place = Path(name)
-    stem = place.name.removesuffix(".json").removesuffix(".h5").removesuffix(".weights")
+    map_path = Path(name)
+    stem = map_path.name.removesuffix(".json").removesuffix(".h5").removesuffix(".weights")
     most = largest * _GB
     shards: list[list[Entry]] = [[]]
     filled = total = 0
-    places: dict[str, list[int]] = {}
+    shard_numbers: dict[str, list[int]] = {}
     for item in layout(model, skipped):
         for entry in _entries(item):
             if isinstance(entry, Group):
@@ -161,16 +161,16 @@ def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[A
                 filled = 0
             filled, total = filled + size, total + size
             shards[-1].append(entry)
-            known = places.setdefault(f"/{item.base}", [])
-            if len(shards) - 1 not in known:
-                known.append(len(shards) - 1)
+            item_shards = shard_numbers.setdefault(f"/{item.base}", [])
+            if len(shards) - 1 not in item_shards:
+                item_shards.append(len(shards) - 1)
     names = [f"{stem}_{number:05}.weights.h5" for number in range(len(shards))]
     for file_name, entries in zip(names, shards, strict=True):
-        _write(str(place.with_name(file_name)), model, [entries], None)
-    found = {path: [names[n] for n in numbers] for path, numbers in places.items()}
-    weight_map = {path: f[0] if len(f) == 1 else f for path, f in found.items()}
+        _write(str(map_path.with_name(file_name)), model, [entries], None)
+    shard_names = {path: [names[n] for n in numbers] for path, numbers in shard_numbers.items()}
+    weight_map = {path: f[0] if len(f) == 1 else f for path, f in shard_names.items()}
     text = json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=4)
-    with AtomicFile(place) as out:
+    with AtomicFile(map_path) as out:
         os.write(out.fd, text.encode())
         out.commit()
 
@@ -196,13 +196,13 @@ class Shelf:
 
     def group(self, path: str) -> dict[str, Found] | None:
         """The values in a group by name, `None` if no file has the group."""
-        found: dict[str, Found] | None = None
+        values: dict[str, Found] | None = None
         for file in self.files:
             node = _find(file.root, path)
             if isinstance(node, GroupNode):
-                found = {} if found is None else found
-                _gather(file, node, "", found)
-        return found
+                values = {} if values is None else values
+                _gather(file, node, "", values)
+        return values
 
     def arrays(self) -> Iterator[ArrayNode]:
         """All values."""
@@ -215,12 +215,12 @@ class Shelf:
             file.close()
 
 
-def _gather(file: SavedFile, group: GroupNode, path: str, found: dict[str, Found]) -> None:
+def _gather(file: SavedFile, group: GroupNode, path: str, values: dict[str, Found]) -> None:
     for name, node in group.children.items():
         if isinstance(node, ArrayNode):
-            found.setdefault(path + name, (file, node))
+            values.setdefault(path + name, (file, node))
         else:
-            _gather(file, node, f"{path}{name}/", found)
+            _gather(file, node, f"{path}{name}/", values)
 
 
 def _find(root: Node, path: str) -> Node | None:
@@ -254,13 +254,13 @@ def load_keras(
 
 def _shards(name: str) -> Shelf:
     """The files that a `.weights.json` names; they stand in its folder."""
-    place = Path(name)
-    if not place.is_file():
+    map_path = Path(name)
+    if not map_path.is_file():
         raise NoSuchFileError(f"there is no file {name!r}")
-    if place.stat().st_size > _LARGEST_MAP:
+    if map_path.stat().st_size > _LARGEST_MAP:
         raise CheckpointError(f"{name} is refused: it has more than {_LARGEST_MAP} bytes")
     try:
-        parts = json.loads(place.read_bytes())["weight_map"].values()
+        parts = json.loads(map_path.read_bytes())["weight_map"].values()
         names = {file for part in parts for file in ([part] if isinstance(part, str) else part)}
         if not all(isinstance(file, str) and file == Path(file).name for file in names):
             raise ValueError("a shard's name is no plain file name")
@@ -269,7 +269,7 @@ def _shards(name: str) -> Shelf:
     files: list[SavedFile] = []
     try:
         for file in sorted(names):
-            files.append(SavedFile(place.with_name(file), foreign=True))
+            files.append(SavedFile(map_path.with_name(file), foreign=True))
     except BaseException:
         Shelf(name, files).close()
         raise
@@ -324,7 +324,7 @@ class _Loading:
         values = self.shelf.group(item.base)
         if values is None:  # it may have been saved by a class that calls it by another name
             named = (self.shelf.group(f"{path}/vars") for path in item.others)
-            values = next((found for found in named if found), None)
+            values = next((group for group in named if group), None)
         if overrides(item.part, "load_own_variables"):
             self._known |= {id(node) for _, node in (values or {}).values()}
             self._own.append((item, values or {}))
@@ -343,32 +343,32 @@ class _Loading:
         for number, variable in enumerate(item.variables[: len(values)]):
             self._match_one(f"{item.base}/{number}", variable, values.get(str(number)))
 
-    def _match_one(self, path: str, variable: Any, found: Found | None) -> None:
-        if found is not None:
-            self._known.add(id(found[1]))
+    def _match_one(self, path: str, variable: Any, stored: Found | None) -> None:
+        if stored is not None:
+            self._known.add(id(stored[1]))
         if isinstance(variable, Filler):
             return
-        if found is None:
+        if stored is None:
             self.differences.append(Difference("missing", path, shown(variable)))
             return
-        node = found[1]
+        node = stored[1]
         problem = problem_of(path, variable, node.shape, node.dtype)
         if problem:
             self.differences.append(problem)
         else:
-            self._jobs.append((variable, found))
+            self._jobs.append((variable, stored))
 
     def finish(self) -> None:
         """Give the values, first to classes that take them their own way: these may refuse."""
-        done: list[tuple[Variable, Any]] = []
+        replaced: list[tuple[Variable, Any]] = []
         for item, values in self._own:
-            done += [(v, v.value()) for _, v in traverse(item.part) if isinstance(v, Variable)]
+            replaced += [(v, v.value()) for _, v in traverse(item.part) if isinstance(v, Variable)]
             arrays = {name: file.value(node) for name, (file, node) in values.items()}
             try:
                 item.part.load_own_variables(arrays)  # type: ignore[attr-defined]
                 self._load_lora(item)
             except Exception as error:
-                for variable, before in reversed(done):
+                for variable, before in reversed(replaced):
                     variable._store(before._array)
                 raise CheckpointMismatchError(
                     f"{self.shelf.name}: {type(item.part).__name__} at '{item.path}' can't take "

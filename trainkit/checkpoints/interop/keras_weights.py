@@ -140,11 +140,11 @@ class _StateTraversal:
         if "optimizers" in parts:
             self._container(parts["optimizers"], f"{path}/optimizers".lstrip("/"), set())
 
-    def _also(self, known: str | None, path: str) -> None:
-        """Note that what is at `known`, and all below it, is at `path` too."""
-        for item in self.found if known else ():
-            if item.path == known or item.path.startswith(f"{known}/"):
-                item.others.append(path + item.path[len(known or "") :])
+    def _also(self, first_path: str | None, path: str) -> None:
+        """Note that what is at `first_path`, and all below it, is at `path` too."""
+        for item in self.found if first_path else ():
+            if item.path == first_path or item.path.startswith(f"{first_path}/"):
+                item.others.append(path + item.path[len(first_path or "") :])
 
     def _container(self, container: Trackable, path: str, open_ones: set[int]) -> None:
         if id(container) in open_ones:
@@ -164,11 +164,11 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
     if layers is not None:
         yield "layers", TrackedList(layers)
     is_model = callable(getattr(part, "compile", None))
-    found = {**dict(type(part).parts(part)), **_by_properties(part)}
+    children = {**dict(type(part).parts(part)), **_by_properties(part)}
     if is_model and layers is None:  # of a subclass Keras sees the property among the attributes
-        found["layers"] = TrackedList(part.layers)  # type: ignore[attr-defined]
-    for name in sorted(found, key=lambda name: ("~" if name.startswith("_") else "") + name):
-        child = found[name]
+        children["layers"] = TrackedList(part.layers)  # type: ignore[attr-defined]
+    for name in sorted(children, key=lambda name: ("~" if name.startswith("_") else "") + name):
+        child = children[name]
         if isinstance(child, Variable) or _is_generator(child) or (is_model and _is_metric(child)):
             continue
         if hasattr(type(child), "_is_sequence_state"):  # its batch size is no model's business
@@ -178,17 +178,17 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
 
 def _by_properties(part: Trackable) -> dict[str, Trackable]:
     """What the properties of a class outside of this package give, as Keras visits these too."""
-    found = {}
+    children = {}
     for kind in type(part).__mro__:
         if kind.__module__.startswith("trainkit."):
             break
         for name, value in vars(kind).items():
             if isinstance(value, property) and name not in _UNWALKED:
                 with contextlib.suppress(Exception):  # a property may want what is not there yet
-                    given = getattr(part, name)
-                    if isinstance(given, Trackable):
-                        found[name] = given
-    return found
+                    child = getattr(part, name)
+                    if isinstance(child, Trackable):
+                        children[name] = child
+    return children
 
 
 def _listed_layers(part: Trackable) -> list[Any] | None:
@@ -210,8 +210,8 @@ def kind_of_model(part: Trackable) -> str | None:
 
 def own_variables(part: Trackable) -> list[Variable]:
     """The variables that `part` holds itself: those created trainable, then the others."""
-    found = [*getattr(part, "_own", ()), *_held(type(part).parts(part).values())]
-    mine = list({id(v): v for v in found}.values())
+    variables = [*getattr(part, "_own", ()), *_held(type(part).parts(part).values())]
+    mine = list({id(v): v for v in variables}.values())
     return sorted(mine, key=lambda v: not v._created_trainable)
 
 
@@ -251,10 +251,10 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
         return [*head, *(item for item in factored if not (scaled and item == unused))]
     names = [name for name, _, _ in slots]
     groups = _GROUPS.get(type(optimizer).__name__, ())
-    rest = tuple(
+    other_names = tuple(
         name for name in dict.fromkeys(names) if not any(name in group for group in groups)
     )
-    ordered = [s for group in [*groups, rest] for name, _, s in slots if name in group]
+    ordered = [s for group in [*groups, other_names] for name, _, s in slots if name in group]
     return [*head, *ordered, *(() if scaled else own.values())]
 
 
@@ -267,10 +267,10 @@ def _factored(slots: list[tuple[str, Any, Any]]) -> Iterator[Item]:
     by_weight: dict[int, tuple[Any, dict[str, Any]]] = {}
     for name, weight, slot in slots:
         by_weight.setdefault(id(weight), (weight, {}))[1][name] = slot
-    for weight, known in by_weight.values():
-        yield known.get("r", Filler((), "int32"))
-        yield known.get("c", Filler((), "int32"))
-        yield known.get("v", Filler(tuple(weight.shape), weight.dtype.name))
+    for weight, slots_by_name in by_weight.values():
+        yield slots_by_name.get("r", Filler((), "int32"))
+        yield slots_by_name.get("c", Filler((), "int32"))
+        yield slots_by_name.get("v", Filler(tuple(weight.shape), weight.dtype.name))
 
 
 def class_name(part: Trackable) -> str:

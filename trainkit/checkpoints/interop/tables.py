@@ -97,18 +97,18 @@ class _Hdf5:
         return list(_entries(self.saved, self.saved.root, "", set()))
 
 
-def _entries(saved: SavedFile, group: GroupNode, path: str, seen: set[int]) -> Iterator[Entry]:
-    seen.add(id(group))
+def _entries(saved: SavedFile, group: GroupNode, path: str, visited: set[int]) -> Iterator[Entry]:
+    visited.add(id(group))
     for name, node in group.children.items():
         below = f"{path}/{name}".lstrip("/")
-        if id(node) in seen:
+        if id(node) in visited:
             yield Link(below, node.path)
         elif isinstance(node, ArrayNode):
-            seen.add(id(node))
+            visited.add(id(node))
             yield Values(below, _Reader(saved, node))
         else:
             yield Group(below, node.attributes)
-            yield from _entries(saved, node, below, seen)
+            yield from _entries(saved, node, below, visited)
 
 
 class _Reader:
@@ -160,12 +160,12 @@ def files_in(path: str | os.PathLike[str]) -> list[str]:
     name = local_path(path, CheckpointError)
     if not os.path.isdir(name):
         return [name]
-    whole = [os.path.join(name, found.name) for found, _ in numbered(Path(name))]
-    rest = sorted(os.path.join(name, entry) for entry in os.listdir(name))
-    others = [entry for entry in rest if entry not in whole and _looks_like_one(entry)]
-    if not whole and not others:
+    checkpoints = [os.path.join(name, checkpoint.name) for checkpoint, _ in numbered(Path(name))]
+    paths = sorted(os.path.join(name, entry) for entry in os.listdir(name))
+    others = [entry for entry in paths if entry not in checkpoints and _looks_like_one(entry)]
+    if not checkpoints and not others:
         raise NotFoundError(f"there is no checkpoint in {name!r}")
-    return whole + others
+    return checkpoints + others
 
 
 def _looks_like_one(path: str) -> bool:
@@ -183,17 +183,19 @@ def differences(one: Table, other: Table) -> list[dict[str, Any]]:
     how many elements differ.
     """
     left, right = one.shapes(), other.shapes()
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for path in sorted({*left, *right}):
         if path not in right or path not in left:
-            which = "first" if path in left else "second"
-            found.append({"path": path, "what": f"only in the {which}"})
+            side = "first" if path in left else "second"
+            entries.append({"path": path, "what": f"only in the {side}"})
         elif left[path] != right[path]:
-            what = "other shape" if left[path][0] != right[path][0] else "other dtype"
-            found.append({"path": path, "what": what, "first": left[path], "second": right[path]})
+            difference = "other shape" if left[path][0] != right[path][0] else "other dtype"
+            entries.append(
+                {"path": path, "what": difference, "first": left[path], "second": right[path]}
+            )
         else:
-            found += _value_difference(path, one.read(path), other.read(path))
-    return found
+            entries += _value_difference(path, one.read(path), other.read(path))
+    return entries
 
 
 def _value_difference(path: str, a: Any, b: Any) -> list[dict[str, Any]]:
@@ -255,8 +257,10 @@ def convert(
 def _write_hdf5(table: Table, name: str, kind: str, options: CheckpointOptions | None) -> None:
     root: dict[str, str] = {"manifest": as_json(table.manifest)}
     if isinstance(table, _Hdf5):
-        known = table.saved.root.attributes
-        root |= {key: text for key, text in known.items() if key not in ("version", "manifest")}
+        attributes = table.saved.root.attributes
+        root |= {
+            key: text for key, text in attributes.items() if key not in ("version", "manifest")
+        }
         entries = table.entries()
     else:
         entries = [Values(path, _TableReader(table, path)) for path in table.shapes()]

@@ -69,16 +69,16 @@ class HeaderTexts:
         Raises:
             CheckpointError: the header is damaged, or has more texts than any file of a model.
         """
-        found: Texts = {}
+        texts: Texts = {}
         try:
             for data in self._attributes(address):
-                self._read_attribute(data, found)
+                self._read_attribute(data, texts)
         except (IndexError, UnicodeDecodeError) as error:
             raise self._damaged(f"the attributes at {address} can't be read: {error}") from error
-        return found
+        return texts
 
-    def _damaged(self, why: str) -> CheckpointError:
-        return CheckpointError(f"{self._name} is damaged: {why}")
+    def _damaged(self, reason: str) -> CheckpointError:
+        return CheckpointError(f"{self._name} is damaged: {reason}")
 
     def _bytes(self, address: int, size: int) -> bytes:
         at = self._base + address
@@ -121,7 +121,7 @@ class HeaderTexts:
 
     # ------------------------------------------------------------------ attributes
 
-    def _read_attribute(self, data: bytes, found: Texts) -> None:
+    def _read_attribute(self, data: bytes, attributes: Texts) -> None:
         version = data[0]
         if version not in (1, 2, 3) or (version > 1 and data[1] & 3):
             return  # a type that is kept elsewhere is none of a text
@@ -137,7 +137,7 @@ class HeaderTexts:
         texts = self._texts(kind, data[at:], 1 if count is None else count)
         if texts is not None:
             name = label.rstrip(b"\0").decode("utf-8")
-            found[name] = texts[0] if count is None else texts
+            attributes[name] = texts[0] if count is None else texts
 
     def _texts(self, kind: bytes, values: bytes, count: int) -> list[str] | None:
         """The values of an attribute, `None` where they are no texts."""
@@ -185,16 +185,16 @@ class HeaderTexts:
         if self._base + address + size > self._size or self._in_heaps > 2 * MAX_ALL_TEXTS:
             raise self._damaged(f"the heap of texts at {address} is larger than what is there")
         data = read_at(self._fd, size, self._base + address)
-        found: dict[int, bytes] = {}
+        objects: dict[int, bytes] = {}
         at = 16
         while at + 16 <= size:
             index, length = _number(data, at, 2), _number(data, at + 8, 8)
             if index == 0:  # the rest is free
                 break
-            found[index] = data[at + 16 : at + 16 + length]
+            objects[index] = data[at + 16 : at + 16 + length]
             at += 16 + -(-length // 8) * 8
-        self._heaps[address] = found
-        return found
+        self._heaps[address] = objects
+        return objects
 
 
 def _number(data: bytes, at: int, width: int) -> int:

@@ -98,16 +98,16 @@ def _name_of(item: Any) -> str:
 def _distinct(names: list[str]) -> list[str]:
     """The names with numbers where one of them is another's, or stands for its group."""
     groups = {name[:at] for name in names for at, c in enumerate(name) if c == "/"}
-    taken: set[str] = set()
-    found = []
+    used: set[str] = set()
+    distinct = []
     for name in names:
         number, free = 0, name
-        while free in taken or free in groups:
+        while free in used or free in groups:
             number += 1
             free = f"{name}_{number}"
-        taken.add(free)
-        found.append(free)
-    return found
+        used.add(free)
+        distinct.append(free)
+    return distinct
 
 
 def _weights_of(layer: Any) -> list[Variable]:
@@ -184,15 +184,15 @@ class LegacyFile:
         Raises:
             CheckpointError: one of them is not there.
         """
-        found = []
+        weights = []
         for name in _listed(group, _NAMES) or ():
             node = self.find(group, name)
             if not isinstance(node, ArrayNode):
                 raise CheckpointError(
                     f"{self.name} is damaged: '/{group.path}' lists {name!r}, which is not there"
                 )
-            found.append((name, node))
-        return found
+            weights.append((name, node))
+        return weights
 
     def find(self, group: GroupNode, path: str) -> Node | None:
         """What stands at a path below a group."""
@@ -221,12 +221,12 @@ def _listed(group: GroupNode, name: str) -> list[str] | None:
         return group.lists[name]
     if f"{name}0" not in group.lists:
         return None
-    found: list[str] = []
+    texts: list[str] = []
     number = 0
     while f"{name}{number}" in group.lists:
-        found += group.lists[f"{name}{number}"]
+        texts += group.lists[f"{name}{number}"]
         number += 1
-    return found
+    return texts
 
 
 def load_legacy(
@@ -319,21 +319,23 @@ _Pairs = list[tuple[Any, str, GroupNode]]
 
 def _by_order(model: Any, file: LegacyFile, group: GroupNode, match: _Matching) -> _Pairs:
     layers = [layer for layer in model.layers if _weights_of(layer)]
-    found = [(name, node) for name, node in _layer_groups(file, group) if file.values(node)]
-    if len(layers) != len(found):
+    groups = [(name, node) for name, node in _layer_groups(file, group) if file.values(node)]
+    if len(layers) != len(groups):
         text = (
             f"object has {len(layers)} layers with weights "
             f"({', '.join(layer.name for layer in layers)}), "
-            f"file {len(found)} ({', '.join(name for name, _ in found)})"
+            f"file {len(groups)} ({', '.join(name for name, _ in groups)})"
         )
         match.differences.append(Difference("other number", model.name, text))
         return []
-    return [(layer, name, node) for layer, (name, node) in zip(layers, found, strict=True)]
+    return [(layer, name, node) for layer, (name, node) in zip(layers, groups, strict=True)]
 
 
 def _by_name(model: Any, file: LegacyFile, group: GroupNode) -> _Pairs:
-    found = dict(_layer_groups(file, group))
-    return [(layer, layer.name, found[layer.name]) for layer in model.layers if layer.name in found]
+    groups = dict(_layer_groups(file, group))
+    return [
+        (layer, layer.name, groups[layer.name]) for layer in model.layers if layer.name in groups
+    ]
 
 
 def _layer_groups(file: LegacyFile, group: GroupNode) -> Iterator[tuple[str, GroupNode]]:
@@ -409,11 +411,11 @@ def _old_targets(optimizer: Trackable, items: list[Any], last: list[str]) -> lis
     for name, _, slot in slot_variables(optimizer):
         slots.setdefault(name, []).append(slot)
     used: dict[str, int] = {}
-    found = [items[0]]
+    targets = [items[0]]
     for name in last[1:]:
         mine = slots.get(_OLD_SLOTS.get(name, name), [])
         at = used[name] = used.get(name, -1) + 1
         if at >= len(mine):
             return []
-        found.append(mine[at])
-    return found
+        targets.append(mine[at])
+    return targets

@@ -40,14 +40,14 @@ class Weights:
 
     def add(self, variable: Variable, node: ArrayNode) -> None:
         """Note one more value of `variable`."""
-        found = self.of(variable)
-        if node not in found:
-            self._known[id(variable)] = weakref.ref(variable), [*found, node]
+        earlier_nodes = self.of(variable)
+        if node not in earlier_nodes:
+            self._known[id(variable)] = weakref.ref(variable), [*earlier_nodes, node]
 
     def of(self, variable: Any) -> list[ArrayNode]:
         """The values of `variable`, the first match first."""
-        kept, found = self._known.get(id(variable), (None, []))
-        return found if kept is not None and kept() is variable else []
+        reference, matches = self._known.get(id(variable), (None, []))
+        return matches if reference is not None and reference() is variable else []
 
 
 @dataclass
@@ -67,26 +67,29 @@ class Slots:
             return self._loose(name, group)
         if name not in self.by_weight:
             self.by_weight[name] = dict(_paired(group, root))
-        known = self.by_weight[name]
-        return next((known[id(weight)] for weight in weights if id(weight) in known), None)
+        slots_by_weight = self.by_weight[name]
+        return next(
+            (slots_by_weight[id(weight)] for weight in weights if id(weight) in slots_by_weight),
+            None,
+        )
 
     def _loose(self, name: str, group: GroupNode) -> ArrayNode | None:
         count = self.unattached.get(name, 0)
         self.unattached[name] = count + 1
         loose = group.children.get(UNATTACHED)
-        found = loose.children.get(str(count)) if isinstance(loose, GroupNode) else None
-        return found if isinstance(found, ArrayNode) else None
+        slot = loose.children.get(str(count)) if isinstance(loose, GroupNode) else None
+        return slot if isinstance(slot, ArrayNode) else None
 
 
 def _paired(slots: GroupNode, root: GroupNode) -> Iterator[tuple[int, ArrayNode]]:
     """The values under `slots`, each with the `id` of the value of the same path in `root`."""
     stack: list[tuple[Node, Node]] = [(slots, root)]
-    seen = set()
+    visited = set()
     while stack:
         slot, weight = stack.pop()
-        if (id(slot), id(weight)) in seen:
+        if (id(slot), id(weight)) in visited:
             continue
-        seen.add((id(slot), id(weight)))
+        visited.add((id(slot), id(weight)))
         if isinstance(slot, ArrayNode):
             yield id(weight), slot
         elif isinstance(weight, GroupNode):
@@ -214,12 +217,16 @@ class Match:
                 self._taken.add(id(variable))
                 self.values.append((path, variable, node))
             return
-        there = f"{node.shape} {_dtype_text(node)}"
-        here = f"{tuple(variable.shape)} {variable.dtype.name}"
+        file_text = f"{node.shape} {_dtype_text(node)}"
+        object_text = f"{tuple(variable.shape)} {variable.dtype.name}"
         if not variable.shape.is_compatible_with(node.shape):
-            self.differences.append(Difference("other shape", path, f"object {here}, file {there}"))
+            self.differences.append(
+                Difference("other shape", path, f"object {object_text}, file {file_text}")
+            )
         elif _dtype_text(node) != variable.dtype.name:
-            self.differences.append(Difference("other dtype", path, f"object {here}, file {there}"))
+            self.differences.append(
+                Difference("other dtype", path, f"object {object_text}, file {file_text}")
+            )
         elif id(variable) not in self._taken:
             self._taken.add(id(variable))
             self.values.append((path, variable, node))
@@ -249,12 +256,12 @@ def lost_paths(root: GroupNode) -> Iterator[str]:
     """
     filled = _filled(root)
     stack: list[GroupNode] = [root]
-    seen = set()
+    visited = set()
     while stack:
         group = stack.pop()
-        if id(group) in seen:
+        if id(group) in visited:
             continue
-        seen.add(id(group))
+        visited.add(id(group))
         slots_made = any(
             id(child) in filled for child in group.children.values() if _is_slots(child)
         )

@@ -145,9 +145,9 @@ class SavePlan:
             self._slot(join(base, where), slot)
 
     def _slot(self, path: str, slot: Variable) -> None:
-        known = self.paths.get(id(slot))
-        if known is not None:
-            self._add(Link(path, known))
+        first_path = self.paths.get(id(slot))
+        if first_path is not None:
+            self._add(Link(path, first_path))
             return
         self.paths[id(slot)] = path
         self._add(Values(path, slot._host_view, slot=True))
@@ -156,9 +156,9 @@ class SavePlan:
 def weight_paths(model: Trackable) -> list[tuple[str, Variable]]:
     """A model's weights with their paths; no state of optimizers, metrics or generators."""
     weights = getattr(model, "weights", None)
-    wanted = None if weights is None else {id(weight) for weight in weights}
+    weight_ids = None if weights is None else {id(weight) for weight in weights}
     return [
         ("/".join(map(file_name, path)), part)
         for path, part in traverse(model, enter=lambda part: not has_slots(part))
-        if isinstance(part, Variable) and (wanted is None or id(part) in wanted)
+        if isinstance(part, Variable) and (weight_ids is None or id(part) in weight_ids)
     ]

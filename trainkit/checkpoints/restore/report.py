@@ -105,7 +105,7 @@ def _nearest(item: Difference, others: list[Difference]) -> str:
     import difflib  # only for reports
 
     alike = [other.path for other in others if other.text == item.text]
-    found = difflib.get_close_matches(item.path, alike, 1, 0.4) or difflib.get_close_matches(
+    near = difflib.get_close_matches(item.path, alike, 1, 0.4) or difflib.get_close_matches(
         item.path, [other.path for other in others], 1, 0.7
     )
-    return found[0] if found else ""
+    return near[0] if near else ""

@@ -138,7 +138,7 @@ class Restore:
             self.saved.close()
 
     def _load_states(self, match: Match) -> None:
-        done: list[tuple[Trackable, dict[str, Any]]] = []
+        replaced: list[tuple[Trackable, dict[str, Any]]] = []
         for path, owner, arrays in match.states:
             values = {name: self.saved.value(node) for name, node in arrays.items()}
             now = type(owner).state_arrays(owner)
@@ -146,13 +146,13 @@ class Restore:
             try:
                 type(owner).load_state_arrays(owner, values)
             except (ValueError, TypeError, KeyError, IndexError) as error:
-                for other, old in reversed(done):
+                for other, old in reversed(replaced):
                     type(other).load_state_arrays(other, old)
                 raise CheckpointError(
                     f"{self.saved.name}: {type(owner).__name__} at '{path}' can't take its state: "
                     f"{error}"
                 ) from error
-            done.append((owner, before))
+            replaced.append((owner, before))
 
     # ------------------------------------------------------------------ later
 
@@ -222,8 +222,8 @@ class Restore:
         report = self.report()
         if only_lost:
             lost = {item.path for item in self.lost()}
-            kept = [d for d in report.differences if d.kind != "unused" or d.path in lost]
-            report = Report(self.saved.name, kept)
+            differences = [d for d in report.differences if d.kind != "unused" or d.path in lost]
+            report = Report(self.saved.name, differences)
         if report:
             self.quiet = True
             warnings.warn(
@@ -294,10 +294,10 @@ def load_verified(saved: SavedFile, jobs: Jobs) -> None:
 
 def _buffer(saved: SavedFile, variable: Variable, node: ArrayNode) -> Any:
     """The buffer of `variable` when `node` can be read straight into it, else None."""
-    here = variable._value._array
-    if type(here) is not np.ndarray or not saved.fits(node, here):
+    array = variable._value._array
+    if type(array) is not np.ndarray or not saved.fits(node, array):
         return None
-    del here  # one holder more, and the buffer would be copied
+    del array  # one holder more, and the buffer would be copied
     return variable._writable()
 
 
