@@ -124,16 +124,16 @@ class Caller:
     def flat(self, leaves: Leaves, number: int | None = None) -> Leaves:
         """The leaves of the function's result; it must have the same structure each time."""
         result = as_element(self(leaves, number))
-        found = structure.flat(result)
+        leaves_out = structure.flat(result)
         if self._given is None:
-            self._given, self._size = structure.template_of(result), len(found)
-        elif len(found) != self._size:
+            self._given, self._size = structure.template_of(result), len(leaves_out)
+        elif len(leaves_out) != self._size:
             raise ValueError(
-                f"the function gave an element of {len(found)} components, "
+                f"the function gave an element of {len(leaves_out)} components, "
                 f"{structure.template_of(result)}, "
                 f"after elements of {self._size}, {self._given}"
             )
-        return found
+        return leaves_out
 
     def template(self) -> Any:
         """The structure of what the function gives."""
@@ -159,11 +159,11 @@ class Caller:
             return self._tried(element)
 
     def _symbolic(self, element: Any) -> Any:
-        given: list[Any] = []
+        templates: list[Any] = []
 
         def run(*arguments: Any) -> tuple[Any, ...]:
             result = as_element(self.function(*arguments))
-            given.append(structure.template_of(result))
+            templates.append(structure.template_of(result))
             return tuple(_leaves(result))
 
         symbols = nest.map_structure(_core_spec, element)
@@ -174,15 +174,15 @@ class Caller:
                 specs = eval_shape.result_specs(run, *self.arguments(symbols))
         finally:
             DRAWS.draws = before
-        return nest.pack(given[0], [_public_spec(s) for s in specs])
+        return nest.pack(templates[0], [_public_spec(s) for s in specs])
 
     def _tried(self, element: Any) -> Any:
         result = as_element(self(self.example(element)))
         specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
-        found = nest.pack(structure.template_of(result), specs)
-        given = nest.flatten(element)
-        open_ranks = any(isinstance(s, TensorSpec) and s.rank is None for s in given)
-        return structure.loose(found, known_ranks=not open_ranks)
+        spec = nest.pack(structure.template_of(result), specs)
+        input_specs = nest.flatten(element)
+        open_ranks = any(isinstance(s, TensorSpec) and s.rank is None for s in input_specs)
+        return structure.loose(spec, known_ranks=not open_ranks)
 
     def example(self, element: Any) -> Leaves:
         """Leaves that fit the spec `element`: those of a first row, or made up."""

@@ -328,10 +328,10 @@ class Chain(Trackable):
         Raises:
             TypeError: it gives no data set.
         """
-        made = transformation_func(self)
-        if not isinstance(made, Chain):
-            raise TypeError(f"apply: the function must give a Dataset, it gave {made!r}")
-        return made
+        dataset = transformation_func(self)
+        if not isinstance(dataset, Chain):
+            raise TypeError(f"apply: the function must give a Dataset, it gave {dataset!r}")
+        return dataset
 
     def options(self) -> Options:
         """What `with_options` was given, here or before."""
@@ -345,9 +345,9 @@ class Chain(Trackable):
         """
         if not isinstance(options, Options):
             raise TypeError(f"with_options: tk.data.Options is needed, got {options!r}")
-        made = self._then(self.node)
-        made._options = self.options().merge(options)
-        return made
+        dataset = self._then(self.node)
+        dataset._options = self.options().merge(options)
+        return dataset
 
 
 def node_of(dataset: Any) -> DatasetOp:

@@ -29,39 +29,42 @@ def resampled(
 ) -> Any:
     """The data set that `Dataset.rejection_resample` describes."""
     make = type(dataset)
-    wanted = _shares(target, "target_dist")
+    target_shares = _shares(target, "target_dist")
     pairs = dataset.map(lambda *element: _classed(class_func, element))
     if initial is None:
-        counts = np.full(wanted.shape, _SEEN, np.int64)
+        counts = np.full(target_shares.shape, _SEEN, np.int64)
         batches = pairs.map(lambda label, element: label).batch(_BATCH)
-        shares = batches.scan(counts, lambda seen, labels: _counted(seen, labels)).unbatch()
+        shares = batches.scan(
+            counts, lambda counts_so_far, labels: _counted(counts_so_far, labels)
+        ).unbatch()
     else:
-        given = _shares(initial, "initial_dist")
-        if given.shape != wanted.shape:
+        initial_shares = _shares(initial, "initial_dist")
+        if initial_shares.shape != target_shares.shape:
             raise InvalidArgumentError(
-                f"rejection_resample: target_dist has {wanted.size} classes, initial_dist "
-                f"{given.size}"
+                f"rejection_resample: target_dist has {target_shares.size} classes, initial_dist "
+                f"{initial_shares.size}"
             )
-        shares = make.from_tensors(given).repeat()
-    chances = shares.map(lambda p: _chances(p, convert_to_tensor(wanted)))
+        shares = make.from_tensors(initial_shares).repeat()
+    chances = shares.map(lambda p: _chances(p, convert_to_tensor(target_shares)))
     first = rng.next_seed() if seed is None else seed
 
     def drawn(number: int) -> Any:
         return make.random(first + number).map(lambda x: ops.cast(x, "float32") / _NUMBERS)
 
-    kept = make.zip(chances, pairs, drawn(0)).filter(
+    accepted = make.zip(chances, pairs, drawn(0)).filter(
         lambda chance, pair, u: u < ops.take(chance[0], pair[0], axis=0)
     )
-    sources = [pairs, kept.map(lambda chance, pair, u: pair)]
+    sources = [pairs, accepted.map(lambda chance, pair, u: pair)]
     choice = make.zip(chances, drawn(1)).map(lambda chance, u: ops.cast(u >= chance[1], "int64"))
     return make.choose_from_datasets(sources, choice, stop_on_empty_dataset=True)
 
 
-def _shares(given: Any, name: str) -> Any:
-    shares = np.asarray(convert_to_tensor(given).numpy(), np.float32)
+def _shares(distribution: Any, name: str) -> Any:
+    shares = np.asarray(convert_to_tensor(distribution).numpy(), np.float32)
     if shares.ndim != 1 or not shares.size or not (shares >= 0).all() or not shares.sum() > 0:
         raise InvalidArgumentError(
-            f"rejection_resample: {name} is {given}; it has a share of 0 or more for each class"
+            f"rejection_resample: {name} is {distribution}; it has a share of 0 or more for each "
+            "class"
         )
     return shares
 
@@ -76,17 +79,17 @@ def _classed(class_func: Callable[..., Any], element: tuple[Any, ...]) -> Any:
     return label, element if len(element) > 1 else element[0]
 
 
-def _counted(seen: Any, labels: Any) -> Any:
+def _counted(counts: Any, labels: Any) -> Any:
     """The classes seen with those of a batch, and the shares of them, for each of its elements."""
-    classes = int(seen.shape[0])
-    seen = seen + ops.cast(ops.sum(ops.one_hot(labels, classes), axis=0), "int64")
-    shares = ops.cast(seen, "float32") / ops.cast(ops.sum(seen), "float32")
-    return seen, ops.tile(ops.expand_dims(shares, 0), (_BATCH, 1))
+    classes = int(counts.shape[0])
+    counts = counts + ops.cast(ops.sum(ops.one_hot(labels, classes), axis=0), "int64")
+    shares = ops.cast(counts, "float32") / ops.cast(ops.sum(counts), "float32")
+    return counts, ops.tile(ops.expand_dims(shares, 0), (_BATCH, 1))
 
 
-def _chances(shares: Any, wanted: Any) -> tuple[Any, Any]:
+def _chances(shares: Any, target_shares: Any) -> tuple[Any, Any]:
     """a and m of the formula; everything is kept where the shares are those that are wanted."""
-    ratio = wanted / (shares + float(np.finfo(np.float32).tiny))
+    ratio = target_shares / (shares + float(np.finfo(np.float32).tiny))
     least, most = ops.min(ratio), ops.max(ratio)
     apart = most > least
     spread = ops.where(apart, most - least, 1.0)

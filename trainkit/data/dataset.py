@@ -167,8 +167,8 @@ class Dataset(BatchChain):
             )
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
-        given = tuple(np.asarray(structure.leaf_array(a))[()] for a in args or ())
-        return Dataset(sources.GeneratorNode(generator, given, output_signature))
+        arguments = tuple(np.asarray(structure.leaf_array(a))[()] for a in args or ())
+        return Dataset(sources.GeneratorNode(generator, arguments, output_signature))
 
     @staticmethod
     def list_files(
@@ -188,11 +188,11 @@ class Dataset(BatchChain):
         Raises:
             NotFoundError: no file matches.
         """
-        found = matching(file_pattern)
-        if not found:
+        file_names = matching(file_pattern)
+        if not file_names:
             raise NotFoundError(f"list_files: no file matches {file_pattern!r}")
-        files = Dataset(sources.SlicesNode(found))
-        return files.shuffle(len(found), seed) if shuffle is None or shuffle else files
+        files = Dataset(sources.SlicesNode(file_names))
+        return files.shuffle(len(file_names), seed) if shuffle is None or shuffle else files
 
     @staticmethod
     def load(
@@ -288,8 +288,8 @@ class Dataset(BatchChain):
             True
         """
         seed = None if seed is None else whole_number(seed, "rejection_resample: seed")
-        made: Dataset = resampled(self, class_func, target_dist, initial_dist, seed)
-        return made
+        dataset: Dataset = resampled(self, class_func, target_dist, initial_dist, seed)
+        return dataset
 
     @staticmethod
     def choose_from_datasets(
@@ -354,9 +354,9 @@ class Dataset(BatchChain):
         )
 
     def _then(self, node: DatasetOp) -> Any:
-        made = Dataset(node)
-        made._options = self._options
-        return made
+        dataset = Dataset(node)
+        dataset._options = self._options
+        return dataset
 
     # ------------------------------------------------------------------ reading
 

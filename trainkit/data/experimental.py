@@ -42,8 +42,8 @@ def _step(name: str) -> Callable[..., Step]:
 
     def make(*args: Any, **kwargs: Any) -> Step:
         def step(dataset: Dataset) -> Dataset:
-            made: Dataset = getattr(dataset, name)(*args, **kwargs)
-            return made
+            changed: Dataset = getattr(dataset, name)(*args, **kwargs)
+            return changed
 
         return step
 
@@ -122,8 +122,8 @@ def get_next_as_optional(iterator: Any) -> Optional:
         >>> [bool(tk.data.experimental.get_next_as_optional(iterator).has_value()) for _ in "ab"]
         [True, False]
     """
-    found: Optional = iterator.get_next_as_optional()
-    return found
+    optional: Optional = iterator.get_next_as_optional()
+    return optional
 
 
 def cardinality(dataset: Dataset) -> Any:
@@ -261,9 +261,10 @@ class CountedStage(Piped):
             raise self._differs("at least ")
         return leaves
 
-    def _differs(self, how: str) -> FailedPreconditionError:
+    def _differs(self, comparison: str) -> FailedPreconditionError:
         return FailedPreconditionError(
-            f"assert_cardinality: there are {how}{self.passed} elements, {self.wanted} expected"
+            f"assert_cardinality: there are {comparison}{self.passed} elements, {self.wanted} "
+            "expected"
         )
 
     def state(self) -> dict[str, Any]:
@@ -300,9 +301,9 @@ class TFRecordWriter:
         with _RecordWriter(self._filename, self._compression) as writer:
             for element in dataset.as_numpy_iterator():
                 if not isinstance(element, bytes):
-                    found = np.asarray(element)
+                    array = np.asarray(element)
                     raise TypeError(
                         "TFRecordWriter.write: elements must be string scalars, got "
-                        f"{found.dtype} of shape {found.shape}"
+                        f"{array.dtype} of shape {array.shape}"
                     )
                 writer.write(element)

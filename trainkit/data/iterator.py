@@ -235,13 +235,13 @@ def decode(arrays: dict[str, Any]) -> dict[str, Any]:
     """What `encode` wrote."""
     tree: dict[str, Any] = {}
     for path, array in arrays.items():
-        here = tree
+        folder_tree = tree
         *folders, last = path.split(".")
         for folder in folders:
-            here = here.setdefault(folder, {})
-        here[last] = array
-    found: dict[str, Any] = _lists(tree)
-    return found
+            folder_tree = folder_tree.setdefault(folder, {})
+        folder_tree[last] = array
+    state: dict[str, Any] = _lists(tree)
+    return state
 
 
 def _lists(tree: Any) -> Any:

@@ -115,11 +115,11 @@ class Stage:
 
     def skip(self, count: int) -> int:
         """Pass over up to `count` elements; how many there were."""
-        for done in range(count):
+        for skipped in range(count):
             try:
                 self.next()
             except StopIteration:
-                return done
+                return skipped
         return count
 
     def state(self) -> dict[str, Any]:
@@ -176,9 +176,9 @@ class RowStage(Stage):
         return self.rows.slice(start, stop)
 
     def skip(self, count: int) -> int:
-        done = min(count, self.rows.count - self.position)
-        self.position += done
-        return done
+        skipped = min(count, self.rows.count - self.position)
+        self.position += skipped
+        return skipped
 
     def state(self) -> dict[str, Any]:
         return {"position": self.position}
@@ -231,11 +231,11 @@ def stack_elements(elements: list[Leaves], what: str) -> Leaves:
     return columns
 
 
-def _refuse_data_sets(leaves: Any, what: str) -> None:
+def _refuse_data_sets(leaves: Any, step: str) -> None:
     """Raise unless all of some leaves that are no arrays are `None`."""
     if any(leaf is not None for leaf in leaves):
         raise InvalidArgumentError(
-            f"{what}: the elements hold data sets, which can't be stacked; turn them into tensors "
+            f"{step}: the elements hold data sets, which can't be stacked; turn them into tensors "
             "by flat_map first"
         )
 

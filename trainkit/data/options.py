@@ -55,8 +55,8 @@ class Settings:
         return id(self)
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+        settings = {name: value for name, value in vars(self).items() if value is not None}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in settings.items())})"
 
 
 class AutotuneOptions(Settings):
@@ -81,9 +81,9 @@ class DistributeOptions(Settings):
             try:
                 value = AutoShardPolicy(value)
             except ValueError:
-                known = ", ".join(f"AutoShardPolicy.{policy.name}" for policy in AutoShardPolicy)
+                policies = ", ".join(f"AutoShardPolicy.{policy.name}" for policy in AutoShardPolicy)
                 raise ValueError(
-                    f"auto_shard_policy must be one of {known}, got {value!r}"
+                    f"auto_shard_policy must be one of {policies}, got {value!r}"
                 ) from None
         super().__setattr__(name, value)
 

@@ -49,24 +49,26 @@ def is_pure(function: Any) -> bool:
     return _pure(function, set())
 
 
-def _pure(function: Any, seen: set[int]) -> bool:
+def _pure(function: Any, functions: set[int]) -> bool:
     if isinstance(function, functools.partial):
-        given = (*function.args, *function.keywords.values())
-        return _pure(function.func, seen) and all(_constant(value, seen) for value in given)
+        arguments = (*function.args, *function.keywords.values())
+        return _pure(function.func, functions) and all(
+            _constant(value, functions) for value in arguments
+        )
     if isinstance(function, np.ufunc):
         return True
     function = python_function(function)
     if isinstance(function, types.FunctionType):
         if function.__module__ and function.__module__.split(".")[0] == "trainkit":
             return not _suspicious(function.__name__) and not _suspicious(function.__module__)
-        return id(function) in seen or _pure_code(function, {*seen, id(function)})
+        return id(function) in functions or _pure_code(function, {*functions, id(function)})
     if isinstance(function, type):
         return function.__name__ in _BUILTINS or issubclass(function, np.generic)
     name = getattr(function, "__name__", "")
     return isinstance(function, types.BuiltinFunctionType) and name in _BUILTINS
 
 
-def _pure_code(function: types.FunctionType, seen: set[int]) -> bool:
+def _pure_code(function: types.FunctionType, functions: set[int]) -> bool:
     outside = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
     outside += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     codes = _codes(function.__code__)
@@ -83,7 +85,7 @@ def _pure_code(function: types.FunctionType, seen: set[int]) -> bool:
             outside.append(function.__globals__[name])
         elif name not in _BUILTINS and not isinstance(getattr(builtins, name, None), type):
             return False
-    return all(_constant(value, seen) for value in outside)
+    return all(_constant(value, functions) for value in outside)
 
 
 def _filled(cell: types.CellType) -> bool:
@@ -116,7 +118,7 @@ def _suspicious(name: str) -> bool:
     return any(word in low for word in _STATEFUL)
 
 
-def _constant(value: Any, seen: set[int]) -> bool:
+def _constant(value: Any, functions: set[int]) -> bool:
     """Whether a value that a function refers to stays as it is."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
@@ -124,5 +126,5 @@ def _constant(value: Any, seen: set[int]) -> bool:
     if isinstance(value, _CONSTANTS):
         return True
     if isinstance(value, tuple):
-        return all(_constant(item, seen) for item in value)
-    return callable(value) and _pure(value, seen)
+        return all(_constant(item, functions) for item in value)
+    return callable(value) and _pure(value, functions)

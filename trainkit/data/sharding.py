@@ -50,8 +50,8 @@ def sharded(dataset: Dataset, replicas: int, index: int, by_rows: bool = False) 
     Raises:
         InvalidArgumentError: the pipeline can't be divided as the policy wants.
     """
-    given: Any = dataset.options().experimental_distribute
-    policy, node = given.auto_shard_policy, dataset.node
+    distribution: Any = dataset.options().experimental_distribute
+    policy, node = distribution.auto_shard_policy, dataset.node
     by_rows = by_rows or policy is AutoShardPolicy.DATA
     if by_rows and policy not in (None, AutoShardPolicy.AUTO, AutoShardPolicy.DATA):
         raise InvalidArgumentError(
@@ -98,13 +98,13 @@ def _by_hint(node: DatasetOp, replicas: int, index: int) -> DatasetOp:
             return ShardNode(step.source, replicas, index)
         return None
 
-    found = _changed(node, put)
-    if found is node:
+    divided = _changed(node, put)
+    if divided is node:
         raise InvalidArgumentError(
             "AutoShardPolicy.HINT needs dataset.shard(SHARD_HINT, SHARD_HINT) in the pipeline, "
             "which this one lacks; add it, or use AutoShardPolicy.DATA"
         )
-    return found
+    return divided
 
 
 def _by_file(node: Any, replicas: int, index: int) -> DatasetOp:
@@ -121,13 +121,13 @@ def _by_file(node: Any, replicas: int, index: int) -> DatasetOp:
             names = ShardNode(names, replicas, index)
         return _over(step, {"source": names})
 
-    found = _changed(node, divide)
-    if found is node:
+    divided = _changed(node, divide)
+    if divided is node:
         raise InvalidArgumentError(
             "AutoShardPolicy.FILE divides the files that a pipeline reads, and this one reads "
             "none; use AutoShardPolicy.DATA"
         )
-    return found
+    return divided
 
 
 def _shard_of_names(names: DatasetOp, replicas: int, index: int) -> DatasetOp | None:
@@ -168,15 +168,15 @@ def _sources(node: Any) -> dict[str, DatasetOp]:
 
 def _changed(node: DatasetOp, change: Callable[[DatasetOp], DatasetOp | None]) -> DatasetOp:
     """The pipeline with other steps where `change` gives one; itself if it gives none."""
-    found = change(node)
-    if found is not None:
-        return found
+    replacement = change(node)
+    if replacement is not None:
+        return replacement
     new: dict[str, Any] = {}
     for name, part in vars(node).items():
         if isinstance(part, DatasetOp):
-            made = _changed(part, change)
-            if made is not part:
-                new[name] = made
+            new_part = _changed(part, change)
+            if new_part is not part:
+                new[name] = new_part
         elif isinstance(part, list) and part and all(isinstance(x, DatasetOp) for x in part):
             many = [_changed(x, change) for x in part]
             if any(a is not b for a, b in zip(many, part, strict=True)):
@@ -193,11 +193,11 @@ def _over(node: Any, sources: dict[str, Any]) -> DatasetOp:
         return CacheNode(source)
     if isinstance(node, MapNode):
         return MapNode(source, node.caller.function, node.threads)
-    made: Any = object.__new__(type(node))
-    made.__dict__.update(vars(node))
+    step: Any = object.__new__(type(node))
+    step.__dict__.update(vars(node))
     for name, part in sources.items():
-        setattr(made, name, part)
+        setattr(step, name, part)
     caller = vars(node).get("caller")
     if isinstance(caller, Caller) and source is not None:
-        made.caller = Caller(caller.function, source, caller.extra)
-    return made
+        step.caller = Caller(caller.function, source, caller.extra)
+    return step

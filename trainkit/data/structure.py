@@ -95,15 +95,15 @@ def packer(template: Any) -> Callable[[list[Any]], Any]:
 
 def tensors(leaves: list[Any]) -> list[Any]:
     """Leaves as tensors that never change, on the CPU, without a copy."""
-    found = []
+    elements = []
     for leaf in leaves:
         if type(leaf) is np.ndarray and leaf.dtype is not OBJECTS:
             usual = Tensor()
             usual._array = leaf
-            found.append(usual)
+            elements.append(usual)
         else:
-            found.append(tensor(leaf))
-    return found
+            elements.append(tensor(leaf))
+    return elements
 
 
 def tensor(leaf: Any) -> Any:

@@ -48,11 +48,11 @@ class ElementSource:
                 element = self.take()
             except StopIteration:
                 raise OutOfRangeError("the data set has no further element") from None
-        found = [getattr(leaf, "_array", leaf) for leaf in nest.flatten(element)]
-        for array, spec in zip(found, self.specs, strict=True):
+        leaves = [getattr(leaf, "_array", leaf) for leaf in nest.flatten(element)]
+        for array, spec in zip(leaves, self.specs, strict=True):
             if not TensorShape(spec.shape).is_compatible_with(array.shape):
                 raise ValueError(f"an element has shape {array.shape}, its spec {spec.shape}")
-        return tuple(found)
+        return tuple(leaves)
 
     def __repr__(self) -> str:
         return "iterator"
@@ -112,5 +112,5 @@ def begun_later(begin: Callable[[], None]) -> None:
 def taken_later(take: Callable[[], Any], element_spec: Any) -> Any:
     """The element that `take` gives when the graph that is being traced runs, as symbols."""
     settings = {"source": ElementSource(take, element_spec)}
-    found = trace_state.current_trace().apply(iterator_get_next.primitive, (), settings)
-    return nest.packer(element_spec)(list(found))
+    symbols = trace_state.current_trace().apply(iterator_get_next.primitive, (), settings)
+    return nest.packer(element_spec)(list(symbols))

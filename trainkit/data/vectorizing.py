@@ -141,12 +141,12 @@ class RowProgram:
 
     def _for(self, count: int) -> _StackProgram:
         """The program for stacks of `count` elements."""
-        found = self._of_size.get(count)
-        if found is None:
+        program = self._of_size.get(count)
+        if program is None:
             if len(self._of_size) == _MOST_SIZES:
                 self._of_size.clear()
-            found = self._of_size[count] = _StackProgram(self, count)
-        return found
+            program = self._of_size[count] = _StackProgram(self, count)
+        return program
 
     def __call__(self, leaves: Leaves) -> Leaves:
         """The function's results for a stack of elements."""
@@ -197,10 +197,10 @@ class _StackProgram:
             return False
         x = inputs[0]
         before = self.steps[:i]
-        made = {id(s[3][0]) for s in before if s[0].is_ufunc or s[0].facets.fusible}
+        new_arrays = {id(s[3][0]) for s in before if s[0].is_ufunc or s[0].facets.fusible}
         viewed = {id(v) for s in before if s[0].facets.memory == "view" for v in s[1]}
         return (
-            id(x) in made - viewed
+            id(x) in new_arrays - viewed
             and all(x is not r for r in self.results)
             and last[id(x)] == i
             and x.dtype == y.dtype
@@ -229,8 +229,10 @@ def _on_stacks(program: RowProgram, symbols: list[SymbolicTensor], count: int) -
         for x, stack in zip(program.symbols, symbols, strict=True)
     }
     for primitive, inputs, settings, ys in program.steps:
-        found = primitive.op(*[items.get(id(x), x) for x in inputs], **settings)
-        items.update(zip(map(id, ys), found if type(found) is tuple else (found,), strict=True))
+        results = primitive.op(*[items.get(id(x), x) for x in inputs], **settings)
+        items.update(
+            zip(map(id, ys), results if type(results) is tuple else (results,), strict=True)
+        )
     return [unbatched(items.get(id(r), r), level, count) for r in program.results]
 
 
@@ -238,11 +240,11 @@ def _by_operation(
     op: Any, pairs: list[tuple[Any, int | None]], settings: dict[str, Any]
 ) -> Callable[[list[Any]], None]:
     def run(values: list[Any]) -> None:
-        found = op(*[x if s is None else wrap(values[s]) for x, s in pairs], **settings)
-        if type(found) is tuple:
-            values.extend(y._array for y in found)
+        results = op(*[x if s is None else wrap(values[s]) for x, s in pairs], **settings)
+        if type(results) is tuple:
+            values.extend(y._array for y in results)
         else:
-            values.append(found._array)
+            values.append(results._array)
 
     return run
 
@@ -254,11 +256,11 @@ def _by_kernel(
     pairs = list(zip(arrays, slots, strict=True))
 
     def run(values: list[Any]) -> None:
-        found = kernel(np, *[x if s is None else values[s] for x, s in pairs], **settings)
-        if type(found) is tuple:
-            values.extend(found)
+        results = kernel(np, *[x if s is None else values[s] for x, s in pairs], **settings)
+        if type(results) is tuple:
+            values.extend(results)
         else:
-            values.append(found)
+            values.append(results)
 
     return run
 
@@ -309,15 +311,15 @@ class BatchCall:
         All of them are compared where sums are made, whose bits could depend on their order.
         """
         assert self.program is not None
-        kept = [leaf.copy() for leaf in leaves]
+        originals = [leaf.copy() for leaf in leaves]
         try:
             stacked: Leaves | None = self.program(leaves)
         except Exception:  # the calls one by one show the error, if it is one
             stacked = None
-        places = range(len(kept[0])) if self.program.sums else (0, -1)
-        if stacked is None or not all(self._agrees(kept, stacked, i) for i in places):
+        rows = range(len(originals[0])) if self.program.sums else (0, -1)
+        if stacked is None or not all(self._agrees(originals, stacked, i) for i in rows):
             self.program = None
-            stacked = self._one_by_one(kept)
+            stacked = self._one_by_one(originals)
         self.checked = True
         return stacked
 

@@ -74,12 +74,12 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
         fresh.mkdir()
         try:
             with open_regular(path, "archive") as file:
-                known = _unpack_into(fresh, file, path, allowed)
+                is_archive = _unpack_into(fresh, file, path, allowed)
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno not in _OF_ARCHIVES:  # of the disk
                 raise
             raise ValueError(f"{local_path(path)} is damaged: {error}") from error
-        if not known:
+        if not is_archive:
             raise ValueError(f"{local_path(path)} is no archive of the kind {' or '.join(allowed)}")
         shutil.copytree(fresh, target, dirs_exist_ok=True)
 
@@ -102,9 +102,9 @@ def _unpack_into(folder: pathlib.Path, file: IO[bytes], path: object, allowed: l
 
 def _read_checksum(tar: tarfile.TarFile) -> None:
     """Read what is behind the last member, as packed files have their checksum at the end."""
-    rest: Any = tar.fileobj
+    stream: Any = tar.fileobj
     for _ in range(_MOST_REST):
-        if not rest.read(_PIECE):
+        if not stream.read(_PIECE):
             break
 
 
@@ -154,13 +154,13 @@ def _zip_entries(packed: zipfile.ZipFile) -> Iterator[Entry]:
 def _write(entries: Iterable[Entry], path: object, folder: pathlib.Path) -> None:
     root = folder.resolve()
     for name, size, content in entries:
-        place = (root / name).resolve()
-        if not place.is_relative_to(root):
+        target = (root / name).resolve()
+        if not target.is_relative_to(root):
             raise ValueError(f"{path} has a member {name!r}, which leads out of its folder")
         if content is None:
-            place.mkdir(parents=True, exist_ok=True)
+            target.mkdir(parents=True, exist_ok=True)
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with open(place, "wb") as file:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "wb") as file:
             while size > 0 and (piece := content.read(min(size, _PIECE))):
                 size -= file.write(piece)

@@ -70,11 +70,13 @@ class Edition:
             FileNotFoundError: the files are not on this machine and cannot be downloaded.
             ValueError: a file is broken.
         """
-        place = pathlib.Path(local_path(path)).expanduser() if path is not None else None
-        place = place or self._unpacked() or self.source.paths()[self.archive]
-        contents = self._read_folder(place) if place.is_dir() else self._read_archive(place)
-        train = self._read_part(contents, self.train, place, label)
-        return train, self._read_part(contents, self.test, place, label)
+        location = pathlib.Path(local_path(path)).expanduser() if path is not None else None
+        location = location or self._unpacked() or self.source.paths()[self.archive]
+        contents = (
+            self._read_folder(location) if location.is_dir() else self._read_archive(location)
+        )
+        train = self._read_part(contents, self.train, location, label)
+        return train, self._read_part(contents, self.test, location, label)
 
     def _unpacked(self) -> pathlib.Path | None:
         """Folder of unpacked files below that of `TRAINKIT_DATA`, if there is one."""
@@ -95,18 +97,18 @@ class Edition:
 
     def _read_archive(self, path: pathlib.Path) -> dict[str, bytes]:
         """Contents of the files, read from the archive without unpacking it to disk."""
-        wanted = {f"{self.folder}/{name}": name for name in self.files}
+        names_by_member = {f"{self.folder}/{name}": name for name in self.files}
         contents = {}
         try:
             with opened_regular(path) as file, gzip.GzipFile(fileobj=file) as unpacked:
                 limit = max(FLOOR, MOST_PACKED * os.fstat(file.fileno()).st_size)
                 with tarfile.open(fileobj=_Bounded(unpacked, limit), mode="r|") as archive:
                     for member in archive:
-                        name = wanted.get(member.name)
+                        name = names_by_member.get(member.name)
                         source = None if name is None else archive.extractfile(member)
                         if name is not None and source is not None and member.isreg():
                             contents[name] = source.read()
-            missing = sorted(set(wanted.values()) - set(contents))
+            missing = sorted(set(names_by_member.values()) - set(contents))
             if missing:
                 raise KeyError(f"{', '.join(missing)} not found")
         except (tarfile.TarError, CheckpointError, *UNPACKING_ERRORS) as error:
@@ -116,12 +118,12 @@ class Edition:
         return contents
 
     def _read_part(
-        self, contents: dict[str, bytes], names: tuple[str, ...], place: pathlib.Path, label: int
+        self, contents: dict[str, bytes], names: tuple[str, ...], location: pathlib.Path, label: int
     ) -> Part:
         for name in names:
             if len(contents[name]) % self.record or not contents[name]:
                 raise ValueError(
-                    f"{place / name}: {len(contents[name])} bytes, expected a multiple of "
+                    f"{location / name}: {len(contents[name])} bytes, expected a multiple of "
                     f"{self.record}."
                 )
         counts = [len(contents[name]) // self.record for name in names]
@@ -137,7 +139,7 @@ class Edition:
             images[start:end] = pixels.transpose(0, 2, 3, 1)
         if labels.max() >= self.classes[label]:
             raise ValueError(
-                f"{place}: a label is {labels.max()}, expected 0 to {self.classes[label] - 1}."
+                f"{location}: a label is {labels.max()}, expected 0 to {self.classes[label] - 1}."
             )
         first = is_channels_first(None, self.source.name)
         return (images.transpose(0, 3, 1, 2) if first else images), labels

@@ -44,8 +44,8 @@ def _scans() -> tuple[np.ndarray, np.ndarray]:
     """Images and labels, from scikit-learn's file: importing all of it takes two seconds."""
     from importlib.util import find_spec
 
-    found = find_spec("sklearn")
-    for folder in (found.submodule_search_locations or ()) if found else ():
+    package = find_spec("sklearn")
+    for folder in (package.submodule_search_locations or ()) if package else ():
         path = Path(folder) / "datasets" / "data" / "digits.csv.gz"
         if path.is_file():
             with gzip.open(path, "rt") as file:

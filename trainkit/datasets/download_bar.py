@@ -47,14 +47,14 @@ class DownloadBar:
 
     def _parts(self, over: bool) -> tuple[str, float | None, list[str]]:
         seconds = time.perf_counter() - self._began_at
-        done = self._done / _MEGABYTE
+        megabytes = self._done / _MEGABYTE
         if not self.total or over:
-            size, share = f"{done:.1f} MB", None
+            size, share = f"{megabytes:.1f} MB", None
         else:
-            done = min(done, self.total / _MEGABYTE)
-            size = f"{done:.1f}/{self.total / _MEGABYTE:.1f} MB"
-            share = done * _MEGABYTE / self.total
-        pieces = [f"{duration_text(seconds)} {done / max(seconds, 1e-9):.1f} MB/s"]
+            megabytes = min(megabytes, self.total / _MEGABYTE)
+            size = f"{megabytes:.1f}/{self.total / _MEGABYTE:.1f} MB"
+            share = megabytes * _MEGABYTE / self.total
+        pieces = [f"{duration_text(seconds)} {megabytes / max(seconds, 1e-9):.1f} MB/s"]
         if share and not over:
             pieces.append(f"{duration_text(seconds * (1 / share - 1))} left")
         return f"{'Downloaded' if over else 'Downloading'} {self.name}  {size}", share, pieces

@@ -66,7 +66,7 @@ def get_file(
     if scheme not in _SCHEMES:
         raise UnimplementedError(
             f"get_file: file system scheme {scheme!r} not implemented (file: {origin!r}); origin "
-            f"must begin with {', '.join(f'{known}://' for known in _SCHEMES)}"
+            f"must begin with {', '.join(f'{address_scheme}://' for address_scheme in _SCHEMES)}"
         )
     cache = pathlib.Path(local_path(cache_dir)).expanduser() if cache_dir else cache_folder()
     folder = cache / local_path(cache_subdir)
@@ -74,8 +74,8 @@ def get_file(
     stored = f"{name}_archive" if unpacked and not (fname and "." in name) else name
     if force_download:
         (folder / stored).unlink(missing_ok=True)
-    known = _known_hash(file_hash or md5_hash, hash_algorithm)
-    path = _retrieved(origin, stored, folder, known)
+    known_hash = _known_hash(file_hash or md5_hash, hash_algorithm)
+    path = _retrieved(origin, stored, folder, known_hash)
     if not unpacked:
         return path
     target = folder / (name if stored != name else f"{name.partition('.')[0]}_extracted")
@@ -94,8 +94,8 @@ def _known_hash(digits: str | None, algorithm: str) -> str | None:
     return f"{named}:{digits}"
 
 
-def _retrieved(origin: str, name: str, folder: pathlib.Path, known: str | None) -> str:
-    if known is None and (folder / name).is_file():
+def _retrieved(origin: str, name: str, folder: pathlib.Path, known_hash: str | None) -> str:
+    if known_hash is None and (folder / name).is_file():
         return str(folder / name)
     import pooch
 
@@ -104,7 +104,7 @@ def _retrieved(origin: str, name: str, folder: pathlib.Path, known: str | None) 
     downloader = pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS)
     if origin.partition(":")[0].lower() == "file":
         downloader = _copied
-    return str(pooch.retrieve(origin, known, fname=name, path=folder, downloader=downloader))
+    return str(pooch.retrieve(origin, known_hash, fname=name, path=folder, downloader=downloader))
 
 
 def _copied(url: str, output_file: Any, pooch: Any) -> None:

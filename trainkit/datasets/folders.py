@@ -49,14 +49,14 @@ class _Files:
         if not os.path.isdir(folder):
             raise NotFoundError(f"there is no folder {folder}")
         inferred = isinstance(labels, str)
-        found = sorted(
+        subfolders = sorted(
             name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))
         )
-        if inferred and class_names is not None and set(class_names) - set(found):
+        if inferred and class_names is not None and set(class_names) - set(subfolders):
             raise ValueError(
-                f"class_names {list(class_names)} are not the folders of {folder}, {found}"
+                f"class_names {list(class_names)} are not the folders of {folder}, {subfolders}"
             )
-        self.class_names = list(class_names or found) if inferred else []
+        self.class_names = list(class_names or subfolders) if inferred else []
         self.paths: list[str] = []
         numbers: list[int] = []
         for number, name in enumerate(self.class_names if inferred else [""]):
@@ -103,7 +103,7 @@ def files_below(folder: str, endings: Sequence[str], follow_links: bool) -> list
     ]
 
 
-def _checked(what: str, labels: Any, label_mode: Any, class_names: Any, split: Any, subset: Any,
+def _checked(caller: str, labels: Any, label_mode: Any, class_names: Any, split: Any, subset: Any,
              shuffle: bool, seed: Any, format: str = "tf") -> tuple[Any, Any]:  # fmt: skip
     """Labels and label mode, `None` both where one is.
 
@@ -113,16 +113,16 @@ def _checked(what: str, labels: Any, label_mode: Any, class_names: Any, split: A
     listed = isinstance(labels, list | tuple | np.ndarray)
     if not listed and labels not in ("inferred", None):
         raise ValueError(
-            f"{what}: labels must be 'inferred', None, or a list of numbers, got {labels!r}"
+            f"{caller}: labels must be 'inferred', None, or a list of numbers, got {labels!r}"
         )
     if class_names and not isinstance(labels, str):
-        raise ValueError(f"{what}: class_names go with labels='inferred' alone")
+        raise ValueError(f"{caller}: class_names go with labels='inferred' alone")
     if label_mode not in ("int", "categorical", "binary", None):
         raise ValueError(
-            f"{what}: label_mode {label_mode!r}; use 'int', 'categorical', 'binary' or None"
+            f"{caller}: label_mode {label_mode!r}; use 'int', 'categorical', 'binary' or None"
         )
     if split is not None and not 0 < split < 1:
-        raise ValueError(f"{what}: validation_split {split} is not between 0 and 1")
+        raise ValueError(f"{caller}: validation_split {split} is not between 0 and 1")
     if (split is None) != (subset is None) or subset not in (
         None,
         "training",
@@ -130,20 +130,21 @@ def _checked(what: str, labels: Any, label_mode: Any, class_names: Any, split: A
         "both",
     ):
         raise ValueError(
-            f"{what}: validation_split goes with subset 'training', 'validation' or 'both', got "
+            f"{caller}: validation_split goes with subset 'training', 'validation' or 'both', got "
             f"{split} and {subset!r}"
         )
     if split is not None and shuffle and seed is None:
         raise ValueError(
-            f"{what}: give a seed, so that training and validation share no files, or shuffle=False"
+            f"{caller}: give a seed, so that training and validation share no files, or "
+            "shuffle=False"
         )
     if format != "tf":
-        raise ValueError(f"{what}: format {format!r}; only 'tf', a Dataset, is supported")
+        raise ValueError(f"{caller}: format {format!r}; only 'tf', a Dataset, is supported")
     return (None, None) if labels is None or label_mode is None else (labels, label_mode)
 
 
 def _dataset(
-    what: str,
+    caller: str,
     directory: Any,
     labels: Any,
     label_mode: Any,
@@ -162,12 +163,14 @@ def _dataset(
     seed = int(np.random.randint(1_000_000)) if seed is None else int(seed)
     files = _Files(directory, labels, endings, class_names, shuffle, seed, follow_links, verbose)
     if label_mode == "binary" and len(files.class_names) != 2:
-        raise ValueError(f"{what}: label_mode='binary' is for two classes, not {files.class_names}")
-    made = []
+        raise ValueError(
+            f"{caller}: label_mode='binary' is for two classes, not {files.class_names}"
+        )
+    datasets = []
     for name in ("training", "validation") if subset == "both" else (subset,):
         paths, numbers = files.part(split, name, verbose)
         if not paths:
-            raise ValueError(f"{what}: no files in {directory} end in one of {list(endings)}")
+            raise ValueError(f"{caller}: no files in {directory} end in one of {list(endings)}")
         mixed = shuffle and not (subset == "both" and name == "validation")
         dataset = _named(paths, numbers, label_mode, len(files.class_names))
         if mixed:
@@ -180,8 +183,8 @@ def _dataset(
         dataset = dataset.prefetch(AUTOTUNE)
         dataset.class_names = files.class_names or None
         dataset.file_paths = paths
-        made.append(dataset)
-    return made if subset == "both" else made[0]
+        datasets.append(dataset)
+    return datasets if subset == "both" else datasets[0]
 
 
 def _named(paths: Any, numbers: Any, label_mode: Any, classes: int) -> Any:
@@ -247,12 +250,12 @@ def image_dataset_from_directory(
         NotFoundError: there is no such folder.
         ValueError: the arguments do not go together, or there are no images.
     """
-    what = "image_dataset_from_directory"
-    labels, label_mode = _checked(what, labels, label_mode, class_names, validation_split, subset,
+    caller = "image_dataset_from_directory"
+    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
     if color_mode not in _CHANNELS or interpolation.lower() not in _WAYS:
         raise ValueError(
-            f"{what}: color_mode {color_mode!r} must be one of {list(_CHANNELS)}, interpolation "
+            f"{caller}: color_mode {color_mode!r} must be one of {list(_CHANNELS)}, interpolation "
             f"{interpolation!r} one of {list(_WAYS)}"
         )
     height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
@@ -272,7 +275,7 @@ def image_dataset_from_directory(
 
     shape = (channels, height, width) if order == "channels_first" else (height, width, channels)
     return _dataset(
-        what, directory, labels, label_mode, class_names, IMAGES,
+        caller, directory, labels, label_mode, class_names, IMAGES,
         _of_shape(load, shape, "float32"), batch_size, shuffle, seed, validation_split, subset,
         follow_links, verbose,
     )  # fmt: skip
@@ -326,8 +329,8 @@ def text_dataset_from_directory(
         NotFoundError: there is no such folder.
         ValueError: the arguments do not go together, or there are no files.
     """
-    what = "text_dataset_from_directory"
-    labels, label_mode = _checked(what, labels, label_mode, class_names, validation_split, subset,
+    caller = "text_dataset_from_directory"
+    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
 
     def load(path: Any) -> Any:
@@ -335,7 +338,7 @@ def text_dataset_from_directory(
         return text if max_length is None else substr(text, 0, max_length)
 
     return _dataset(
-        what, directory, labels, label_mode, class_names, (".txt",), load, batch_size, shuffle,
+        caller, directory, labels, label_mode, class_names, (".txt",), load, batch_size, shuffle,
         seed, validation_split, subset, follow_links, verbose,
     )  # fmt: skip
 
@@ -380,25 +383,25 @@ def audio_dataset_from_directory(
         NotFoundError: there is no such folder.
         ValueError: the arguments do not go together, or there are no files.
     """
-    what = "audio_dataset_from_directory"
-    labels, label_mode = _checked(what, labels, label_mode, class_names, validation_split, subset,
+    caller = "audio_dataset_from_directory"
+    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
     if ragged or sampling_rate is not None:
-        raise ValueError(f"{what}: ragged=True and sampling_rate are not supported")
+        raise ValueError(f"{caller}: ragged=True and sampling_rate are not supported")
     length = -1 if output_sequence_length is None else int(output_sequence_length)
 
     def load(path: Any) -> Any:
         return decode_wav(read_file(path), desired_samples=length)[0]
 
-    made = _dataset(
-        what, directory, labels, label_mode, class_names, (".wav",), load, None, shuffle, seed,
+    datasets = _dataset(
+        caller, directory, labels, label_mode, class_names, (".wav",), load, None, shuffle, seed,
         validation_split, subset, follow_links, verbose,
     )  # fmt: skip
     if batch_size is None:
-        return made
-    parts = made if isinstance(made, list) else [made]
+        return datasets
+    parts = datasets if isinstance(datasets, list) else [datasets]
     batches = [_padded(part, batch_size) for part in parts]
-    return batches if isinstance(made, list) else batches[0]
+    return batches if isinstance(datasets, list) else batches[0]
 
 
 def _padded(dataset: Any, size: int) -> Any:

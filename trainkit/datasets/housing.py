@@ -39,13 +39,13 @@ def load_table(
         raise InvalidArgumentError(
             f"{source.name}: test_split must be in [0, 1), got {test_split!r}"
         )
-    place = source.path(path)
-    found = read_integer_lists(place, ("x", "y"))
-    x, y = np.asarray(found["x"]), np.asarray(found["y"])
+    archive_path = source.path(path)
+    columns = read_integer_lists(archive_path, ("x", "y"))
+    x, y = np.asarray(columns["x"]), np.asarray(columns["y"])
     if x.ndim != 2 or x.shape[1] != features or y.shape != x.shape[:1]:
         raise ValueError(
-            f"{place}: x has shape {x.shape} and y {y.shape}, expected (rows, {features}) and "
-            "(rows,)."
+            f"{archive_path}: x has shape {x.shape} and y {y.shape}, expected (rows, {features}) "
+            "and (rows,)."
         )
     x, y = x[:most], y[:most]
     # RandomState is Keras's choice, and its numbers stay the same in all versions of NumPy

@@ -42,14 +42,14 @@ def read_idx(path: pathlib.Path, axes: int, size: tuple[int, ...] | None = None)
             shape = _read_shape(path, file, axes)
             _check_size(path, shape, size)
             content = np.empty(math.prod(shape), np.uint8)
-            found = _fill(file, content)
+            byte_count = _fill(file, content)
             longer = bool(file.read(1))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: broken gzip file: {error}. Get a fresh copy.") from error
-    if found != content.size or longer:
+    if byte_count != content.size or longer:
         raise ValueError(
             f"{path}: the header says {content.size} bytes, shape {shape}, but the file has "
-            f"{'more' if longer else found}. Get a fresh copy."
+            f"{'more' if longer else byte_count}. Get a fresh copy."
         )
     return content.reshape(shape)
 
@@ -58,22 +58,22 @@ def _check_size(path: pathlib.Path, shape: tuple[int, ...], size: tuple[int, ...
     """Refuse other sizes than expected, and more bytes than the file can stand for."""
     if size is not None and shape[1:] != size:
         raise ValueError(f"{path}: images of {shape[1:]} pixels, expected {size}.")
-    there = os.path.getsize(path)
-    allowed = max(FLOOR, MOST_PACKED * there) if path.suffix == ".gz" else there
+    file_size = os.path.getsize(path)
+    allowed = max(FLOOR, MOST_PACKED * file_size) if path.suffix == ".gz" else file_size
     if math.prod(shape) > allowed:
         raise ValueError(
             f"{path}: the header says {math.prod(shape)} bytes, shape {shape}, but the file has "
-            f"{there}. Get a fresh copy."
+            f"{file_size}. Get a fresh copy."
         )
 
 
 def _fill(file: IO[bytes], content: np.ndarray) -> int:
     """Fill `content` from `file`; how many bytes there were."""
-    done = 0
-    while done < content.size and (step := file.read(min(content.size - done, STEP_BYTES))):
-        content[done : done + len(step)] = np.frombuffer(step, np.uint8)
-        done += len(step)
-    return done
+    filled = 0
+    while filled < content.size and (step := file.read(min(content.size - filled, STEP_BYTES))):
+        content[filled : filled + len(step)] = np.frombuffer(step, np.uint8)
+        filled += len(step)
+    return filled
 
 
 def _opened(path: pathlib.Path) -> IO[bytes]:
@@ -100,11 +100,11 @@ class _Unpacked(gzip.GzipFile):
 def _read_shape(path: pathlib.Path, file: IO[bytes], axes: int) -> tuple[int, ...]:
     header = file.read(4 + 4 * axes)
     expected = UINT8_CODE << 8 | axes
-    found = int.from_bytes(header[:4], "big")
-    if len(header) >= 4 and found != expected:
+    magic = int.from_bytes(header[:4], "big")
+    if len(header) >= 4 and magic != expected:
         raise ValueError(
             f"{path}: not an IDX file of uint8 with {axes} axes: its magic number is "
-            f"0x{found:08x}, expected 0x{expected:08x}."
+            f"0x{magic:08x}, expected 0x{expected:08x}."
         )
     if len(header) < 4 + 4 * axes:
         raise ValueError(

@@ -24,10 +24,10 @@ _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")
 
 def channel_order(data_format: str | None) -> str:
     """`data_format`, or the one that is set for all; `ValueError` for any other text."""
-    found = data_format or image_data_format()
-    if found not in ("channels_last", "channels_first"):
-        raise ValueError(f"data_format {found!r}; use 'channels_last' or 'channels_first'")
-    return found
+    order = data_format or image_data_format()
+    if order not in ("channels_last", "channels_first"):
+        raise ValueError(f"data_format {order!r}; use 'channels_last' or 'channels_first'")
+    return order
 
 
 def load_img(

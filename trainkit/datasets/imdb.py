@@ -75,16 +75,16 @@ def load_data(
         FileNotFoundError: the file is not on this machine and cannot be downloaded.
         ValueError: no review is short enough, or the file holds something else.
     """
-    place = SOURCE.path(path)
-    found = read_integer_lists(place, [name for pair in _PAIRS for name in pair])
-    check_labels(found, _PAIRS, place)
+    archive_path = SOURCE.path(path)
+    columns = read_integer_lists(archive_path, [name for pair in _PAIRS for name in pair])
+    check_labels(columns, _PAIRS, archive_path)
     choice = Choice(num_words, skip_top, maxlen, start_char, oov_char, index_from)
     rng = np.random.RandomState(seed)
-    parts = [shuffled(found[x], found[y], rng) for x, y in _PAIRS]
-    kept = [choice.short_enough(choice.marked(x), y, "imdb") for x, y in parts]
-    rows = choice.without_rare([text for texts, _ in kept for text in texts])
-    end = len(kept[0][0])
-    return (as_rows(rows[:end]), kept[0][1]), (as_rows(rows[end:]), kept[1][1])
+    parts = [shuffled(columns[x], columns[y], rng) for x, y in _PAIRS]
+    short_parts = [choice.short_enough(choice.marked(x), y, "imdb") for x, y in parts]
+    rows = choice.without_rare([text for texts, _ in short_parts for text in texts])
+    end = len(short_parts[0][0])
+    return (as_rows(rows[:end]), short_parts[0][1]), (as_rows(rows[end:]), short_parts[1][1])
 
 
 def get_word_index(path: str | os.PathLike[str] = "imdb_word_index.json") -> dict[str, int]:

@@ -44,31 +44,31 @@ def check_instructions(data: bytes) -> None:
     Raises:
         ValueError: it does; nothing of it has been run.
     """
-    place, end = 0, len(data)
+    position, end = 0, len(data)
     widths, lengths = _WIDTHS, _LENGTHS
-    while place < end:
-        code = data[place]
-        place += 1
+    while position < end:
+        code = data[position]
+        position += 1
         width = widths.get(code)
         if width is not None:
-            if code in (_PUT, _FRAME) and _number(data, place, width) > end:
+            if code in (_PUT, _FRAME) and _number(data, position, width) > end:
                 raise ValueError("it holds a number that is too large for it")
-            place += width
+            position += width
         elif code in lengths:
-            length = _number(data, place, lengths[code])
+            length = _number(data, position, lengths[code])
             if length > _LONGEST_TEXT:
                 raise ValueError(f"it holds a text of {length} characters")
-            place += lengths[code] + length
+            position += lengths[code] + length
         elif code == _NAME:
-            place = data.index(b"\n", data.index(b"\n", place) + 1) + 1
+            position = data.index(b"\n", data.index(b"\n", position) + 1) + 1
         else:
             raise ValueError(f"it does more than hold lists of numbers (instruction {code})")
-    if place != end or data[-1:] != b".":
+    if position != end or data[-1:] != b".":
         raise ValueError("it is cut short")
 
 
-def _number(data: bytes, place: int, width: int) -> int:
-    return int.from_bytes(data[place : place + width], "little")
+def _number(data: bytes, position: int, width: int) -> int:
+    return int.from_bytes(data[position : position + width], "little")
 
 
 class _Kind:
@@ -112,8 +112,8 @@ class _ListUnpickler(pickle.Unpickler):
 
 def _unpickled(data: bytes) -> list[list[int]]:
     check_instructions(data)
-    made = _ListUnpickler(io.BytesIO(data)).load()
-    rows = made.items if isinstance(made, _ObjectArray) else None
+    unpickled = _ListUnpickler(io.BytesIO(data)).load()
+    rows = unpickled.items if isinstance(unpickled, _ObjectArray) else None
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise ValueError("it is no array of lists")
     for row in rows:
@@ -138,26 +138,28 @@ def read_integer_lists(path: str | os.PathLike[str], names: Sequence[str]) -> di
         FileNotFoundError: there is no such file.
         ValueError: a name is missing, or something is neither of the two.
     """
-    place = local_path(path)
+    archive_path = local_path(path)
     try:
-        with ZipArchive(place, ".npz file") as archive:
+        with ZipArchive(archive_path, ".npz file") as archive:
             members = {member.filename: member for member in archive.infolist()}
             missing = sorted(name for name in names if f"{name}.npy" not in members)
             if missing:
                 raise KeyError(f"{', '.join(missing)} not found")
-            wanted = {name: members[f"{name}.npy"] for name in names}
-            _check_sizes(wanted, os.path.getsize(place))
-            return {name: _member(archive, member) for name, member in wanted.items()}
+            members_by_name = {name: members[f"{name}.npy"] for name in names}
+            _check_sizes(members_by_name, os.path.getsize(archive_path))
+            return {name: _member(archive, member) for name, member in members_by_name.items()}
     except FileNotFoundError:
         raise
     except (pickle.UnpicklingError, AttributeError, CheckpointError, *UNPACKING_ERRORS) as error:
-        raise ValueError(f"{place}: not an .npz file of lists of numbers: {error}.") from error
+        raise ValueError(
+            f"{archive_path}: not an .npz file of lists of numbers: {error}."
+        ) from error
 
 
-def _check_sizes(members: dict[str, zipfile.ZipInfo], there: int) -> None:
+def _check_sizes(members: dict[str, zipfile.ZipInfo], file_size: int) -> None:
     size = sum(member.file_size for member in members.values())
-    if size > max(_FLOOR, _MOST_PACKED * there):
-        raise ValueError(f"it unpacks to {size} bytes and has {there}")
+    if size > max(_FLOOR, _MOST_PACKED * file_size):
+        raise ValueError(f"it unpacks to {size} bytes and has {file_size}")
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:

@@ -26,11 +26,11 @@ def load_parts(source: Source, path: str | os.PathLike[str] | None) -> Parts:
     """Training and test part from `path`, else from wherever the source has its files."""
     if path is None:
         return _read_parts(source.paths())
-    place = pathlib.Path(local_path(path)).expanduser()
-    if place.is_dir():
-        return _read_parts(source.paths_in(place))
-    if place.suffix == ".npz" and place.is_file():
-        return _read_npz(place)
+    location = pathlib.Path(local_path(path)).expanduser()
+    if location.is_dir():
+        return _read_parts(source.paths_in(location))
+    if location.suffix == ".npz" and location.is_file():
+        return _read_npz(location)
     raise FileNotFoundError(
         f"{source.name}: path is {local_path(path)!r}, which is neither a folder nor an .npz file."
         f" Give a folder with {', '.join(source.files)}, or leave path out."
@@ -61,7 +61,7 @@ def _read_npz(path: pathlib.Path) -> Parts:
     return (x_train, y_train), (x_test, y_test)
 
 
-def _check_shapes(shapes: dict[str, tuple[tuple[int, ...], str]], there: int) -> None:
+def _check_shapes(shapes: dict[str, tuple[tuple[int, ...], str]], file_size: int) -> None:
     """Refuse what are no images and labels, and more of them than the file can stand for."""
     for part in ("train", "test"):
         (images, kind), (labels, _) = shapes[f"x_{part}"], shapes[f"y_{part}"]
@@ -71,5 +71,5 @@ def _check_shapes(shapes: dict[str, tuple[tuple[int, ...], str]], there: int) ->
                 f"images of {IMAGE_SIZE} and a label for each"
             )
     size = sum(math.prod(shapes[n][0]) * as_dtype(shapes[n][1]).size for n in KERAS_NAMES)
-    if size > max(FLOOR, MOST_PACKED * there):
-        raise ValueError(f"it unpacks to {size} bytes and has {there}")
+    if size > max(FLOOR, MOST_PACKED * file_size):
+        raise ValueError(f"it unpacks to {size} bytes and has {file_size}")

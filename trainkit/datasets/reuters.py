@@ -86,13 +86,13 @@ def load_data(
     """
     if not 0 <= test_split <= 1:
         raise InvalidArgumentError(f"reuters: test_split must be in [0, 1], got {test_split!r}")
-    place = SOURCE.path(path)
-    found = read_integer_lists(place, ("x", "y"))
-    check_labels(found, (("x", "y"),), place)
+    archive_path = SOURCE.path(path)
+    columns = read_integer_lists(archive_path, ("x", "y"))
+    check_labels(columns, (("x", "y"),), archive_path)
     choice = Choice(num_words, skip_top, maxlen, start_char, oov_char, index_from)
-    texts, labels = shuffled(found["x"], found["y"], np.random.RandomState(seed))
-    kept, labels = choice.short_enough(choice.marked(texts), labels, "reuters")
-    rows = choice.without_rare(kept)
+    texts, labels = shuffled(columns["x"], columns["y"], np.random.RandomState(seed))
+    short_texts, labels = choice.short_enough(choice.marked(texts), labels, "reuters")
+    rows = choice.without_rare(short_texts)
     end = int(len(rows) * (1 - test_split))
     return (as_rows(rows[:end]), labels[:end]), (as_rows(rows[end:]), labels[end:])
 

@@ -53,10 +53,14 @@ def pad_sequences(
                 f"pad_sequences: elements of sequence {i} have shape {row.shape[1:]}, those before "
                 f"{shape}"
             )
-        kept = row[max(len(row) - steps, 0) :] if truncating == "pre" else row[:steps]
-        if len(kept):
-            place = slice(steps - len(kept), None) if padding == "pre" else slice(len(kept))
-            result[i, place] = kept
+        steps_of_row = row[max(len(row) - steps, 0) :] if truncating == "pre" else row[:steps]
+        if len(steps_of_row):
+            positions = (
+                slice(steps - len(steps_of_row), None)
+                if padding == "pre"
+                else slice(len(steps_of_row))
+            )
+            result[i, positions] = steps_of_row
     return result
 
 
@@ -102,21 +106,21 @@ def split_dataset(
             f"split_dataset: preferred_backend is {preferred_backend!r}; it can be None or "
             "'tensorflow', which give a tk.data.Dataset"
         )
-    whole = dataset if isinstance(dataset, Dataset) else Dataset.from_tensor_slices(dataset)
-    count = len(whole)
+    elements = dataset if isinstance(dataset, Dataset) else Dataset.from_tensor_slices(dataset)
+    count = len(elements)
     left, right = _sizes(count, left_size, right_size)
     if shuffle:
         drawn = next_seed() % 2**31 if seed is None else seed
-        whole = whole.shuffle(count, seed=drawn, reshuffle_each_iteration=False)
-    return whole.take(left), whole.skip(left).take(right)
+        elements = elements.shuffle(count, seed=drawn, reshuffle_each_iteration=False)
+    return elements.take(left), elements.skip(left).take(right)
 
 
 def _sizes(count: int, left: float | None, right: float | None) -> tuple[int, int]:
     if left is None and right is None:
         raise ValueError("split_dataset: give left_size or right_size")
-    asked = [None if n is None else int(n * count) if 0 < n < 1 else int(n) for n in (left, right)]
-    first = count - int(asked[1] or 0) if asked[0] is None else asked[0]
-    second = count - first if asked[1] is None else asked[1]
+    sizes = [None if n is None else int(n * count) if 0 < n < 1 else int(n) for n in (left, right)]
+    first = count - int(sizes[1] or 0) if sizes[0] is None else sizes[0]
+    second = count - first if sizes[1] is None else sizes[1]
     if first < 0 or second < 0 or first + second > count:
         raise ValueError(
             f"split_dataset: there are {count} elements, left_size={left} and right_size={right} "

@@ -63,14 +63,14 @@ class Source:
         Raises:
             FileNotFoundError: a file is missing there.
         """
-        found = self._found_in(folder)
-        missing = [name for name, path in found.items() if path is None]
+        paths = self._found_in(folder)
+        missing = [name for name, path in paths.items() if path is None]
         if missing:
             raise FileNotFoundError(
                 f"{self.name}: {', '.join(missing)} not found in {folder}, which has to hold "
                 f"{', '.join(self.files)} (a .gz file may be unpacked)."
             )
-        return {name: path for name, path in found.items() if path is not None}
+        return {name: path for name, path in paths.items() if path is not None}
 
     def path(self, given: str | os.PathLike[str]) -> pathlib.Path:
         """Where the only file of the data set is.
@@ -82,36 +82,36 @@ class Source:
         Raises:
             FileNotFoundError: there is no such file, or it can't be downloaded.
         """
-        place = pathlib.Path(local_path(given)).expanduser()
+        location = pathlib.Path(local_path(given)).expanduser()
         (name,) = self.files
-        if place.name == local_path(given):
-            named = replace(self, files={place.name: self.files[name]}, published=name)
-            return named.paths()[place.name]
-        if not place.is_file():
+        if location.name == local_path(given):
+            named = replace(self, files={location.name: self.files[name]}, published=name)
+            return named.paths()[location.name]
+        if not location.is_file():
             raise FileNotFoundError(
                 f"{self.name}: there is no file {local_path(given)!r}. Give the path of a copy of "
                 f"{name}, or a bare name, under which it is then kept in {self._cache()}."
             )
-        return place
+        return location
 
     def _local(self) -> dict[str, pathlib.Path] | None:
         """The user's own files: None when no folder has any, an error when one has only some."""
         base = data_folder()
-        places = [base / folder for folder in self.folders] if base else []
-        for place in places:
-            if any(self._found_in(place).values()):
-                return self.paths_in(place)
+        candidates = [base / folder for folder in self.folders] if base else []
+        for candidate in candidates:
+            if any(self._found_in(candidate).values()):
+                return self.paths_in(candidate)
         return None
 
     def _cache(self) -> pathlib.Path:
         return cache_folder() / self.name
 
     def _found_in(self, folder: pathlib.Path) -> dict[str, pathlib.Path | None]:
-        found: dict[str, pathlib.Path | None] = {}
+        paths: dict[str, pathlib.Path | None] = {}
         for name in self.files:
             spellings = (folder / name, folder / name.removesuffix(".gz"))
-            found[name] = next((path for path in spellings if path.is_file()), None)
-        return found
+            paths[name] = next((path for path in spellings if path.is_file()), None)
+        return paths
 
     def _downloaded(self) -> dict[str, pathlib.Path]:
         return {name: self._download(name) for name in self.files}

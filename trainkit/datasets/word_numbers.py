@@ -54,12 +54,12 @@ class Choice:
         """
         if not self.maxlen:
             return texts, labels
-        kept = [i for i, text in enumerate(texts) if len(text) < self.maxlen]
-        if not kept:
+        short_indices = [i for i, text in enumerate(texts) if len(text) < self.maxlen]
+        if not short_indices:
             raise ValueError(
                 f"{name}: no text has fewer than maxlen={self.maxlen} words; give a larger maxlen"
             )
-        return [texts[i] for i in kept], labels[kept]
+        return [texts[i] for i in short_indices], labels[short_indices]
 
     def without_rare(self, texts: list[Any]) -> list[list[int]]:
         """Lists of numbers in which words that are too frequent or too rare are replaced."""
@@ -109,16 +109,16 @@ def read_word_index(source: Source, path: str | os.PathLike[str]) -> dict[str, i
         FileNotFoundError: the file is not on this machine and cannot be downloaded.
         ValueError: the file is no table of numbers by words.
     """
-    place = source.path(path)
+    json_path = source.path(path)
     try:
-        found = json.loads(_read(place))
-        if not isinstance(found, dict) or not all(type(n) is int for n in found.values()):
+        word_index = json.loads(_read(json_path))
+        if not isinstance(word_index, dict) or not all(type(n) is int for n in word_index.values()):
             raise ValueError("it is no table of whole numbers")
     except (ValueError, RecursionError, CheckpointError) as error:
-        raise ValueError(f"{place}: not a table of words: {error}.") from error
-    return found
+        raise ValueError(f"{json_path}: not a table of words: {error}.") from error
+    return word_index
 
 
-def _read(place: pathlib.Path) -> bytes:
-    with opened_regular(place) as file:
+def _read(json_path: pathlib.Path) -> bytes:
+    with opened_regular(json_path) as file:
         return file.read()

@@ -136,8 +136,8 @@ def rows_of(
                 f"{len(columns) if places is None else max(chosen) + 1}"
             )
         yield [
-            column.parsed(fields[place], na_value, f"row {number}, field {place}")
-            for column, place in zip(columns, chosen, strict=True)
+            column.parsed(fields[index], na_value, f"row {number}, field {index}")
+            for column, index in zip(columns, chosen, strict=True)
         ]
 
 
@@ -149,15 +149,15 @@ def text_lines(path: str, compression: str = "", buffer_size: int | None = None)
 
 def inferred(fields: Iterable[str], na_value: str) -> DType:
     """The narrowest type that holds the fields: int32, int64, float32, float64 or string."""
-    found = 0
+    rank = 0
     order = ("int32", "int64", "float32", "float64", "string")
-    seen = False
+    has_values = False
     for field in fields:
         if field and field != na_value:
-            seen = True
-            while not _holds(order[found], field):
-                found += 1
-    return as_dtype(order[found] if seen else "string")
+            has_values = True
+            while not _holds(order[rank], field):
+                rank += 1
+    return as_dtype(order[rank] if has_values else "string")
 
 
 def _holds(name: str, field: str) -> bool:

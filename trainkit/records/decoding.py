@@ -57,11 +57,11 @@ def read_file(filename: Any, name: Any = None) -> Tensor:
         raise InvalidArgumentError(f"read_file: {path!r} can't be read: {error}") from None
 
 
-def _path(filename: Any, what: str) -> str:
+def _path(filename: Any, caller: str) -> str:
     return (
         local_path(filename)
         if isinstance(filename, os.PathLike)
-        else local_path(one_text(filename, what))
+        else local_path(one_text(filename, caller))
     )
 
 
@@ -207,8 +207,8 @@ def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
     """
 
     def encoded(text: bytes) -> bytes:
-        whole = base64.urlsafe_b64encode(text)
-        return whole if pad else whole.rstrip(b"=")
+        letters = base64.urlsafe_b64encode(text)
+        return letters if pad else letters.rstrip(b"=")
 
     return each(encoded, "string", texts_of(input, "encode_base64"))
 
@@ -281,25 +281,27 @@ def decode_csv(
         (array([1, 2], dtype=int32), array([b'a', b'b'], dtype=object))
     """
     lines, columns = texts_of(records, "decode_csv"), [csv_rows.Column(d) for d in record_defaults]
-    places = list(range(len(columns)) if select_cols is None else map(int, select_cols))
-    if len(places) != len(columns):
+    column_indices = list(range(len(columns)) if select_cols is None else map(int, select_cols))
+    if len(column_indices) != len(columns):
         raise InvalidArgumentError(
-            f"decode_csv: {len(places)} select_cols for {len(columns)} record_defaults"
+            f"decode_csv: {len(column_indices)} select_cols for {len(columns)} record_defaults"
         )
     outs = [np.empty(lines.shape, column.dtype.dtype) for column in columns]
-    for place in np.ndindex(lines.shape):
-        text = lines[place].decode(errors="surrogateescape")
+    for index in np.ndindex(lines.shape):
+        text = lines[index].decode(errors="surrogateescape")
         rows = csv_rows.fields_of([text], field_delim, use_quote_delim, "decode_csv")
         fields = next(iter(rows), [""]) or [""]
-        wanted = len(columns) if select_cols is None else None
-        if (wanted is not None and len(fields) != wanted) or len(fields) <= max(places):
-            least = wanted or max(places) + 1
+        field_count = len(columns) if select_cols is None else None
+        if (field_count is not None and len(fields) != field_count) or len(fields) <= max(
+            column_indices
+        ):
+            least = field_count or max(column_indices) + 1
             raise InvalidArgumentError(
                 f"decode_csv: {text!r} has {len(fields)} fields, expected {least}"
             )
-        for out, column, at in zip(outs, columns, places, strict=True):
+        for out, column, at in zip(outs, columns, column_indices, strict=True):
             value = column.parsed(fields[at], na_value, f"field {at} of {text!r}")
-            out[place] = value[()] if isinstance(value, np.ndarray) else value
+            out[index] = value[()] if isinstance(value, np.ndarray) else value
     return [string_results(out) for out in outs]
 
 
@@ -320,9 +322,9 @@ def _batch_specs(a: Bound) -> dict[str, Spec]:
     return {key: _parsed_spec(spec, batch) for key, spec in sorted(a["features"].items())}
 
 
-def _checked(described: Any, what: str) -> None:
+def _checked(described: Any, caller: str) -> None:
     if not isinstance(described, dict) or not described:
-        raise InvalidArgumentError(f"{what}: features must be a dict that is not empty")
+        raise InvalidArgumentError(f"{caller}: features must be a dict that is not empty")
 
 
 @needs_values("serialized", gives=_single_specs)
@@ -350,8 +352,8 @@ def parse_single_example(
     """
     _checked(features, "parse_single_example")
     label = "" if example_names is None else one_text(example_names, "example_names").decode()
-    found = _features.parsed(one_text(serialized, "parse_single_example"), features, label)
-    return {key: string_results(np.array(array)) for key, array in found.items()}
+    arrays = _features.parsed(one_text(serialized, "parse_single_example"), features, label)
+    return {key: string_results(np.array(array)) for key, array in arrays.items()}
 
 
 @needs_values("serialized", gives=_batch_specs)

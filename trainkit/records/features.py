@@ -144,17 +144,17 @@ def parsed(data: bytes, features: dict[str, Any], name: str = "") -> dict[str, A
         InvalidArgumentError: the bytes are no Example, a feature is missing and has no default, or
             its values do not fit.
     """
-    held = example_from(data).features.feature
+    stored = example_from(data).features.feature
     where = f" of example {name}" if name else ""
-    return {key: _one(held, key, features[key], where) for key in sorted(features)}
+    return {key: _one(stored, key, features[key], where) for key in sorted(features)}
 
 
-def _one(held: Any, key: str, spec: Any, where: str) -> Any:
+def _one(stored: Any, key: str, spec: Any, where: str) -> Any:
     if not isinstance(spec, _DescribedFeature):
         raise InvalidArgumentError(
             f"parse_example: {key!r} is described by {spec!r}, not a feature"
         )
-    kind = held[key].WhichOneof("kind") if key in held else None
+    kind = stored[key].WhichOneof("kind") if key in stored else None
     if kind is None:
         if isinstance(spec, FixedLenSequenceFeature):
             return _array([], spec.dtype).reshape((0, *spec.shape))
@@ -167,7 +167,7 @@ def _one(held: Any, key: str, spec: Any, where: str) -> Any:
         raise InvalidArgumentError(
             f"parse_example: feature {key!r}{where} is a {kind}, {spec.dtype.name} was asked for"
         )
-    values = _array(getattr(held[key], kind).value, spec.dtype)
+    values = _array(getattr(stored[key], kind).value, spec.dtype)
     sequence = isinstance(spec, FixedLenSequenceFeature)
     if values.size % max(spec.size, 1) if sequence else values.size != spec.size:
         raise InvalidArgumentError(
@@ -186,7 +186,7 @@ def _array(values: Any, dtype: DType) -> Any:
 
 def stacked(rows: list[dict[str, Any]], features: dict[str, Any]) -> dict[str, Any]:
     """The features of several examples, stacked; sequences are filled up to the longest."""
-    found = {}
+    arrays = {}
     for key in sorted(features):
         spec = features[key]
         column = [row[key] for row in rows]
@@ -199,5 +199,5 @@ def stacked(rows: list[dict[str, Any]], features: dict[str, Any]) -> dict[str, A
             out = np.empty((len(column), *spec.shape), spec.dtype.dtype)
             for i, array in enumerate(column):
                 out[i] = array if array.ndim else array[()]
-        found[key] = out
-    return found
+        arrays[key] = out
+    return arrays

@@ -65,10 +65,10 @@ class GFile:
 
     def seek(self, offset: int | None = None, whence: int = 0, position: Any = None) -> None:
         """Go to a place in the file; `position` is an older name of `offset`."""
-        place = position if offset is None else offset
-        if place is None:
+        target = position if offset is None else offset
+        if target is None:
             raise TypeError("GFile.seek needs an offset")
-        self._file().seek(place, whence)
+        self._file().seek(target, whence)
 
     def tell(self) -> int:
         """The place in the file."""
@@ -189,9 +189,9 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
         raise NotFoundError(f"rename: there is no file {local_path(src)}") from None
 
 
-def _check_free(path: Any, overwrite: bool, what: str) -> None:
+def _check_free(path: Any, overwrite: bool, caller: str) -> None:
     if not overwrite and exists(path):
-        raise AlreadyExistsError(f"{what}: {local_path(path)} is there; give overwrite=True")
+        raise AlreadyExistsError(f"{caller}: {local_path(path)} is there; give overwrite=True")
 
 
 def remove(path: Any) -> None:

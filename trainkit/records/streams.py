@@ -32,12 +32,12 @@ def compression_of(compression_type: Any) -> str:
     kind = getattr(compression_type, "compression_type", compression_type)
     kind = kind.numpy() if hasattr(kind, "numpy") else kind
     kind = kind.decode() if isinstance(kind, bytes) else kind
-    found = "" if kind is None else str(kind).upper()
-    if found not in COMPRESSIONS:
+    compression = "" if kind is None else str(kind).upper()
+    if compression not in COMPRESSIONS:
         raise InvalidArgumentError(
             f"compression_type {compression_type!r} is not known; use 'GZIP', 'ZLIB' or ''"
         )
-    return found
+    return compression
 
 
 class _Inflated(io.RawIOBase):
@@ -111,10 +111,10 @@ def reading(path: Any, compression: str, buffer_size: int | None = None) -> Iter
 
 def exactly(file: Any, count: int) -> bytes:
     """The next `count` bytes of a file, fewer at its end, without room for more than there are."""
-    parts, wanted = [], count
-    while wanted and (part := file.read(min(wanted, _PIECE))):
+    parts, missing = [], count
+    while missing and (part := file.read(min(missing, _PIECE))):
         parts.append(part)
-        wanted -= len(part)
+        missing -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -125,22 +125,22 @@ def records_of(path: Any, compression: str = "", buffer_size: int | None = None)
         DataLossError: a length or a record does not agree with its checksum, or the file is cut.
     """
     with reading(path, compression, buffer_size) as file:
-        place = 0
+        start = 0
         while head := exactly(file, _HEAD):
             length = header_length(head) if len(head) == _HEAD else None
             if length is None:
-                raise DataLossError(f"{os.fsdecode(path)}: no record begins at byte {place}")
+                raise DataLossError(f"{os.fsdecode(path)}: no record begins at byte {start}")
             body = exactly(file, length + _FOOT)
             if len(body) < length + _FOOT:
-                raise DataLossError(f"{os.fsdecode(path)}: the record at byte {place} is cut short")
+                raise DataLossError(f"{os.fsdecode(path)}: the record at byte {start} is cut short")
             record = body[:length]
             if not is_intact(record, body[length:]):
                 raise DataLossError(
-                    f"{os.fsdecode(path)}: the record at byte {place} does not agree with its "
+                    f"{os.fsdecode(path)}: the record at byte {start} does not agree with its "
                     "checksum"
                 )
             yield record
-            place += _HEAD + length + _FOOT
+            start += _HEAD + length + _FOOT
 
 
 def lines_of(path: Any, compression: str = "", buffer_size: int | None = None) -> Iterator[bytes]:

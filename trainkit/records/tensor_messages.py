@@ -54,10 +54,10 @@ def unpacked(data: bytes) -> Any:
         raise DataLossError(f"the bytes hold a tensor of type {message.dtype}, which is not known")
     shape = tuple(int(dim.size) for dim in message.tensor_shape.dim)
     values = _values(message, name)
-    wanted = 1
+    element_count = 1
     for size in shape:
-        wanted *= size
-    if min(shape, default=0) < 0 or len(values) != wanted:
+        element_count *= size
+    if min(shape, default=0) < 0 or len(values) != element_count:
         raise DataLossError(
             f"the bytes hold {len(values)} values for a tensor of shape {shape}; one value for "
             "many elements is not supported"
@@ -88,9 +88,9 @@ def checked(array: Any, out_type: Any) -> Any:
     Raises:
         InvalidArgumentError: it has another.
     """
-    wanted, found = as_dtype(out_type), as_dtype(array.dtype)
-    if wanted != found:
+    expected_dtype, dtype = as_dtype(out_type), as_dtype(array.dtype)
+    if expected_dtype != dtype:
         raise InvalidArgumentError(
-            f"parse_tensor: the tensor has dtype {found.name}, not {wanted.name}"
+            f"parse_tensor: the tensor has dtype {dtype.name}, not {expected_dtype.name}"
         )
     return array

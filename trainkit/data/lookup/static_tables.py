@@ -184,8 +184,8 @@ class _StaticTable:
         Raises:
             InvalidArgumentError: `keys` are of another type.
         """
-        found: Tensor = _looked_up(keys, self)
-        return found
+        values: Tensor = _looked_up(keys, self)
+        return values
 
     def __getitem__(self, keys: Any) -> Tensor:
         return self.lookup(keys)
@@ -236,8 +236,10 @@ class StaticHashTable(_StaticTable):
         return convert_to_tensor(len(self._known), dtype="int64")
 
     def _values_of(self, keys: Any) -> Tensor:
-        known, default = self._known, self._default
-        return self._filled([known.get(key, default) for key in keys.ravel().tolist()], keys.shape)
+        value_of_key, default = self._known, self._default
+        return self._filled(
+            [value_of_key.get(key, default) for key in keys.ravel().tolist()], keys.shape
+        )
 
 
 class StaticVocabularyTable(_StaticTable):
@@ -279,21 +281,21 @@ class StaticVocabularyTable(_StaticTable):
                 f"{name}: keys are text or integers and values int64, got "
                 f"{self.key_dtype.name} and {self.value_dtype.name}"
             )
-        wanted = self.key_dtype if lookup_key_dtype is None else as_dtype(lookup_key_dtype)
-        if wanted.is_integer != integers:
+        key_dtype = self.key_dtype if lookup_key_dtype is None else as_dtype(lookup_key_dtype)
+        if key_dtype.is_integer != integers:
             raise InvalidArgumentError(
-                f"{name}: lookup_key_dtype {wanted.name}, the keys are {self.key_dtype.name}"
+                f"{name}: lookup_key_dtype {key_dtype.name}, the keys are {self.key_dtype.name}"
             )
-        self.key_dtype, self._buckets = wanted, num_oov_buckets
+        self.key_dtype, self._buckets = key_dtype, num_oov_buckets
 
     def size(self, name: str | None = None) -> Tensor:
         """How many numbers there are, those of unknown keys included, a scalar of int64."""
         return convert_to_tensor(len(self._known) + self._buckets, dtype="int64")
 
     def _values_of(self, keys: Any) -> Tensor:
-        known = self._known
+        value_of_key = self._known
         values = [
-            self._bucket(key) if (value := known.get(key)) is None else value
+            self._bucket(key) if (value := value_of_key.get(key)) is None else value
             for key in keys.ravel().tolist()
         ]
         return self._filled(values, keys.shape)

@@ -80,11 +80,11 @@ class CsvDataset(Dataset):
         exclude_cols: Any = None,
     ) -> None:
         columns = [csv_rows.Column(default) for default in record_defaults]
-        places = _places(columns, select_cols, exclude_cols)
+        column_indices = _places(columns, select_cols, exclude_cols)
         reader = functools.partial(
             csv_rows.rows_of,
             columns=columns,
-            places=places,
+            places=column_indices,
             header=bool(header),
             delim=field_delim,
             quotes=bool(use_quote_delim),
@@ -104,13 +104,13 @@ def _places(columns: list[Any], select: Any, exclude: Any) -> list[int] | None:
         return list(itertools.islice((i for i in itertools.count() if i not in left), len(columns)))
     if select is None:
         return None
-    places = [int(place) for place in select]
-    if len(places) != len(columns) or places != sorted(set(places)) or places[0] < 0:
+    indices = [int(index) for index in select]
+    if len(indices) != len(columns) or indices != sorted(set(indices)) or indices[0] < 0:
         raise InvalidArgumentError(
-            f"CsvDataset: select_cols {places} must grow, one place for each of {len(columns)} "
+            f"CsvDataset: select_cols {indices} must grow, one place for each of {len(columns)} "
             "record_defaults"
         )
-    return places
+    return indices
 
 
 def make_csv_dataset(
@@ -190,15 +190,16 @@ def make_csv_dataset(
     column_names = list(column_names)
     if len(set(column_names)) != len(column_names):
         raise ValueError(f"make_csv_dataset: column names come twice in {column_names}")
-    places = _chosen(select_columns, column_names)
-    chosen = [column_names[place] for place in places]
+    column_indices = _chosen(select_columns, column_names)
+    chosen = [column_names[index] for index in column_indices]
     if label_name is not None and label_name not in chosen:
         raise ValueError(f"make_csv_dataset: label_name {label_name!r} is none of {chosen}")
     if column_defaults is None:
         rows = _fields(names[0], compression, field_delim, use_quote_delim)
         sample = list(itertools.islice(rows, int(header), _stop(num_rows_for_inference, header)))
         types = [
-            csv_rows.inferred((row[p] for row in sample if p < len(row)), na_value) for p in places
+            csv_rows.inferred((row[p] for row in sample if p < len(row)), na_value)
+            for p in column_indices
         ]
         column_defaults = [[""] if t is string else [t.as_numpy_dtype(0)] for t in types]
     columns = [csv_rows.Column(default) for default in column_defaults]
@@ -209,7 +210,7 @@ def make_csv_dataset(
     reader = functools.partial(
         csv_rows.rows_of,
         columns=columns,
-        places=None if len(places) == len(column_names) else places,
+        places=None if len(column_indices) == len(column_names) else column_indices,
         header=bool(header),
         delim=field_delim,
         quotes=bool(use_quote_delim),
@@ -256,16 +257,16 @@ def _chosen(select: Any, names: list[str]) -> list[int]:
     """The places of the chosen columns, in the order of the file."""
     if select is None:
         return list(range(len(names)))
-    places = []
+    indices = []
     for column in select:
         if isinstance(column, str) and column not in names:
             raise ValueError(f"make_csv_dataset: there is no column {column!r} in {names}")
-        place = names.index(column) if isinstance(column, str) else int(column)
-        if not 0 <= place < len(names):
+        index = names.index(column) if isinstance(column, str) else int(column)
+        if not 0 <= index < len(names):
             raise ValueError(
-                f"make_csv_dataset: there is no column {place}, there are {len(names)}"
+                f"make_csv_dataset: there is no column {index}, there are {len(names)}"
             )
-        places.append(place)
-    if len(set(places)) != len(places):
+        indices.append(index)
+    if len(set(indices)) != len(indices):
         raise ValueError(f"make_csv_dataset: select_columns name a column twice, {select}")
-    return sorted(places)
+    return sorted(indices)

@@ -15,8 +15,8 @@ def matching(patterns: Any) -> list[bytes]:
     value = patterns.numpy() if hasattr(patterns, "numpy") else patterns
     value = value.tolist() if hasattr(value, "tolist") else value
     several = value if isinstance(value, list | tuple) else [value]
-    found = {os.fsencode(path) for p in several for path in _matching_one(local_path(p))}
-    return sorted(found)
+    names = {os.fsencode(path) for p in several for path in _matching_one(local_path(p))}
+    return sorted(names)
 
 
 def _matching_one(pattern: str) -> Iterator[str]:

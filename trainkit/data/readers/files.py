@@ -71,12 +71,12 @@ def names_node(filenames: Any, what: str) -> DatasetOp:
     return SlicesNode(structure.leaf_array(encoded).reshape(-1))
 
 
-def _cycle(num_parallel_reads: Any, what: str) -> int:
+def _cycle(num_parallel_reads: Any, caller: str) -> int:
     if num_parallel_reads is None:
         return 1
     count = int(num_parallel_reads)
     if count != -1 and count < 1:
-        raise InvalidArgumentError(f"{what}: num_parallel_reads must be at least 1, got {count}")
+        raise InvalidArgumentError(f"{caller}: num_parallel_reads must be at least 1, got {count}")
     return (os.cpu_count() or 1) if count == -1 else count
 
 

@@ -41,11 +41,11 @@ def is_compressed(compression: Any, what: str) -> bool:
     Raises:
         InvalidArgumentError: it is unknown.
     """
-    known = {None: False, "": False, "NONE": False, "AUTO": False, "GZIP": True, "SNAPPY": None}
-    found = known.get(compression)
-    if found is None:
+    choices = {None: False, "": False, "NONE": False, "AUTO": False, "GZIP": True, "SNAPPY": None}
+    packed = choices.get(compression)
+    if packed is None:
         raise InvalidArgumentError(f"{what}: compression {compression!r}; use 'GZIP' or None")
-    return found
+    return packed
 
 
 def _index_of(path: str) -> str:
@@ -70,12 +70,12 @@ def _described(spec: Any) -> Any:
     return {"dtype": spec.dtype.name, "shape": None if spec.rank is None else list(spec.shape)}
 
 
-def _spec_from(found: Any) -> Any:
-    if "dict" in found:
-        return {key: _spec_from(value) for key, value in found["dict"]}
-    if "tuple" in found:
-        return tuple(_spec_from(item) for item in found["tuple"])
-    return TensorSpec(found["shape"], as_dtype(found["dtype"]))
+def _spec_from(description: Any) -> Any:
+    if "dict" in description:
+        return {key: _spec_from(value) for key, value in description["dict"]}
+    if "tuple" in description:
+        return tuple(_spec_from(item) for item in description["tuple"])
+    return TensorSpec(description["shape"], as_dtype(description["dtype"]))
 
 
 class Index:
@@ -94,12 +94,12 @@ class Index:
         except NotFoundError:
             raise NotFoundError(f"there is no stored data set at {path}") from None
         try:
-            found = json.loads(text)
-            if found["format"] != _FORMAT:
-                raise ValueError(f"its format is {found['format']!r}")
-            self.spec = _spec_from(found["spec"])
-            self.count = int(found["count"])
-            self.compression = streams.compression_of(found["compression"])
+            fields = json.loads(text)
+            if fields["format"] != _FORMAT:
+                raise ValueError(f"its format is {fields['format']!r}")
+            self.spec = _spec_from(fields["spec"])
+            self.count = int(fields["count"])
+            self.compression = streams.compression_of(fields["compression"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataLossError(f"{_index_of(path)} is no index of a data set: {error}") from None
 
@@ -274,12 +274,12 @@ class FileCacheStage(Stage):
 
     def _reader(self) -> Stage:
         stored = Index(self.node.path).spec
-        wanted = len(nest.flatten(self.node.template()))
-        if len(nest.flatten(stored)) != wanted:
+        component_count = len(nest.flatten(self.node.template()))
+        if len(nest.flatten(stored)) != component_count:
             raise InvalidArgumentError(
                 f"cache: the file {self.node.path!r} was written by another pipeline; its elements "
-                f"are {stored}, here they have {wanted} components. Choose another name, or delete "
-                "the file."
+                f"are {stored}, here they have {component_count} components. Choose another name, "
+                "or delete the file."
             )
         return StoredStage(self.node.path)
 

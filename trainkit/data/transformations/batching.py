@@ -43,10 +43,10 @@ class BatchNode(DatasetOp):
         return self.source.template()
 
     def count(self) -> int:
-        there = self.source.count()
-        if there in (INFINITE, UNKNOWN):
-            return there
-        return there // self.size if self.drop else -(-there // self.size)
+        source_count = self.source.count()
+        if source_count in (INFINITE, UNKNOWN):
+            return source_count
+        return source_count // self.size if self.drop else -(-source_count // self.size)
 
     def rows(self) -> Rows | None:
         rows = self.source.rows()
@@ -167,15 +167,15 @@ class PaddedBatchNode(BatchNode):
         size = self.size if self.drop else None
         specs = nest.flatten(self.source.spec())
         targets = self._targets(len(specs))
-        found = []
+        padded_specs = []
         for spec, shape in zip(specs, targets, strict=True):
             dims: Any = (
                 spec.shape if shape is None else [None if n in (None, -1) else n for n in shape]
             )
-            known = shape is not None or spec.rank is not None
-            whole: Any = (size, *dims) if known else None
-            found.append(TensorSpec(whole, spec.dtype))
-        return nest.pack(self.source.spec(), found)
+            has_rank = shape is not None or spec.rank is not None
+            shape_of_batch: Any = (size, *dims) if has_rank else None
+            padded_specs.append(TensorSpec(shape_of_batch, spec.dtype))
+        return nest.pack(self.source.spec(), padded_specs)
 
     def rows(self) -> Rows | None:
         return None
@@ -249,8 +249,8 @@ def _padded_stack(leaves: tuple[Any, ...], shape: Any, fill: Any) -> Any:
         longest = [m if n in (None, -1) else n for n, m in zip(shape, longest, strict=True)]
     out = np.full((len(arrays), *longest), _filler(fill, arrays[0].dtype), arrays[0].dtype)
     for i, array in enumerate(arrays):
-        place: Any = (i, *(slice(n) for n in array.shape))
-        out[place] = array if array.ndim else array[()]
+        index: Any = (i, *(slice(n) for n in array.shape))
+        out[index] = array if array.ndim else array[()]
     return out
 
 
@@ -302,9 +302,9 @@ class UnbatchStage(Piped):
         while self.held is None or self.used >= len(self.held[0]):
             before = self.source.state()
             self.held, self.used = None, 0
-            held = self.source.next()
-            structure.same_count(held, "unbatch")
-            self.before, self.held = before, held
+            batch = self.source.next()
+            structure.same_count(batch, "unbatch")
+            self.before, self.held = before, batch
         self.used += 1
         return [structure.row_of(leaf, self.used - 1) for leaf in self.held]
 
@@ -360,13 +360,13 @@ class WindowNode(DatasetOp):
         return self.source.template()
 
     def count(self) -> int:
-        there = self.source.count()
-        if there < 0:
-            return there
+        source_count = self.source.count()
+        if source_count < 0:
+            return source_count
         span = (self.size - 1) * self.stride + 1
         if self.drop:
-            return max(0, (there - span) // self.shift + 1)
-        return -(-there // self.shift)
+            return max(0, (source_count - span) // self.shift + 1)
+        return -(-source_count // self.shift)
 
     def stage(self) -> Stage:
         return WindowStage(self)

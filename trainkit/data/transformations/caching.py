@@ -137,12 +137,12 @@ class CacheStage(Stage):
             self.node.keep(self.elements, self.began)
 
     def _kept(self) -> Leaves:
-        kept = self.node.kept or []
-        if self.position >= len(kept):
+        elements = self.node.kept or []
+        if self.position >= len(elements):
             raise StopIteration
         self.position += 1
         rows = self.node.stacked
-        return rows.row(self.position - 1) if rows else kept[self.position - 1]
+        return rows.row(self.position - 1) if rows else elements[self.position - 1]
 
     def block(self, size: int) -> Leaves | None:
         if self.source is None:

@@ -74,10 +74,10 @@ class TakeNode(SameElements):
         self.size = size
 
     def count(self) -> int:
-        there = self.source.count()
-        if self.size < 0 or there == UNKNOWN:
-            return there
-        return self.size if there == INFINITE else min(self.size, there)
+        source_count = self.source.count()
+        if self.size < 0 or source_count == UNKNOWN:
+            return source_count
+        return self.size if source_count == INFINITE else min(self.size, source_count)
 
     def rows(self) -> Rows | None:
         rows = self.source.rows()
@@ -116,9 +116,9 @@ class TakeStage(Piped):
         return leaves
 
     def skip(self, count: int) -> int:
-        done = self.source.skip(min(count, self.left))
-        self.left -= done
-        return done
+        skipped = self.source.skip(min(count, self.left))
+        self.left -= skipped
+        return skipped
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "left": self.left}
@@ -138,10 +138,10 @@ class SkipNode(SameElements):
         self.size = size
 
     def count(self) -> int:
-        there = self.source.count()
+        source_count = self.source.count()
         if self.size < 0:
             return 0
-        return there if there < 0 else max(0, there - self.size)
+        return source_count if source_count < 0 else max(0, source_count - self.size)
 
     def rows(self) -> Rows | None:
         rows = self.source.rows()
@@ -209,10 +209,12 @@ class ShardNode(SameElements):
         self.shards, self.index = shards, index
 
     def count(self) -> int:
-        there = self.source.count()
+        source_count = self.source.count()
         if self.hints:
             return UNKNOWN
-        return there if there < 0 else len(range(self.index, there, self.shards))
+        return (
+            source_count if source_count < 0 else len(range(self.index, source_count, self.shards))
+        )
 
     def rows(self) -> Rows | None:
         rows = None if self.hints else self.source.rows()
@@ -262,12 +264,12 @@ class RepeatNode(SameElements):
         self.times = -1 if times is None else times
 
     def count(self) -> int:
-        there = self.source.count()
-        if self.times == 0 or there == 0:
+        source_count = self.source.count()
+        if self.times == 0 or source_count == 0:
             return 0
-        if self.times < 0 or there == INFINITE:
+        if self.times < 0 or source_count == INFINITE:
             return INFINITE
-        return there if there == UNKNOWN else there * self.times
+        return source_count if source_count == UNKNOWN else source_count * self.times
 
     def stage(self) -> Stage:
         return RepeatStage(self)
@@ -322,10 +324,10 @@ class RepeatStage(Stage):
     def skip(self, count: int) -> int:
         left = count
         while left and self.source is not None:
-            done = self.source.skip(left)
-            if done:
+            skipped = self.source.skip(left)
+            if skipped:
                 self.empty = False
-                left -= done
+                left -= skipped
             else:
                 self._again()
         return count - left

@@ -255,12 +255,12 @@ class InterleaveNode(DatasetOp):
 
     def open(self, leaves: Leaves) -> DatasetOp:
         """The data set for one element."""
-        made = self.caller(leaves)
-        if not hasattr(made, "node"):
-            raise TypeError(f"{self.title}: the function must give a Dataset, it gave {made!r}")
+        dataset = self.caller(leaves)
+        if not hasattr(dataset, "node"):
+            raise TypeError(f"{self.title}: the function must give a Dataset, it gave {dataset!r}")
         if self.inner is None:
-            self.inner = structure.template_of(made.node.template())
-        return made.node
+            self.inner = structure.template_of(dataset.node.template())
+        return dataset.node
 
     def _spec(self) -> Any:
         spec = self.caller.spec()
@@ -319,31 +319,31 @@ class InterleaveStage(Piped):
             return leaves
 
     def state(self) -> dict[str, Any]:
-        places = [
+        open_states = [
             {}
-            if held is None
+            if opened is None
             else {
-                "element": list(held[0]),
-                "stage": held[1].source.state(),
-                "number": held[1].number,
+                "element": list(opened[0]),
+                "stage": opened[1].source.state(),
+                "number": opened[1].number,
             }
-            for held in self.open
+            for opened in self.open
         ]
-        here = {"place": self.place, "given": self.given, "ended": self.ended}
-        here |= {"opened": self.opened}
-        return {**super().state(), "open": places, **here}
+        own_state = {"place": self.place, "given": self.given, "ended": self.ended}
+        own_state |= {"opened": self.opened}
+        return {**super().state(), "open": open_states, **own_state}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.open = []
-        for held in state["open"]:
-            if not held:
+        for opened in state["open"]:
+            if not opened:
                 self.open.append(None)
                 continue
-            stage = self.node.open(held["element"]).stage()
-            stage.load(held["stage"])
-            inner = InnerStage(stage, int(held.get("number", 0)))
-            self.open.append((held["element"], inner))
+            stage = self.node.open(opened["element"]).stage()
+            stage.load(opened["stage"])
+            inner = InnerStage(stage, int(opened.get("number", 0)))
+            self.open.append((opened["element"], inner))
         self.opened = int(state.get("opened", 0))  # absent in older files
         self.place, self.given = int(state["place"]), int(state["given"])
         self.ended = bool(state["ended"])
@@ -414,8 +414,8 @@ class ChooseStage(ManyStage):
         self.drawn += 1
         key = self.node.seed & ((1 << 64) - 1) | self.number << 64
         draw = rng.uniform_floats(key, self.drawn, 1, np.float64)[0]
-        place = np.searchsorted(np.cumsum(chances), draw * chances.sum(), side="right")
-        return int(min(place, np.flatnonzero(chances)[-1]))
+        source_index = np.searchsorted(np.cumsum(chances), draw * chances.sum(), side="right")
+        return int(min(source_index, np.flatnonzero(chances)[-1]))
 
     def next(self) -> Leaves:
         while any(self.live):
@@ -431,8 +431,8 @@ class ChooseStage(ManyStage):
         raise StopIteration
 
     def state(self) -> dict[str, Any]:
-        here = {"drawn": self.drawn, "number": self.number}
-        return {**super().state(), "live": [int(x) for x in self.live], **here}
+        own_state = {"drawn": self.drawn, "number": self.number}
+        return {**super().state(), "live": [int(x) for x in self.live], **own_state}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)

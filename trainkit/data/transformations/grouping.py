@@ -108,25 +108,25 @@ class RebatchStage(Piped):
         self.ended = False
 
     def next(self) -> Leaves:
-        wanted = self.node.sizes[self.given % len(self.node.sizes)]
-        if wanted == 0 and self.empty is not None:
+        batch_size = self.node.sizes[self.given % len(self.node.sizes)]
+        if batch_size == 0 and self.empty is not None:
             self.given += 1
             return list(self.empty)
         # an empty batch, too, has the shapes and dtypes of the source's
-        self._read(max(wanted, 1))
+        self._read(max(batch_size, 1))
         if not self.rest:
             raise StopIteration
-        whole = join_blocks(self.rest)
-        if (have := block_size(whole)) == 0 or (self.node.drop and have < wanted):
+        rows = join_blocks(self.rest)
+        if (have := block_size(rows)) == 0 or (self.node.drop and have < batch_size):
             raise StopIteration
-        self.empty = [leaf[:0] for leaf in whole]
-        self.rest = [[leaf[wanted:] for leaf in whole]] if have > wanted else []
+        self.empty = [leaf[:0] for leaf in rows]
+        self.rest = [[leaf[batch_size:] for leaf in rows]] if have > batch_size else []
         self.given += 1
-        return [leaf[:wanted] for leaf in whole]
+        return [leaf[:batch_size] for leaf in rows]
 
-    def _read(self, wanted: int) -> None:
+    def _read(self, batch_size: int) -> None:
         """Take batches until there are as many rows."""
-        while not self.ended and sum(map(block_size, self.rest)) < wanted:
+        while not self.ended and sum(map(block_size, self.rest)) < batch_size:
             try:
                 leaves = self.source.next()
             except StopIteration:
@@ -136,10 +136,10 @@ class RebatchStage(Piped):
             self.rest.append(leaves)
 
     def state(self) -> dict[str, Any]:
-        here: dict[str, Any] = {"given": self.given, "ended": self.ended}
+        own_state: dict[str, Any] = {"given": self.given, "ended": self.ended}
         if self.empty is not None:
-            here["empty"] = list(self.empty)
-        return {**super().state(), "rest": [list(leaves) for leaves in self.rest], **here}
+            own_state["empty"] = list(self.empty)
+        return {**super().state(), "rest": [list(leaves) for leaves in self.rest], **own_state}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
@@ -175,10 +175,12 @@ class GroupByWindowNode(DatasetOp):
 
     def reduced(self, key: int, group: list[Leaves]) -> DatasetOp:
         """The data set for a key and its elements."""
-        made = self.reduce(structure.tensor(np.int64(key)), self.make(group))
-        if not hasattr(made, "node"):
-            raise TypeError(f"group_by_window: reduce_func must give a Dataset, it gave {made!r}")
-        node: DatasetOp = made.node
+        dataset = self.reduce(structure.tensor(np.int64(key)), self.make(group))
+        if not hasattr(dataset, "node"):
+            raise TypeError(
+                f"group_by_window: reduce_func must give a Dataset, it gave {dataset!r}"
+            )
+        node: DatasetOp = dataset.node
         if self.found is None:
             self.found = node.spec(), structure.template_of(node.template())
         return node
@@ -263,10 +265,10 @@ class GroupByWindowStage(Piped):
         self.ended, self.giving = bool(state["ended"]), None
         self.opened = int(state.get("opened", 0))  # absent in older files
         if "giving" in state:
-            given = state["giving"]
-            key, group = int(given["key"]), [list(e) for e in given["of"]]
+            open_group = state["giving"]
+            key, group = int(open_group["key"]), [list(e) for e in open_group["of"]]
             stage = self.node.reduced(key, group).stage()
-            stage.load(given["at"])
+            stage.load(open_group["at"])
             self.giving = (key, group, InnerStage(stage, max(self.opened - 1, 0)))
 
     def close(self) -> None:

@@ -97,9 +97,9 @@ class ShareOfBatchRows(Rows):
     def row(self, index: int) -> Leaves:
         node = self.node
         first = index * node.size
-        place = share(min(node.size, self.rows.count - first), node.replicas, node.index)
-        begin = first + place[0]
-        return [*self.rows.slice(begin, begin + max(place[1], 1)), np.array(place, np.int64)]
+        extent = share(min(node.size, self.rows.count - first), node.replicas, node.index)
+        begin = first + extent[0]
+        return [*self.rows.slice(begin, begin + max(extent[1], 1)), np.array(extent, np.int64)]
 
 
 class ShareOfBatchStage(BatchStage):
@@ -121,16 +121,16 @@ class ShareOfBatchStage(BatchStage):
     def next(self) -> Leaves:
         total, node = self._total(), self.node
         if total is None:
-            whole = super().next()
-            return cut(whole, share(block_size(whole), node.replicas, node.index))
+            batch = super().next()
+            return cut(batch, share(block_size(batch), node.replicas, node.index))
         if total <= 0 or (self.drop and total < self.size):
             raise StopIteration
-        place = share(total, node.replicas, node.index)
-        self.source.skip(place[0])
-        taken = max(place[1], 1)
-        leaves = self._some(taken)
-        self.source.skip(total - place[0] - taken)
-        return [*leaves, np.array(place, np.int64)]
+        extent = share(total, node.replicas, node.index)
+        self.source.skip(extent[0])
+        row_count = max(extent[1], 1)
+        leaves = self._some(row_count)
+        self.source.skip(total - extent[0] - row_count)
+        return [*leaves, np.array(extent, np.int64)]
 
     def _some(self, count: int) -> Leaves:
         if not self.source.in_blocks:
@@ -229,9 +229,9 @@ class PiecesStage(Piped):
         while True:
             if self.held is None or self.given == self.node.pieces:
                 before = self.source.state()
-                held = self.source.next()
-                structure.same_count([x for x in held if x is not None], "a batch")
-                self.before, self.held, self.given = before, held, 0
+                batch = self.source.next()
+                structure.same_count([x for x in batch if x is not None], "a batch")
+                self.before, self.held, self.given = before, batch, 0
             start, size, _ = share(block_size(self.held), self.node.pieces, self.given)
             self.given += 1
             if size:
@@ -245,6 +245,6 @@ class PiecesStage(Piped):
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.held, self.given, self.before = None, 0, state["source"]
-        given = int(state["given"])
-        if given:
-            self.held, self.given = self.source.next(), given
+        piece_count = int(state["given"])
+        if piece_count:
+            self.held, self.given = self.source.next(), piece_count

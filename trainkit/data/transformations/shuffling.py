@@ -175,9 +175,9 @@ class PermutedStage(_RowsStage):
         return indices
 
     def skip(self, count: int) -> int:
-        done = min(count, self.rows.count - self.position)
-        self.position += done
-        return done
+        skipped = min(count, self.rows.count - self.position)
+        self.position += skipped
+        return skipped
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "position": self.position}
@@ -232,15 +232,15 @@ class RowShuffleStage(_RowsStage):
         if self.used + size <= len(self.window):
             self.used += size
             return self.window[self.used - size : self.used]
-        parts, wanted = [], size
-        while wanted:
+        parts, missing = [], size
+        while missing:
             if self.used == len(self.window):
                 if self.drawn + self.used >= self.rows.count:
                     break
                 self._advance()
-            part = self.window[self.used : self.used + wanted]
+            part = self.window[self.used : self.used + missing]
             self.used += len(part)
-            wanted -= len(part)
+            missing -= len(part)
             parts.append(part)
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -248,8 +248,8 @@ class RowShuffleStage(_RowsStage):
         return len(self._indices(count))
 
     def state(self) -> dict[str, Any]:
-        here = {"buffer": self.kept, "drawn": self.drawn, "used": self.used}
-        return {**super().state(), **here}
+        own_state = {"buffer": self.kept, "drawn": self.drawn, "used": self.used}
+        return {**super().state(), **own_state}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)

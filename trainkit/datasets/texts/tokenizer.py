@@ -154,11 +154,11 @@ class Tokenizer:
     def texts_to_sequences_generator(self, texts: Iterable[Any]) -> Iterator[list[int]]:
         """The same lists of numbers one after the other."""
         unknown = self.word_index.get(self.oov_token) if self.oov_token is not None else None
-        kept = self.num_words or math.inf
-        numbers = {word: i if i < kept else unknown for word, i in self.word_index.items()}
+        limit = self.num_words or math.inf
+        numbers = {word: i if i < limit else unknown for word, i in self.word_index.items()}
         for position, text in enumerate(_several(texts, self.char_level)):
-            found = (numbers.get(word, unknown) for word in self._words(text, position))
-            yield [number for number in found if number is not None]
+            word_numbers = (numbers.get(word, unknown) for word in self._words(text, position))
+            yield [number for number in word_numbers if number is not None]
 
     def sequences_to_texts(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """A text for each list of numbers: its words with spaces between them."""
@@ -166,11 +166,13 @@ class Tokenizer:
 
     def sequences_to_texts_generator(self, sequences: Iterable[Iterable[int]]) -> Iterator[str]:
         """The same texts one after the other."""
-        kept = self.num_words or math.inf
-        known = {i: word if i < kept else self.oov_token for i, word in self.index_word.items()}
+        limit = self.num_words or math.inf
+        word_of_number = {
+            i: word if i < limit else self.oov_token for i, word in self.index_word.items()
+        }
         for sequence in sequences:
-            found = (known.get(int(number), self.oov_token) for number in sequence)
-            yield " ".join(word for word in found if word is not None)
+            words = (word_of_number.get(int(number), self.oov_token) for number in sequence)
+            yield " ".join(word for word in words if word is not None)
 
     def texts_to_matrix(self, texts: Iterable[Any], mode: str = "binary") -> Any:
         """A vector over the vocabulary for each text, as `sequences_to_matrix` makes it."""

@@ -80,16 +80,16 @@ def hashing_trick(
     return [number(word) % (n - 1) + 1 for word in words]
 
 
-def _hash_function(given: str | Callable[[str], int] | None) -> Callable[[Any], int]:
-    if given is None:
+def _hash_function(hash_function: str | Callable[[str], int] | None) -> Callable[[Any], int]:
+    if hash_function is None:
         return hash
-    if callable(given):
-        return given
-    if given == "md5":
+    if callable(hash_function):
+        return hash_function
+    if hash_function == "md5":
         return lambda word: int(hashlib.md5(word.encode(), usedforsecurity=False).hexdigest(), 16)
     raise ValueError(
-        f"hashing_trick: hash_function={given!r} must be None, 'md5' or a function from a word "
-        "to an int"
+        f"hashing_trick: hash_function={hash_function!r} must be None, 'md5' or a function from a "
+        "word to an int"
     )
 
 
