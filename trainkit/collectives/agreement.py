@@ -43,7 +43,7 @@ class RanksDifferError(FailedPreconditionError):
 
     def __init__(self, words: list[str], text: str = "") -> None:
         super().__init__(text or _difference(words))
-        going = [rank for rank, what in enumerate(words) if what != END_OF_SCRIPT]
+        going = [rank for rank, step in enumerate(words) if step != END_OF_SCRIPT]
         self.speaker = min(going, default=0)
 
 
@@ -85,7 +85,7 @@ class Agreement:
         if self._both[0] != number or self._both[1] != -number:
             raise RanksDifferError(self._comm.allgather(what))
 
-    def _wait(self, request: Any, what: str) -> None:
+    def _wait(self, request: Any, step: str) -> None:
         """Wait with a short spin, then in short sleeps, which leave the core to the others."""
         if request.Test():
             return
@@ -105,12 +105,12 @@ class Agreement:
                 elif not asked_since:
                     asked_since = now
                 elif now - asked_since > SIGNAL_PATIENCE:
-                    self.endings.give_up(what)
+                    self.endings.give_up(step)
             if not said and now - began > PATIENCE:
                 said = True
-                self._say_who_is_missing(what, now - began, request)
+                self._say_who_is_missing(step, now - began, request)
 
-    def _say_who_is_missing(self, what: str, seconds: float, request: Any) -> None:
+    def _say_who_is_missing(self, step: str, seconds: float, request: Any) -> None:
         """Tell the others that this rank waits; the first that waits says who did not."""
         rank, size = self._comm.Get_rank(), self._comm.Get_size()
         mark = np.array([self._number], np.int64)
@@ -127,7 +127,7 @@ class Agreement:
         missing = sorted(set(range(size)) - waiting)
         if missing and min(waiting) == rank and not request.Test():
             print(
-                f"trainkit: {ranks_in_words(sorted(waiting))} waited {seconds:.0f} s at {what}; "
+                f"trainkit: {ranks_in_words(sorted(waiting))} waited {seconds:.0f} s at {step}; "
                 f"{ranks_in_words(missing)} did not come yet.",
                 file=sys.stderr,
                 flush=True,
@@ -143,9 +143,9 @@ def ranks_in_words(numbers: list[int]) -> str:
 def _difference(words: list[str]) -> str:
     """Who is about to do what, ranks that do the same together."""
     who: dict[str, list[int]] = {}
-    for rank, what in enumerate(words):
-        who.setdefault(what, []).append(rank)
-    lines = "; ".join(f"{ranks_in_words(ranks)}: {what}" for what, ranks in who.items())
+    for rank, step in enumerate(words):
+        who.setdefault(step, []).append(rank)
+    lines = "; ".join(f"{ranks_in_words(ranks)}: {step}" for step, ranks in who.items())
     return (
         f"the ranks do not go the same way. {lines}. All ranks run the same script with the same "
         "model and the same number of batches; only what is printed or written may depend on the "

@@ -108,8 +108,8 @@ def processes(variable: str) -> dict[int, Process]:
     return table
 
 
-def _read(number: int, what: str) -> bytes:
-    with open(f"/proc/{number}/{what}", "rb") as file:
+def _read(number: int, entry: str) -> bytes:
+    with open(f"/proc/{number}/{entry}", "rb") as file:
         return file.read()
 
 

@@ -42,12 +42,12 @@ def divided(sizes: Sequence[int], settings: Communication) -> list[list[int]]:
         return buckets(sizes, settings.bucket_bytes)
     if not settings.packs:
         return [[i] for i in range(len(sizes))]
-    found: dict[int, list[int]] = {}
+    messages: dict[int, list[int]] = {}
     at, total = 0, max(1, sum(sizes))
     for i, size in enumerate(sizes):
-        found.setdefault(min(settings.packs * at // total, settings.packs - 1), []).append(i)
+        messages.setdefault(min(settings.packs * at // total, settings.packs - 1), []).append(i)
         at += size
-    return list(found.values())
+    return list(messages.values())
 
 
 def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:
@@ -61,12 +61,12 @@ def buckets(sizes: Sequence[int], most: int) -> list[list[int]]:
     Returns:
         The positions of the arrays of each bucket.
     """
-    found: list[list[int]] = []
+    bucket_indices: list[list[int]] = []
     room = 0
     for i, size in enumerate(sizes):
-        if not found or size > room:
-            room = min(FIRST_BYTES, most // 8) if not found else most
-            found.append([])
-        found[-1].append(i)
+        if not bucket_indices or size > room:
+            room = min(FIRST_BYTES, most // 8) if not bucket_indices else most
+            bucket_indices.append([])
+        bucket_indices[-1].append(i)
         room -= size
-    return found
+    return bucket_indices

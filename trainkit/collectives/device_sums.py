@@ -39,9 +39,9 @@ class Message:
     def mark(self) -> None:
         """Note how far the stream has come: another one may take the array from there on."""
         if self.stream is not None:
-            here = devices.device_of(self.array)
-            with devices.kernels_on(here):
-                self.ready = here.xp.cuda.Event(disable_timing=True)
+            device = devices.device_of(self.array)
+            with devices.kernels_on(device):
+                self.ready = device.xp.cuda.Event(disable_timing=True)
                 self.ready.record(self.stream)
 
     def settle(self) -> None:
@@ -128,15 +128,15 @@ class _DeviceCopies:
 
     def reduce(self, arrays: Sequence[Sequence[Any]]) -> list[Any]:
         """See `DeviceSums`."""
-        found = []
+        totals = []
         for ranks in arrays:
-            here = devices.device_of(ranks[0])
-            with devices.kernels_on(here):
+            device = devices.device_of(ranks[0])
+            with devices.kernels_on(device):
                 total = ranks[0].copy()
             for other in ranks[1:]:
                 combine_into(total, other, "SUM")
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals
 
     def gather(self, arrays: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """See `DeviceSums`."""
@@ -147,8 +147,8 @@ class _DeviceCopies:
     def all_gather(self, messages: Sequence[Message]) -> list[list[Any]]:
         """See `DeviceSums`."""
         arrays = [message.array for message in messages]
-        places = [devices.device_of(array) for array in arrays]
-        return [[_copied(array, place) for array in arrays] for place in places]
+        target_devices = [devices.device_of(array) for array in arrays]
+        return [[_copied(array, device) for array in arrays] for device in target_devices]
 
     def broadcast(self, messages: Sequence[Message], root: int) -> None:
         """See `DeviceSums`."""
@@ -160,7 +160,7 @@ class _DeviceCopies:
         self, arrays: Sequence[Any], places: Sequence[devices.Device]
     ) -> list[Sequence[Any]]:
         """See `DeviceSums`."""
-        return [[devices.to_device(array, place) for place in places] for array in arrays]
+        return [[devices.to_device(array, device) for device in places] for array in arrays]
 
 
 def _copied(array: Any, where: devices.Device) -> Any:
@@ -185,8 +185,8 @@ class OneDeviceSums(_DeviceCopies):
         for ranks in messages:
             arrays = [message.array for message in ranks]
             first = devices.device_of(arrays[0])
-            here = first if self._device is None or first is devices.CPU else self._device
-            total = devices.to_device(arrays[0], here)
+            device = first if self._device is None or first is devices.CPU else self._device
+            total = devices.to_device(arrays[0], device)
             for other in arrays[1:]:
                 combine_into(total, other, ranks[0].reduction)
             for array in arrays:
@@ -207,17 +207,17 @@ class TreeSums(_DeviceCopies):
             pairs = _pairs(len(arrays))
             for into, other in pairs:
                 combine_into(arrays[into], arrays[other], ranks[0].reduction)
-            for whole, other in reversed(pairs):
-                write_into(arrays[other], arrays[whole])
+            for root, other in reversed(pairs):
+                write_into(arrays[other], arrays[root])
 
 
 def _pairs(count: int) -> list[tuple[int, int]]:
     """Which rank gives its sum to which, in order: neighbours first."""
-    found, step = [], 1
+    pairs, step = [], 1
     while step < count:
-        found += [(rank, rank + step) for rank in range(0, count - step, 2 * step)]
+        pairs += [(rank, rank + step) for rank in range(0, count - step, 2 * step)]
         step *= 2
-    return found
+    return pairs
 
 
 def combine_into(total: Any, other: Any, reduction: str) -> None:
@@ -228,10 +228,10 @@ def combine_into(total: Any, other: Any, reduction: str) -> None:
         other: of the same shape and dtype.
         reduction: see `Message`.
     """
-    here = devices.device_of(total)
+    device = devices.device_of(total)
     combine = getattr(devices.XP_OF[type(total)], _COMBINE[reduction].__name__)
-    with devices.kernels_on(here):
-        combine(total, devices.to_device(other, here), out=total)
+    with devices.kernels_on(device):
+        combine(total, devices.to_device(other, device), out=total)
 
 
 def write_into(array: Any, value: Any) -> None:
@@ -241,6 +241,6 @@ def write_into(array: Any, value: Any) -> None:
         array: gets them.
         value: of the same shape and dtype.
     """
-    here = devices.device_of(array)
-    with devices.kernels_on(here):
-        array[...] = devices.to_device(value, here)
+    device = devices.device_of(array)
+    with devices.kernels_on(device):
+        array[...] = devices.to_device(value, device)

@@ -38,18 +38,20 @@ class Endings:
         self._comm, self._agreement, self._world = comm, agreement, world
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         host = socket.gethostname()
-        found = comm.allgather((host, os.getpid()))
-        here = {rank: process for rank, (at, process) in enumerate(found) if at == host}
+        processes = comm.allgather((host, os.getpid()))
+        local_processes = {
+            rank: process for rank, (at, process) in enumerate(processes) if at == host
+        }
         path = ""
-        if self.rank == min(here):
+        if self.rank == min(local_processes):
             # A folder of one's own, or others could make the pipes beside the file first.
             path = os.path.join(tempfile.mkdtemp(prefix="trainkit-ranks-"), "marks")
             pathlib.Path(path).write_bytes(bytes(self.size))
-        path = comm.allgather(path)[min(here)]
+        path = comm.allgather(path)[min(local_processes)]
         self._marks = os.open(path, os.O_RDWR)
         comm.Barrier()  # all have opened the file, which the observer removes
-        if self.rank == min(here) and hasattr(select, "epoll"):
-            _observe(path, self.size, here)
+        if self.rank == min(local_processes) and hasattr(select, "epoll"):
+            _observe(path, self.size, local_processes)
         comm.Barrier()
         self._line = _line_to_observer(f"{path}.{self.rank}")
         with contextlib.suppress(OSError):  # the last rank of the machine finds it empty
@@ -81,8 +83,8 @@ class Endings:
         time.sleep(SECONDS_TO_SPEAK)
         self.end_all()
 
-    def _mark(self, how: bytes) -> None:
-        os.pwrite(self._marks, how, self.rank)
+    def _mark(self, state: bytes) -> None:
+        os.pwrite(self._marks, state, self.rank)
 
     def _marks_of_others(self) -> bytes:
         marks = os.pread(self._marks, self.size, 0)

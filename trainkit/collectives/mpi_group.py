@@ -64,8 +64,8 @@ class MPIGroup(ProcessGroup):
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
         check_reduction(reduction)
         if type(array) is not np.ndarray:  # NCCL returns at once, and is in order in this stream
-            found = self.all_reduce(array, reduction, what)
-            return Work(lambda: found)
+            total = self.all_reduce(array, reduction, what)
+            return Work(lambda: total)
         future: Future[Any] = Future()
         order = self._order
         order.pending = future
@@ -98,19 +98,19 @@ class MPIGroup(ProcessGroup):
 
     # ------------------------------------------------------------------ order
 
-    def _now(self, what: str, action: Callable[..., Any], *args: Any) -> Any:
-        """Do `what`, by an action, after all that was started, in this thread."""
+    def _now(self, step: str, action: Callable[..., Any], *args: Any) -> Any:
+        """Do `step`, by an action, after all that was started, in this thread."""
         pending, self._order.pending = self._order.pending, None
         if pending is not None:
             pending.exception()  # its own waiter hears of it
-        self._agreement.check(what)
+        self._agreement.check(step)
         return action(*args)
 
     def _serve(self, waiting: queue.SimpleQueue[Any]) -> None:
         while True:
-            future, what, action, args = waiting.get()
+            future, step, action, args = waiting.get()
             try:
-                self._agreement.check(what)
+                self._agreement.check(step)
                 future.set_result(action(*args))
             except BaseException as error:
                 future.set_exception(error)
@@ -166,16 +166,18 @@ class MPIGroup(ProcessGroup):
 
     def _short(self, dtype: Any, reduction: str) -> Any:
         """The maximum or minimum of float16 or bfloat16, which MPI does not know, by their bits."""
-        found = self._short_operations.get((dtype, reduction))
-        if found is None:
+        operation = self._short_operations.get((dtype, reduction))
+        if operation is None:
             combine = {"MAX": np.maximum, "MIN": np.minimum}[reduction]
 
             def of_bits(mine: Any, theirs: Any, _: Any) -> None:
                 into = np.frombuffer(theirs, np.uint16).view(dtype)
                 combine(np.frombuffer(mine, np.uint16).view(dtype), into, out=into)
 
-            found = self._short_operations[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
-        return found
+            operation = self._short_operations[dtype, reduction] = MPI.Op.Create(
+                of_bits, commute=True
+            )
+        return operation
 
     def _broadcast(self, array: Any, root: int) -> Any:
         _check_contiguous(array)
@@ -187,8 +189,8 @@ class MPIGroup(ProcessGroup):
 
     def _gather(self, array: Any) -> list[Any]:
         sizes = self._comm.allgather(array.shape)
-        rest = {shape[1:] for shape in sizes}
-        if len(rest) != 1:
+        row_shapes = {shape[1:] for shape in sizes}
+        if len(row_shapes) != 1:
             raise InvalidArgumentError(
                 f"all_gather: arrays must agree in all sizes but the first, the ranks have {sizes}"
             )

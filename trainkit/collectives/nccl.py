@@ -105,9 +105,9 @@ def start_sum(nccl: Any, communicator: Any, array: Any, reduction: str, stream: 
         reduction: see `NcclSums.all_reduce`.
         stream: of the array's GPU.
     """
-    place = array.data.ptr
-    kind, how = nccl_type(nccl, array), getattr(nccl, f"NCCL_{reduction}")
-    communicator.allReduce(place, place, array.size, kind, how, stream.ptr)
+    address = array.data.ptr
+    kind, operation = nccl_type(nccl, array), getattr(nccl, f"NCCL_{reduction}")
+    communicator.allReduce(address, address, array.size, kind, operation, stream.ptr)
 
 
 def nccl_type(nccl: Any, array: Any) -> Any:

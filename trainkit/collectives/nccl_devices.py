@@ -74,10 +74,10 @@ class NcclDeviceSums:
             if not self._lie_here(ranks) or not all(map(takes, ranks)):
                 results += self._otherwise.reduce([ranks])
                 continue
-            given = [Message(array) for array in ranks]
-            results.append(_room(given[0], ranks[0]))
+            inputs = [Message(array) for array in ranks]
+            results.append(_room(inputs[0], ranks[0]))
             if ranks[0].size:
-                messages += given
+                messages += inputs
                 for rank, array in enumerate(ranks):
                     calls.append((rank, self._sum_into(results[-1] if rank == 0 else array, array)))
         self._settled(messages, calls)
@@ -87,9 +87,9 @@ class NcclDeviceSums:
         """NCCL writes into the result of the first rank alone."""
 
         def call(communicator: Any, stream: Any) -> None:
-            kind, how = nccl_type(self._nccl, array), self._nccl.NCCL_SUM
-            places = array.data.ptr, result.data.ptr
-            communicator.reduce(*places, array.size, kind, how, 0, stream.ptr)
+            kind, operation = nccl_type(self._nccl, array), self._nccl.NCCL_SUM
+            addresses = array.data.ptr, result.data.ptr
+            communicator.reduce(*addresses, array.size, kind, operation, 0, stream.ptr)
 
         return call
 
@@ -104,11 +104,11 @@ class NcclDeviceSums:
             if not self._lie_here(ranks) or not all(map(_is_whole, ranks)):
                 results += self._otherwise.gather([ranks])
                 continue
-            given = [Message(array) for array in ranks]
+            inputs = [Message(array) for array in ranks]
             results.append([ranks[0]])
-            messages += given
+            messages += inputs
             for rank, array in enumerate(ranks[1:], 1):
-                results[-1].append(_room(given[0], array))
+                results[-1].append(_room(inputs[0], array))
                 if array.size:
                     calls.append((rank, self._send(array, 0)))
                     calls.append((0, self._receive(results[-1][-1], rank)))
@@ -134,15 +134,15 @@ class NcclDeviceSums:
         arrays = [message.array for message in messages]
         if not self._lie_here(arrays) or not all(map(_is_whole, arrays)):
             return self._otherwise.all_gather(messages)
-        found = [[_room(message, array) for array in arrays] for message in messages]
+        copies = [[_room(message, array) for array in arrays] for message in messages]
         calls = [
             (rank, self._from(arrays[root], mine[root], root))
             for root in range(len(arrays))
-            for rank, mine in enumerate(found)
+            for rank, mine in enumerate(copies)
             if arrays[root].size
         ]
         self._settled(messages if calls else [], calls)
-        return found
+        return copies
 
     def broadcast(self, messages: Sequence[Message], root: int) -> None:
         """See `DeviceSums`."""
@@ -176,8 +176,8 @@ class NcclDeviceSums:
         """NCCL reads the array of the root alone."""
 
         def call(communicator: Any, stream: Any) -> None:
-            kind, places = self._nccl.NCCL_UINT8, (array.data.ptr, into.data.ptr)
-            communicator.broadcast(*places, into.nbytes, kind, root, stream.ptr)
+            kind, addresses = self._nccl.NCCL_UINT8, (array.data.ptr, into.data.ptr)
+            communicator.broadcast(*addresses, into.nbytes, kind, root, stream.ptr)
 
         return call
 
@@ -249,9 +249,9 @@ def _is_whole(array: Any) -> bool:
 
 def _room(message: Message, array: Any) -> Any:
     """An array like another one, on the device of a message, in the order of its stream."""
-    here = devices.device_of(message.array)
-    with devices.kernels_on(here), message.stream:
-        return here.xp.empty(array.shape, array.dtype)
+    device = devices.device_of(message.array)
+    with devices.kernels_on(device), message.stream:
+        return device.xp.empty(array.shape, array.dtype)
 
 
 def _follow(stream: Any, messages: list[Message]) -> None:

@@ -151,8 +151,8 @@ def among_others() -> Replica | None:
     """The replica that this thread is in, if there are others to join with."""
     if not REPLICAS:
         return None
-    found = current()
-    return found if found is not None and found.joins else None
+    replica = current()
+    return replica if replica is not None and replica.joins else None
 
 
 def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:
@@ -165,10 +165,10 @@ def own_keys(keys: list[Any], key: Any) -> tuple[list[Any], Any]:
         keys: of graphs that there are.
         key: of one more.
     """
-    found = among_others()
-    if found is None or not found.has_own_graphs:
+    replica = among_others()
+    if replica is None or not replica.has_own_graphs:
         return keys, key
-    whose = found.whose
+    whose = replica.whose
     mine = [k[:-1] for k in keys if k and type(k[-1]) is tuple and k[-1][: len(whose)] == whose]
     return mine, key[:-1]
 
@@ -190,11 +190,11 @@ def of_replica(key: Any) -> tuple[tuple[int, int] | None, Any]:
 
 def follows_in_process() -> bool:
     """Whether another replica of this process has gone ahead of that of this thread."""
-    found = among_others()
-    return found is not None and found.rank > 0 and found.group.is_of_one_process
+    replica = among_others()
+    return replica is not None and replica.rank > 0 and replica.group.is_of_one_process
 
 
 def summed() -> int:
     """How many replicas add up gradients of their losses as they are: 1 where they are averaged."""
-    found = among_others()
-    return 1 if found is None or found.averages else found.count
+    replica = among_others()
+    return 1 if replica is None or replica.averages else replica.count

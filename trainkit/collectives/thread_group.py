@@ -100,23 +100,23 @@ class ThreadGroup(ProcessGroup):
 
     def _make(self, columns: Sequence[Sequence[_Begun]]) -> None:
         """Make those of some sums that are not under way; each is of all ranks."""
-        wanted = [ranks for ranks in columns if not ranks[0].is_made]
-        self._sums.all_reduce([[begun.message for begun in ranks] for ranks in wanted])
-        for ranks in wanted:
+        unmade = [ranks for ranks in columns if not ranks[0].is_made]
+        self._sums.all_reduce([[begun.message for begun in ranks] for ranks in unmade])
+        for ranks in unmade:
             for begun in ranks:
                 begun.is_made = True
 
     def _finish(self) -> None:
         """Make all sums that were begun."""
 
-        def join(given: list[list[_Begun]]) -> None:
-            self._make(list(zip(*given, strict=True)))
+        def join(begun_sums: list[list[_Begun]]) -> None:
+            self._make(list(zip(*begun_sums, strict=True)))
             for mine in self._turns.begun:
                 mine.clear()
 
-        what = ", ".join(begun.what for begun in self._begun)
+        names = ", ".join(begun.what for begun in self._begun)
         try:
-            self._turns.meet(self.rank, list(self._begun), what, join)
+            self._turns.meet(self.rank, list(self._begun), names, join)
         except BaseException:
             self._begun.clear()
             self._failures += 1
@@ -139,20 +139,20 @@ class ThreadGroup(ProcessGroup):
         return array
 
     def all_gather(self, array: Any, what: str = "") -> list[Any]:
-        found: list[list[Any]] = self._turns.meet(
+        copies: list[list[Any]] = self._turns.meet(
             self.rank, _message(array), what or "all_gather", self._sums.all_gather
         )
-        return found[self.rank]
+        return copies[self.rank]
 
     def exchange(self, value: Any, what: str = "") -> list[Any]:
-        found: list[Any] = self._turns.meet(self.rank, value, what or "exchange")
-        return list(found)
+        values: list[Any] = self._turns.meet(self.rank, value, what or "exchange")
+        return list(values)
 
     def barrier(self, what: str = "") -> None:
         self._turns.meet(self.rank, None, what or "barrier")
 
 
 def _message(array: Any, reduction: str = "SUM") -> Message:
-    found = Message(array, reduction)
-    found.check_works()
-    return found
+    message = Message(array, reduction)
+    message.check_works()
+    return message

@@ -90,12 +90,12 @@ class TreeSum:
             flat: a leaf or a sum.
             shapes: of the arrays, in order.
         """
-        found, at = [], 0
+        arrays, at = [], 0
         for shape in shapes:
             size = math.prod(shape)
-            found.append(flat[at : at + size].reshape(shape))
+            arrays.append(flat[at : at + size].reshape(shape))
             at += self._aligned(size)
-        return found
+        return arrays
 
     def total(self) -> Any:
         """The sum of all leaves of all processes, a flat array; the next sum begins."""

@@ -35,31 +35,31 @@ class CompiledSteps:
         plain = fn.__func__ if isinstance(fn, types.MethodType) else fn
         if not isinstance(plain, types.FunctionType):
             return fn
-        held = [getattr(fn, "__self__", None), *_contents(plain)]
-        known = self._made.setdefault(plain.__code__, {})
-        key = tuple(map(id, held))
-        if key not in known:
-            if len(known) == _MOST:
+        referents = [getattr(fn, "__self__", None), *_contents(plain)]
+        versions = self._made.setdefault(plain.__code__, {})
+        key = tuple(map(id, referents))
+        if key not in versions:
+            if len(versions) == _MOST:
                 warnings.warn(
                     f"MirroredStrategy.run: {plain.__name__!r} refers to other objects of the "
                     "function around it at each call, so it runs operation by operation. Give "
                     "them to run as arguments to have it compiled",
                     stacklevel=3,
                 )
-                known[()] = function(plain), []  # the warning comes once
-            if len(known) > _MOST:
+                versions[()] = function(plain), []  # the warning comes once
+            if len(versions) > _MOST:
                 return fn
-            known[key] = function(fn), held
-        return known[key][0]
+            versions[key] = function(fn), referents
+        return versions[key][0]
 
 
 def _contents(fn: types.FunctionType) -> list[Any]:
     """What a function refers to besides names of its module."""
     named = fn.__kwdefaults__ or {}
-    found = [*(fn.__defaults__ or ()), *(named[name] for name in sorted(named))]
+    contents = [*(fn.__defaults__ or ()), *(named[name] for name in sorted(named))]
     for cell in fn.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
+            contents.append(cell.cell_contents)
         except ValueError:  # nothing is in it yet
-            found.append(cell)
-    return found
+            contents.append(cell)
+    return contents

@@ -115,11 +115,12 @@ def sums_between(
     sums, communication = _asked_for(places, cross_device_ops)
     if options is None:
         return sums, communication
-    given = communication_of(options)
-    if given.gradient_dtype is not None:
+    bucket_settings = communication_of(options)
+    if bucket_settings.gradient_dtype is not None:
         raise ValueError(
             "MirroredStrategy: gradient_dtype must be None, got "
-            f"{given.gradient_dtype!r}; between processes, MultiWorkerMirroredStrategy takes it"
+            f"{bucket_settings.gradient_dtype!r}; between processes, MultiWorkerMirroredStrategy "
+            "takes it"
         )
     if communication.packs is not None:
         raise ValueError(
@@ -129,15 +130,15 @@ def sums_between(
     if options.implementation == "NCCL" and not isinstance(sums, NcclDeviceSums):
         lacks = _why_no_nccl(places) or f"{cross_device_ops!r} is asked for"
         raise ValueError(f"MirroredStrategy: implementation='NCCL' adds up by NCCL, and {lacks}")
-    return sums, communication._replace(bucket_bytes=given.bucket_bytes)
+    return sums, communication._replace(bucket_bytes=bucket_settings.bucket_bytes)
 
 
 def _asked_for(
-    places: Sequence[devices.Device], cross_device_ops: Any
+    replica_devices: Sequence[devices.Device], cross_device_ops: Any
 ) -> tuple[DeviceSums, Communication]:
     if cross_device_ops is None:
-        lacks = _why_no_nccl(places)
-        sums = OneDeviceSums() if lacks else NcclDeviceSums(places, OneDeviceSums())
+        lacks = _why_no_nccl(replica_devices)
+        sums = OneDeviceSums() if lacks else NcclDeviceSums(replica_devices, OneDeviceSums())
         return sums, Communication()
     if type(cross_device_ops) is ReductionToOneDevice:
         return OneDeviceSums(cross_device_ops.reduce_to_device), Communication()
@@ -149,21 +150,21 @@ def _asked_for(
             "HierarchicalCopyAllReduce or ReductionToOneDevice of tk.distribute, got "
             f"{cross_device_ops!r}"
         )
-    if lacks := _why_no_nccl(places):
+    if lacks := _why_no_nccl(replica_devices):
         raise ValueError(
             f"MirroredStrategy: cross_device_ops=NcclAllReduce() adds up by NCCL, and {lacks}; "
             "take HierarchicalCopyAllReduce or ReductionToOneDevice, or leave it out"
         )
     packs = cross_device_ops.num_packs
-    return NcclDeviceSums(places, OneDeviceSums()), Communication(packs=packs)
+    return NcclDeviceSums(replica_devices, OneDeviceSums()), Communication(packs=packs)
 
 
-def _why_no_nccl(places: Sequence[devices.Device]) -> str:
+def _why_no_nccl(replica_devices: Sequence[devices.Device]) -> str:
     """Why NCCL can't add up between devices; nothing if it can."""
-    for place in places:
-        if place is devices.CPU:
-            return f"{place.name} is no GPU"
-    double = [place.name for place in places if list(places).count(place) > 1]
+    for device in replica_devices:
+        if device is devices.CPU:
+            return f"{device.name} is no GPU"
+    double = [device.name for device in replica_devices if list(replica_devices).count(device) > 1]
     if double:
         return f"it takes a GPU for each replica, and {double[0]} is that of several"
     return why_not()

@@ -130,13 +130,14 @@ class DeviceMesh:
                 "DeviceMesh: shape and axis_names must have the same length, got "
                 f"shape={shape}, axis_names={axis_names}"
             )
-        found = np.array(list_devices() if devices is None else devices)
-        if math.prod(shape) != found.size:
+        flat_devices = np.array(list_devices() if devices is None else devices)
+        if math.prod(shape) != flat_devices.size:
             raise ValueError(
-                f"DeviceMesh: shape={shape} has {math.prod(shape)} places for {found.size} devices"
+                f"DeviceMesh: shape={shape} has {math.prod(shape)} places for {flat_devices.size} "
+                "devices"
             )
         self._shape, self._axis_names = shape, axis_names
-        self._devices = found.reshape(shape)
+        self._devices = flat_devices.reshape(shape)
 
     @property
     def shape(self) -> Any:
@@ -188,8 +189,8 @@ class DataParallel:
         self.strategy = MultiWorkerMirroredStrategy()
         count = self.strategy.num_replicas_in_sync
         if device_mesh is None:
-            given = list_devices()[:count] if devices is None else list(devices)
-            device_mesh = DeviceMesh((len(given),), [_BATCH], given)
+            device_names = list_devices()[:count] if devices is None else list(devices)
+            device_mesh = DeviceMesh((len(device_names),), [_BATCH], device_names)
         elif not isinstance(device_mesh, DeviceMesh):
             raise ValueError(f"DataParallel: device_mesh must be a DeviceMesh, got {device_mesh!r}")
         if device_mesh.devices.ndim != 1:

@@ -46,8 +46,8 @@ class InputContext:
         Raises:
             ValueError: the replicas can't have the same number.
         """
-        size, rest = divmod(global_batch_size, self.num_replicas_in_sync)
-        if rest:
+        size, remainder = divmod(global_batch_size, self.num_replicas_in_sync)
+        if remainder:
             raise ValueError(
                 f"the global batch size {global_batch_size} is no multiple of the "
                 f"{self.num_replicas_in_sync} replicas; give one that is"
@@ -155,13 +155,13 @@ class ReplicaIterator:
         return self._own()
 
     def _placed(self) -> tuple[Any, GlobalRows]:
-        found = next(self.inner, None)
+        element = next(self.inner, None)
         if not self.known:
-            agree_on_end(self.group, found is None)
-        if found is None:
+            agree_on_end(self.group, element is None)
+        if element is None:
             raise StopIteration
-        batch, place = found
-        return batch, GlobalRows(*place.numpy().tolist())
+        batch, global_rows = element
+        return batch, GlobalRows(*global_rows.numpy().tolist())
 
     def _own(self) -> tuple[Any, GlobalRows]:
         """Batches that each replica has of its own, the next of each as one."""
@@ -253,10 +253,10 @@ def from_function(group: ProcessGroup, dataset_fn: Callable[..., Any]) -> Distri
     Raises:
         TypeError: it gives no `Dataset`.
     """
-    made = dataset_fn(InputContext(group.size, group.rank, group.size))
-    if not isinstance(made, Dataset):
+    dataset = dataset_fn(InputContext(group.size, group.rank, group.size))
+    if not isinstance(dataset, Dataset):
         raise TypeError(
             "distribute_datasets_from_function: the function must give a tk.data.Dataset, it gave "
-            f"{type(made).__name__}"
+            f"{type(dataset).__name__}"
         )
-    return DistributedDataset(group, Sharded(made, placed=False))
+    return DistributedDataset(group, Sharded(dataset, placed=False))

@@ -286,10 +286,10 @@ class MirroredStrategy(Strategy):
         Args:
             model: that `fit` and its like train.
         """
-        found = self._values.get(model)
-        if found is None:
-            found = self._values[model] = ValuesByTurn(self.devices, self._sums)
-        return found
+        values = self._values.get(model)
+        if values is None:
+            values = self._values[model] = ValuesByTurn(self.devices, self._sums)
+        return values
 
     def _reduced(self, leaves: list[Any], op: ReduceOp, axis: int | None) -> list[Any]:
         if len(self.devices) == 1:
@@ -347,20 +347,22 @@ class MirroredStrategy(Strategy):
         if len(self.devices) == 1:
             return super().gather(value, axis)
         columns = [self._parts(leaf) for leaf in nest.flatten(value)]
-        here = [i for i, parts in enumerate(columns) if self._lie_here(parts)]
-        found = self._sums.gather([[part._array for part in columns[i]] for i in here])
-        on_first = {i: list(map(wrap, arrays)) for i, arrays in zip(here, found, strict=True)}
+        local_indices = [i for i, parts in enumerate(columns) if self._lie_here(parts)]
+        gathered = self._sums.gather([[part._array for part in columns[i]] for i in local_indices])
+        on_first = {
+            i: list(map(wrap, arrays)) for i, arrays in zip(local_indices, gathered, strict=True)
+        }
         for i, parts in enumerate(columns):
             if i not in on_first:
                 on_first[i] = list(map(self._on_first, parts))
-        whole = [ops.concatenate(on_first[i], axis) for i in range(len(columns))]
-        return nest.pack(value, whole)
+        joined = [ops.concatenate(on_first[i], axis) for i in range(len(columns))]
+        return nest.pack(value, joined)
 
     def _lie_here(self, parts: list[Tensor]) -> bool:
         """Whether each is on the GPU of its replica."""
         return all(
-            part.dtype is not string and devices.device_of(part._array) is place is not devices.CPU
-            for part, place in zip(parts, self.devices, strict=True)
+            part.dtype is not string and devices.device_of(part._array) is device is not devices.CPU
+            for part, device in zip(parts, self.devices, strict=True)
         )
 
     def experimental_distribute_values_from_function(

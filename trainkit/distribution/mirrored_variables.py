@@ -49,35 +49,36 @@ class ValuesByTurn:
         Args:
             variables: those that steps may change. What is made in steps is found.
         """
-        there = {id(v): v for v in variables}
-        there |= alive(self._found)
-        wanted = list(there.values())
-        held: dict[int, int] = {id(v): i for i, v in enumerate(self._variables)}
+        by_id = {id(v): v for v in variables}
+        by_id |= alive(self._found)
+        all_variables = list(by_id.values())
+        positions: dict[int, int] = {id(v): i for i, v in enumerate(self._variables)}
         own, outside = self._values, self._outside
-        known = [
-            outside[i] if outside and (i := held.get(id(v))) is not None else None for v in wanted
+        unchanged = [
+            outside[i] if outside and (i := positions.get(id(v))) is not None else None
+            for v in all_variables
         ]
         new = [
             v
-            for v, value in zip(wanted, known, strict=True)
+            for v, value in zip(all_variables, unchanged, strict=True)
             if value is not v._value or None in own[1:]
         ]
         others = self._in_others({id(v): v._value for v in new})
         for rank in range(1, len(self._places)):
             before = own[rank]
             own[rank] = [
-                others[id(v)][rank] if id(v) in others else before[held[id(v)]]  # type: ignore[index]
-                for v in wanted
+                others[id(v)][rank] if id(v) in others else before[positions[id(v)]]  # type: ignore[index]
+                for v in all_variables
             ]
-        own[0], self._outside, self._variables = None, [], wanted
+        own[0], self._outside, self._variables = None, [], all_variables
         self._active = 0
 
     def _in_others(self, values: dict[int, Tensor]) -> dict[int, list[Tensor]]:
         """Tensors of the first replica as all have them; those that lie elsewhere stay."""
         moved = [key for key, x in values.items() if devices.device_of(x._array) is self._places[0]]
-        found = self._sums.spread([values[key]._array for key in moved], self._places)
+        copies = self._sums.spread([values[key]._array for key in moved], self._places)
         stay = {key: [wrap(x._array) for _ in self._places] for key, x in values.items()}
-        return stay | {key: list(map(wrap, r)) for key, r in zip(moved, found, strict=True)}
+        return stay | {key: list(map(wrap, r)) for key, r in zip(moved, copies, strict=True)}
 
     def begin_turn(self, rank: int) -> None:
         """Let variables have the values of a replica."""
@@ -93,8 +94,8 @@ class ValuesByTurn:
         trace_state.THREAD.made = None
         if self._active != rank:
             return
-        made, self._made = self._made, {}
-        for variable, first in made.values():
+        new_variables, self._made = self._made, {}
+        for variable, first in new_variables.values():
             self._variables.append(variable)
             self._found[id(variable)] = weakref.ref(variable)
             for other, values in enumerate(self._values):
@@ -136,10 +137,10 @@ def alive(found: dict[int, weakref.ref[Variable]]) -> dict[int, Variable]:
     Args:
         found: weak references by `id`.
     """
-    there = {key: variable for key, ref in found.items() if (variable := ref()) is not None}
-    for key in found.keys() - there.keys():
+    living = {key: variable for key, ref in found.items() if (variable := ref()) is not None}
+    for key in found.keys() - living.keys():
         del found[key]
-    return there
+    return living
 
 
 class ScopedCopies(VariableScope):
@@ -182,9 +183,9 @@ class ScopedCopies(VariableScope):
         if value is None:
             value = variable._value
             array = value._array
-            here = devices.device_of(array)
-            if here is not self.device and not devices.is_host_number(array):
-                if here is self._everyone[0].device:
+            device = devices.device_of(array)
+            if device is not self.device and not devices.is_host_number(array):
+                if device is self._everyone[0].device:
                     self._spread(variable)
                     return self.values[id(variable)]
                 value = wrap(devices.to_device(array, self.device))
@@ -194,24 +195,26 @@ class ScopedCopies(VariableScope):
     def _spread(self, variable: Any) -> None:
         """Give what the first replica has read, and others will, to all of them at once."""
         first, *others = self._everyone
-        wanted = {id(variable): variable} | {
-            key: found
-            for key, found in first._variables.items()
+        unread = {id(variable): variable} | {
+            key: other_variable
+            for key, other_variable in first._variables.items()
             if any(other._lacks(key) for other in others)
         }
-        begins = [first._main.get(key, found._value) for key, found in wanted.items()]
+        begins = [
+            first._main.get(key, other_variable._value) for key, other_variable in unread.items()
+        ]
         pairs = [
-            (found, value)
-            for found, value in zip(wanted.values(), begins, strict=True)
+            (other_variable, value)
+            for other_variable, value in zip(unread.values(), begins, strict=True)
             if devices.device_of(value._array) is first.device
             and not devices.is_host_number(value._array)
         ]
-        places = [copies.device for copies in self._everyone]
-        arrays = self._sums.spread([value._array for _, value in pairs], places)
-        for (found, _), ranks in zip(pairs, arrays, strict=True):
+        replica_devices = [copies.device for copies in self._everyone]
+        arrays = self._sums.spread([value._array for _, value in pairs], replica_devices)
+        for (other_variable, _), ranks in zip(pairs, arrays, strict=True):
             for other, array in zip(others, ranks[1:], strict=True):
-                if other._lacks(id(found)):
-                    other.put(found, wrap(array))
+                if other._lacks(id(other_variable)):
+                    other.put(other_variable, wrap(array))
 
     def _lacks(self, key: int) -> bool:
         """Whether this replica has no value of a variable, of which a graph may hold it."""
@@ -307,8 +310,8 @@ def _joined(variable: Variable, before: Any, values: Sequence[Any], count: int) 
         values: arrays of those of `count` replicas that have changed it.
         count: of replicas.
     """
-    here = devices.device_of(before._array)
-    changes = [wrap(devices.to_device(array, here)) - before for array in values]
+    device = devices.device_of(before._array)
+    changes = [wrap(devices.to_device(array, device)) - before for array in values]
     if not changes:
         return before
     change = functools.reduce(operator.add, changes)

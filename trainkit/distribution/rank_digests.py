@@ -42,18 +42,18 @@ class StatesDifferError(RanksDifferError):
 def digest_of_array(array: Any, limit: int = _SAMPLE_BYTES) -> str:
     """A digest of an array, of evenly spaced blocks alone where it has more bytes than `limit`."""
     array = np.ascontiguousarray(array)
-    whole = hashlib.blake2b(f"{array.dtype}{array.shape}".encode(), digest_size=8)
+    digest = hashlib.blake2b(f"{array.dtype}{array.shape}".encode(), digest_size=8)
     if array.dtype.kind == "O":
-        whole.update(repr(array.ravel()[:_BLOCKS].tolist()).encode())
-        return whole.hexdigest()
+        digest.update(repr(array.ravel()[:_BLOCKS].tolist()).encode())
+        return digest.hexdigest()
     flat = array.reshape(-1).view(np.uint8)
     if flat.size <= limit:
-        whole.update(flat)
-        return whole.hexdigest()
+        digest.update(flat)
+        return digest.hexdigest()
     size = limit // _BLOCKS
     for start in np.linspace(0, flat.size - size, _BLOCKS).astype(np.int64).tolist():
-        whole.update(flat[start : start + size])
-    return whole.hexdigest()
+        digest.update(flat[start : start + size])
+    return digest.hexdigest()
 
 
 def _digest_of_variable(variable: Variable) -> str:
@@ -63,8 +63,8 @@ def _digest_of_variable(variable: Variable) -> str:
 
 def number_of(digests: Iterable[str]) -> int:
     """One positive number for many digests."""
-    whole = hashlib.blake2b("".join(digests).encode(), digest_size=8)
-    return int.from_bytes(whole.digest(), "little") >> 1
+    digest = hashlib.blake2b("".join(digests).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little") >> 1
 
 
 def digests_of(variables: Mapping[str, Variable]) -> dict[str, str]:

@@ -199,8 +199,8 @@ class Strategy:
         """
 
         def gathered(x: Any) -> Any:
-            here = np.moveaxis(convert_to_tensor(x).numpy(), axis, 0)
-            parts = self._group.all_gather(here, "gather")
+            rows = np.moveaxis(convert_to_tensor(x).numpy(), axis, 0)
+            parts = self._group.all_gather(rows, "gather")
             return convert_to_tensor(np.moveaxis(np.concatenate(parts), 0, axis))
 
         return nest.map_structure(gathered, value)
@@ -390,8 +390,8 @@ def get_strategy() -> Strategy:
 
 def scoped_strategy() -> Strategy | None:
     """The strategy of the scope that this code runs in, if it runs in one."""
-    found = _THREAD.strategies or _OF_ALL
-    return found[-1] if found else None
+    strategies = _THREAD.strategies or _OF_ALL
+    return strategies[-1] if strategies else None
 
 
 def has_strategy() -> bool:
