@@ -21,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
 
     def action(name: str, help_line: str, *paths: str) -> argparse.ArgumentParser:
-        made = actions.add_parser(name, help=help_line, description=help_line)
+        subparser = actions.add_parser(name, help=help_line, description=help_line)
         for path in paths:
-            made.add_argument(path)
-        made.add_argument("--json", action="store_true", help="print JSON")
-        return made
+            subparser.add_argument(path)
+        subparser.add_argument("--json", action="store_true", help="print JSON")
+        return subparser
 
     action("ls", "what a file holds, or which checkpoints a folder has", "path")
     action("diff", "how two files differ; status 1 when they do", "first", "second")
@@ -59,9 +59,9 @@ def _ls(args: argparse.Namespace) -> int:
             data = _described(table)
         _show(args, data, _lines_of(data))
         return 0
-    found = [_summary(path) for path in files]
-    lines = [f"{item['path']}  {item['about']}" for item in found]
-    _show(args, found, lines)
+    summaries = [_summary(path) for path in files]
+    lines = [f"{item['path']}  {item['about']}" for item in summaries]
+    _show(args, summaries, lines)
     return 0
 
 
@@ -106,10 +106,10 @@ def _summary(path: str) -> dict[str, Any]:
 
 def _diff(args: argparse.Namespace) -> int:
     with tables.opened_table(args.first) as one, tables.opened_table(args.second) as other:
-        found = tables.differences(one, other)
-    lines = [_difference_line(item) for item in found] or ["no difference"]
-    _show(args, found, lines)
-    return 1 if found else 0
+        entries = tables.differences(one, other)
+    lines = [_difference_line(item) for item in entries] or ["no difference"]
+    _show(args, entries, lines)
+    return 1 if entries else 0
 
 
 def _difference_line(item: dict[str, Any]) -> str:

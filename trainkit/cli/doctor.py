@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look at everything and print the report."""
-    found = examined()
+    findings = examined()
     if args.json:
-        print(json.dumps(as_data(found), indent=1))
+        print(json.dumps(as_data(findings), indent=1))
     else:
-        print("\n".join(as_lines(found)))
-    return 1 if any(finding.level == "problem" for finding in found) else 0
+        print("\n".join(as_lines(findings)))
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
 
 
 def examined() -> list[Finding]:
@@ -72,5 +72,5 @@ def _summary(problems: int, warnings: int) -> str:
     return f"{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

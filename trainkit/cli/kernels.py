@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     known_here = [level for level in target.LEVELS if can_build(level)]
     unknown = [level for level in levels if level not in known_here]
     if unknown:
-        known = ", ".join(known_here)
+        level_names = ", ".join(known_here)
         raise ValueError(
-            f"kernels can be built for {known}, not for {unknown[0] or 'this machine'}"
+            f"kernels can be built for {level_names}, not for {unknown[0] or 'this machine'}"
         )
     output = [] if args.output is None else ["--output", str(args.output)]
     return build_each(["kernels", *output, "--only"], levels)
@@ -67,16 +67,16 @@ def _build(level: str, folder: Path | None) -> int:
     say(f"kernels for {level} are compiled, which takes a minute or two where none is on disk")
     with named_compilers():
         try:
-            made = build_library(level, usual_kernels(), folder, say)
+            built = build_library(level, usual_kernels(), folder, say)
         except NoLinker as error:
             print(
                 f"trainkit kernels: {error}, so there is no library to load; LLVM loads each "
                 "kernel, which takes a tenth of a second of every process",
                 file=sys.stderr,
             )
-            made = write_objects(level, usual_kernels(), folder, say)
-    files = [path for path in (made, *made.glob("*.o")) if path.is_file()]
-    print(f"{made}: {sum(map(os.path.getsize, files)) / 1e6:.1f} MB")
+            built = write_objects(level, usual_kernels(), folder, say)
+    files = [path for path in (built, *built.glob("*.o")) if path.is_file()]
+    print(f"{built}: {sum(map(os.path.getsize, files)) / 1e6:.1f} MB")
     return 0
 
 
@@ -104,8 +104,8 @@ def usual_kernels() -> Iterator[Kernel]:
     root = Path(families.__path__[0])
     for path in sorted([*root.glob("*/*_tuned.py"), *root.glob("*/png_rows.py")]):
         importlib.import_module(f"{families.__name__}.{path.parent.name}.{path.stem}")
-    known = [f for f in kernel_family._State.families if f.file != "jit.update_loops"]
-    for family in known:
+    built_families = [f for f in kernel_family._State.families if f.file != "jit.update_loops"]
+    for family in built_families:
         for key in _KEYS.get(family.name, lambda: iter([()]))():
             yield family.file, family.builder, key
     yield from _updates()
@@ -166,11 +166,11 @@ def _optimizers() -> list[Optimizer]:
 
 def _updates() -> list[Kernel]:
     """The loops of the usual optimizers, for float32."""
-    found = []
+    kernels = []
     with tk.device("/cpu:0"):  # a GPU, where there is one, has kernels of its own
         for optimizer in _optimizers():
             weight = tk.Variable(np.ones((4, 4), np.float32))
             optimizer.apply_gradients([(tk.ones((4, 4)), weight)])
             for loop in optimizer._programs.loops():
-                found += [(family.file, family.builder, key) for family, key in loop.kernels()]
-    return found
+                kernels += [(family.file, family.builder, key) for family, key in loop.kernels()]
+    return kernels

@@ -65,5 +65,9 @@ def verify(args: argparse.Namespace, opened: Callable[..., runs.JournaledRun]) -
     if args.model:
         model = load_model(args.model)
     run = opened(folder, args)
-    found = runs.verify(proof, run, sample=args.sample, seed=args.seed, model=model)
-    return int(not found.passed), found.as_dict(), printable(str(found)).splitlines()
+    verification = runs.verify(proof, run, sample=args.sample, seed=args.seed, model=model)
+    return (
+        int(not verification.passed),
+        verification.as_dict(),
+        printable(str(verification)).splitlines(),
+    )

@@ -152,10 +152,10 @@ def show_board(args: argparse.Namespace) -> int:
 
 
 def _require_metrics(opened: list[runs.JournaledRun], metrics: list[str] | None) -> None:
-    known = dict.fromkeys(pair.name for run in opened for pair in curves_of(run))
-    unknown = [name for name in metrics or [] if name not in known]
-    if unknown and known:
-        raise ValueError(f"no run has {unknown[0]!r}; they have {', '.join(known)}")
+    names = dict.fromkeys(pair.name for run in opened for pair in curves_of(run))
+    unknown = [name for name in metrics or [] if name not in names]
+    if unknown and names:
+        raise ValueError(f"no run has {unknown[0]!r}; they have {', '.join(names)}")
 
 
 def _redraw(lines: list[str], terminal: Terminal) -> None:

@@ -44,11 +44,13 @@ def action(
     actions: Any, name: str, help_line: str, *names: str, **options: Any
 ) -> argparse.ArgumentParser:
     """An action with positional arguments and `--json`."""
-    made: argparse.ArgumentParser = actions.add_parser(name, help=help_line, description=help_line)
+    subparser: argparse.ArgumentParser = actions.add_parser(
+        name, help=help_line, description=help_line
+    )
     for each in names:
-        made.add_argument(each)
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+        subparser.add_argument(each)
+    subparser.add_argument("--json", action="store_true", help="print JSON")
+    return subparser
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

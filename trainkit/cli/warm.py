@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
         ValueError: nothing can be kept.
     """
     cache = code_folder()
-    why = why_not_trusted() or why_not_writable(cache)
-    if why:
-        raise ValueError(f"{_not_kept(cache, why)}; {_ASKED}")
+    reason = why_not_trusted() or why_not_writable(cache)
+    if reason:
+        raise ValueError(f"{_not_kept(cache, reason)}; {_ASKED}")
     before, on_gpu_before = _files(cache), _files_of_cupy()
     status = 0 if args.script is None else _run(args.script, args.arguments)
     if args.script is None:
@@ -67,8 +67,8 @@ def _run(script: str, arguments: list[str]) -> int:
 _ASKED = "set TRAINKIT_CACHE to a folder that you alone may write to"
 
 
-def _not_kept(folder: pathlib.Path, why: str) -> str:
-    return f"compiled code can't be kept in {folder} ({why})"
+def _not_kept(folder: pathlib.Path, reason: str) -> str:
+    return f"compiled code can't be kept in {folder} ({reason})"
 
 
 def _files(folder: pathlib.Path) -> set[str]:

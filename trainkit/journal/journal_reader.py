@@ -99,9 +99,9 @@ class Journal:
             file.seek(self.size)
             while chunk := file.read(_CHUNK):
                 self.size += len(chunk)
-                whole = (self._rest + chunk).split(b"\n")
-                self._rest = whole.pop()
-                for line in whole:
+                full_lines = (self._rest + chunk).split(b"\n")
+                self._rest = full_lines.pop()
+                for line in full_lines:
                     self._take(line)
                 if len(self._rest) > lines.MOST_BYTES:
                     self._skip(f"a line of more than {lines.MOST_BYTES} bytes")
@@ -128,13 +128,13 @@ class Journal:
             self._skipped = []
         self.head, self.count = digest, self.count + 1
 
-    def _skip(self, why: str) -> None:
+    def _skip(self, reason: str) -> None:
         if len(self._skipped) < _MOST_DAMAGE:
-            self._skipped.append(why)
+            self._skipped.append(reason)
 
-    def _note(self, what: str) -> None:
+    def _note(self, fault: str) -> None:
         if len(self.damage) < _MOST_DAMAGE:
-            self.damage.append(what)
+            self.damage.append(fault)
 
     def _add(self, record: dict[str, Any]) -> None:
         if not self.header:

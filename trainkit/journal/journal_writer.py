@@ -81,20 +81,20 @@ class JournalWriter:
         waiting, reader = self.waiting[:], self._reader
         self.waiting.clear()
         ready: list[bytes] = []
-        head, done = self.head, 0
+        head, written = self.head, 0
         usual_lines = native.NATIVE.usual_lines if reader is not None and native.is_on() else None
         try:
-            while done < len(waiting):
+            while written < len(waiting):
                 if usual_lines is not None:
-                    done, head = usual_lines(
-                        waiting, done, reader, self._names, head, ready, sha256, lines.STEP_ROOM
+                    written, head = usual_lines(
+                        waiting, written, reader, self._names, head, ready, sha256, lines.STEP_ROOM
                     )
-                    if done == len(waiting):
+                    if written == len(waiting):
                         break
-                for body in self._bodies_of(waiting[done]):
+                for body in self._bodies_of(waiting[written]):
                     line, head = lines.sealed(body, head)
                     ready.append(line)
-                done += 1
+                written += 1
         finally:  # what can't be read, such as a tensor of a device that failed, keeps no line back
             self._append(ready, head)
         if sync:

@@ -233,5 +233,5 @@ class Recorder:
         if error is None or self._log is None:
             self.finish()
         else:
-            how = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            self.finish(how, error)
+            ending = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            self.finish(ending, error)

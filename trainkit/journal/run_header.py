@@ -109,9 +109,9 @@ def _is_dirty() -> bool | None:
     command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
     command += ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, timeout=_GIT_SECONDS, check=True, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return bool(done.stdout.strip())
+    return bool(process.stdout.strip())

@@ -48,14 +48,14 @@ def leaf_digest(value: Any) -> str:
 
 def digest_of(leaves: Iterable[Any]) -> str:
     """The digest of arrays in their order; what is `None` counts as such."""
-    whole = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for leaf in leaves:
         if leaf is None:
-            whole.update(b"none;")
+            digest.update(b"none;")
             continue
         array = array_of(leaf)
-        whole.update(f"{array.dtype.name}{array.shape}{leaf_digest(array)};".encode())
-    return whole.hexdigest()
+        digest.update(f"{array.dtype.name}{array.shape}{leaf_digest(array)};".encode())
+    return digest.hexdigest()
 
 
 def batch_digest(batch: Any) -> str:
@@ -98,15 +98,15 @@ class StateDigests:
     def look(self) -> None:
         """Find the variables anew, as some are made by the first step."""
         listed: dict[str, list[tuple[str, Variable]]] = {part: [] for part in PARTS}
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack: list[tuple[str, Any, str]] = [
             (name, root, "weights") for name, root in reversed(self.roots.items())
         ]
         while stack:
             path, node, part = stack.pop()
-            if id(node) in seen or _is_metric(node):
+            if id(node) in visited or _is_metric(node):
                 continue
-            seen.add(id(node))
+            visited.add(id(node))
             part = _part(node) or part
             if isinstance(node, Variable):
                 listed[part].append((path, node))

@@ -18,15 +18,15 @@ from trainkit.profiler.session import Session, ThreadRecord
 def trace_events(session: Session) -> list[dict[str, Any]]:
     """All spans as events, with the names of their threads."""
     process = os.getpid()
-    found: list[dict[str, Any]] = [_named("process_name", process, 0, "trainkit")]
+    events: list[dict[str, Any]] = [_named("process_name", process, 0, "trainkit")]
     for record in session.threads:
-        found.append(_named("thread_name", process, record.ident, record.name))
-        found += _spans(session, record, process)
-    return found
+        events.append(_named("thread_name", process, record.ident, record.name))
+        events += _spans(session, record, process)
+    return events
 
 
-def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def _spans(session: Session, record: ThreadRecord, process: int) -> list[dict[str, Any]]:

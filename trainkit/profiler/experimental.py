@@ -43,8 +43,11 @@ def start(logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
         FailedPreconditionError: a profile runs already.
         UnimplementedError: an option that is not supported is given.
     """
-    given, folder = _checked(ProfilerOptions() if options is None else options), local_path(logdir)
-    profiling.begin(synchronize=given.device_tracer_level > 0)
+    settings, folder = (
+        _checked(ProfilerOptions() if options is None else options),
+        local_path(logdir),
+    )
+    profiling.begin(synchronize=settings.device_tracer_level > 0)
     _Target.logdir = folder
 
 

@@ -41,8 +41,8 @@ def _hook(args: tuple[Any, ...]) -> str:
     return str(args[1])
 
 
-def _batch_hook(which: str) -> Namer:
-    return lambda args: f"on_{args[1]}_batch_{which}"
+def _batch_hook(moment: str) -> Namer:
+    return lambda args: f"on_{args[1]}_batch_{moment}"
 
 
 def _always(name: str) -> Namer:
@@ -151,14 +151,14 @@ def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]
 
 def _by_shapes(session: Session, kind: str, name: str) -> Callable[[tuple[Any, ...]], Label]:
     """Gives labels with the shapes of the arguments."""
-    known: dict[Any, Label] = {}
+    labels: dict[Any, Label] = {}
 
     def label(args: tuple[Any, ...]) -> Label:
         shapes = shapes_of(args)
-        found = known.get(shapes)
-        if found is None:
-            found = known[shapes] = session.label(kind, name, shapes)
-        return found
+        entry = labels.get(shapes)
+        if entry is None:
+            entry = labels[shapes] = session.label(kind, name, shapes)
+        return entry
 
     return label
 
@@ -211,11 +211,11 @@ def _at_point(session: Session, point: Point) -> Callable[[Callable[..., Any]], 
 
 def function_at(point: Point) -> types.FunctionType:
     """The function that a point is about."""
-    found: Any = importlib.import_module(f"trainkit.{point.module}")
+    member: Any = importlib.import_module(f"trainkit.{point.module}")
     for name in point.path.split("."):
-        found = vars(found)[name]
-    assert isinstance(found, types.FunctionType)
-    return found
+        member = vars(member)[name]
+    assert isinstance(member, types.FunctionType)
+    return member
 
 
 def _kernels(session: Session) -> Iterator[Undo]:

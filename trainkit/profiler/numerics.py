@@ -183,8 +183,8 @@ def _checked(name: str, path_length: int) -> Callable[[Callable[..., Any]], Any]
 def _arrays(values: Any) -> list[Any]:
     """The arrays of floats of all tensors in a nest."""
     tensors = [x for x in nest.flatten(values) if is_tensor(x)]
-    found = [x.value() if hasattr(x, "assign") else x for x in tensors]
-    arrays = [x._array for x in found if type(x) is Tensor]
+    plain_tensors = [x.value() if hasattr(x, "assign") else x for x in tensors]
+    arrays = [x._array for x in plain_tensors if type(x) is Tensor]
     return [a for a in arrays if a.dtype.kind in "fcV" and a.size]
 
 
@@ -276,20 +276,20 @@ def _checked_gradient(path_length: int) -> Callable[[Callable[..., Any]], Any]:
         def run(tape: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
             if _WHERE.paused or trace_state.THREAD.traces:
                 return call(tape, target, *args, **kwargs)
-            kept = tape._persistent
+            was_persistent = tape._persistent
             tape._persistent = True
             _WHERE.paused = True  # single operations of the gradients are looked at below
             try:
-                found = call(tape, target, *args, **kwargs)
-                if any(_is_bad(array) for array in _arrays(found)):
+                gradients = call(tape, target, *args, **kwargs)
+                if any(_is_bad(array) for array in _arrays(gradients)):
                     _blame(call, tape, target, path_length)
             finally:
                 _WHERE.paused = False
-                tape._persistent = kept
-                if not kept:
+                tape._persistent = was_persistent
+                if not was_persistent:
                     tape._end()
                     _WHERE.origins.clear()
-            return found
+            return gradients
 
         return run
 
@@ -315,9 +315,9 @@ def _blame(call: Callable[..., Any], tape: Any, target: Any, path_length: int) -
             g = by_tensor.get(id(x))
             if g is not None and _is_bad(g._array):
                 _, layer, line = _WHERE.origins.get(id(outputs[0]._array), (None, "", None))
-                given = [*after, *_arrays(list(inputs))]
+                operands = [*after, *_arrays(list(inputs))]
                 name = f"{primitive.name} gradient"
-                _raise(name, layer, line, given, g._array, False, path_length)
+                _raise(name, layer, line, operands, g._array, False, path_length)
 
 
 def _tensors(entry: Any) -> list[Tensor]:

@@ -80,5 +80,5 @@ def node_label(node: Any) -> str:
 
 def node_shapes(node: Any) -> tuple[Any, ...]:
     """The shapes of a node's inputs, as far as they are known."""
-    found = [getattr(x, "shape", ()) for x in node.inputs if x is not None]
-    return tuple([tuple(shape) for shape in found])
+    shapes = [getattr(x, "shape", ()) for x in node.inputs if x is not None]
+    return tuple([tuple(shape) for shape in shapes])

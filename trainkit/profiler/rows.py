@@ -51,11 +51,11 @@ def rows_of(session: Session) -> list[Row]:
             key = (label.kind, label.name, shapes_text(label.shapes), record.name)
             have = sums.setdefault(key, [0, 0, 0])
             sums[key] = [a + b for a, b in zip(have, numbers, strict=True)]
-    found = [
+    rows = [
         Row(kind, name, shapes, count, total / 1e9, own / 1e9, thread)
         for (kind, name, shapes, thread), (count, total, own) in sums.items()
     ]
-    return sorted(found, key=lambda row: -row.self_seconds)
+    return sorted(rows, key=lambda row: -row.self_seconds)
 
 
 def shapes_text(shapes: Any) -> str:
@@ -72,12 +72,12 @@ def _shape_text(shape: Sequence[Any]) -> str:
 
 def parts_of(session: Session, record: ThreadRecord) -> dict[str, float]:
     """Seconds that a thread spent in each kind of span itself, and in none, largest first."""
-    found: dict[str, float] = {}
+    seconds_of: dict[str, float] = {}
     for label, (_, _, own) in record.totals.items():
-        found[label.kind] = found.get(label.kind, 0.0) + own / 1e9
+        seconds_of[label.kind] = seconds_of.get(label.kind, 0.0) + own / 1e9
     if record is session.owner:
-        found[REST] = max(0.0, session.seconds - record.outer / 1e9)
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        seconds_of[REST] = max(0.0, session.seconds - record.outer / 1e9)
+    return dict(sorted(seconds_of.items(), key=lambda item: -item[1]))
 
 
 def ordered(rows: list[Row], order: str) -> list[Row]:
@@ -99,15 +99,15 @@ def ordered(rows: list[Row], order: str) -> list[Row]:
 
 def parts_cells(parts: dict[str, float]) -> list[list[str]]:
     """A table of the parts: a head, then a line each."""
-    whole = sum(parts.values()) or 1.0
-    lines = [[name, f"{1e3 * s:.3f}", f"{s / whole:.1%}"] for name, s in parts.items()]
+    total = sum(parts.values()) or 1.0
+    lines = [[name, f"{1e3 * s:.3f}", f"{s / total:.1%}"] for name, s in parts.items()]
     return [["where", "self ms", "share"], *lines]
 
 
 def row_cells(rows: list[Row], session: Session) -> list[list[str]]:
     """A table of rows: a head, then a line each; the thread is named where it is another one."""
     head = ["kind", "name", "shapes", "count", "total ms", "self ms", "mean us", "self share"]
-    own, whole = session.owner.name, session.seconds
+    own, session_seconds = session.owner.name, session.seconds
     lines = [
         [
             row.kind,
@@ -117,7 +117,7 @@ def row_cells(rows: list[Row], session: Session) -> list[list[str]]:
             f"{1e3 * row.total_seconds:.3f}",
             f"{1e3 * row.self_seconds:.3f}",
             f"{1e6 * row.mean_seconds:.1f}",
-            f"{row.self_seconds / whole:.1%}",
+            f"{row.self_seconds / session_seconds:.1%}",
         ]
         for row in rows
     ]

@@ -166,10 +166,10 @@ class Session:
                 if waits:
                     wait_for_gpu()
                 try:
-                    found = label(args)
+                    span_label = label(args)
                 except Exception:  # an object that does not tell its name or shape
-                    found = unnamed
-                record.end(found, start)
+                    span_label = unnamed
+                record.end(span_label, start)
 
         unnamed = Label("unnamed", getattr(call, "__qualname__", repr(call)))
         return run
@@ -177,10 +177,10 @@ class Session:
     def label(self, kind: str, name: str, shapes: Any = None) -> Label:
         """The one label of these; shapes are hashable."""
         key = (kind, name, shapes)
-        found = self._labels.get(key)
-        if found is None:
-            found = self._labels.setdefault(key, Label(kind, name, shapes))
-        return found
+        entry = self._labels.get(key)
+        if entry is None:
+            entry = self._labels.setdefault(key, Label(kind, name, shapes))
+        return entry
 
 
 def wait_for_gpu() -> None:

@@ -96,11 +96,11 @@ def _graphs(session: Session) -> tuple[Any, bytes]:
 def _times_of(session: Session, node: Any, name: str) -> bytes:
     """The mean time of a node as a field of its device; nothing where it has not run."""
     label = session.nodes.get(node)
-    found = [r.totals[label] for r in session.threads if label is not None and label in r.totals]
-    count = sum(numbers[0] for numbers in found)
+    totals = [r.totals[label] for r in session.threads if label is not None and label in r.totals]
+    count = sum(numbers[0] for numbers in totals)
     if not count:
         return b""
-    total = sum(numbers[1] for numbers in found)
+    total = sum(numbers[1] for numbers in totals)
     return message_field(2, _node_stats(name, max(1, total // count // 1000)))
 
 

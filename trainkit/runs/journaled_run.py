@@ -165,12 +165,12 @@ class JournaledRun:
             _stop_after(replay, step - 1)
         with process_unchanged():
             replayed(self.steps_program(), replay)
-            owner, batches, done = replay.reached
-            if check and done != step - 1:
+            owner, batches, steps_done = replay.reached
+            if check and steps_done != step - 1:
                 raise FailedPreconditionError(
                     f"step {step} of {self.folder} is within an execution of several "
-                    f"(steps_per_execution), which ended with step {done}: a state can be had "
-                    f"before the first step of each, such as {done + 1}"
+                    f"(steps_per_execution), which ended with step {steps_done}: a state can be "
+                    f"had before the first step of each, such as {steps_done + 1}"
                 )
             state = PastState(step, owner, batches, global_generator().state.value())
         differences = self._differences(state)
@@ -234,10 +234,10 @@ class JournaledRun:
                 rates={} if changed else self._rates(),
             )
             replayed(self.steps_program(epochs), replay)
-        made = JournaledRun(target, self.program, self.model_function, self.data, self.changed)
+        forked = JournaledRun(target, self.program, self.model_function, self.data, self.changed)
         if self.program is not None:
-            made.program_folder = self.program_folder
-        return made
+            forked.program_folder = self.program_folder
+        return forked
 
     def replay(self, start: str | None, start_step: int, **more: Any) -> ProgramReplay:
         """What lets the program do steps again; see `ProgramReplay`.
@@ -290,20 +290,20 @@ class JournaledRun:
         """
         line = self.journal.at(step)
         epoch = [s for s in self.steps if line is not None and s.epoch == line.epoch]
-        known = {s.step: s.batch for s in epoch if s.batch is not None}
-        if len(known) == len(epoch) or len(epoch) > most:
-            return known
+        digests = {s.step: s.batch for s in epoch if s.batch is not None}
+        if len(digests) == len(epoch) or len(epoch) > most:
+            return digests
         start_step, start = self._nearest(epoch[0].step - 1)
 
         def note(again: Step) -> None:
             if again.batch is not None and again.step >= epoch[0].step:
-                known[again.step] = again.batch
+                digests[again.step] = again.batch
 
         replay = self.replay(start, start_step, lines=note)
         _stop_after(replay, epoch[-1].step)
         with process_unchanged():
             replayed(self.steps_program(), replay)
-        return dict(sorted(known.items()))
+        return dict(sorted(digests.items()))
 
     def _require_step(self, step: int) -> None:
         if type(step) is not int or not 1 <= step <= self.last_step + 1:
@@ -312,18 +312,18 @@ class JournaledRun:
                 f"of these, and after the last as that of step {self.last_step + 1}; got {step!r}"
             )
 
-    def _nearest(self, done: int) -> tuple[int, str | None]:
+    def _nearest(self, steps_done: int) -> tuple[int, str | None]:
         """The last checkpoint with at most so many steps done; the program's own beginning."""
-        there = self.checkpoints
-        steps = [number for number in there if number <= done]
+        checkpoints = self.checkpoints
+        steps = [number for number in checkpoints if number <= steps_done]
         if steps:
-            return steps[-1], str(there[steps[-1]])
+            return steps[-1], str(checkpoints[steps[-1]])
         if self.program is not None:
             return 0, None
-        first = f"the first is after step {min(there)}" if there else "all are gone"
+        first = f"the first is after step {min(checkpoints)}" if checkpoints else "all are gone"
         raise FailedPreconditionError(
-            f"{self.folder} has no checkpoint before step {done + 1}: {first}. What the journal "
-            "says of the step can still be read: run.journal.at(step)"
+            f"{self.folder} has no checkpoint before step {steps_done + 1}: {first}. What the "
+            "journal says of the step can still be read: run.journal.at(step)"
         )
 
     def _checkpoint_before(self, step: int, scratch: str) -> str | None:
@@ -333,8 +333,8 @@ class JournaledRun:
             return start
         path = os.path.join(scratch, "state")
 
-        def save(owner: Any, done: int) -> None:
-            if done == step - 1:
+        def save(owner: Any, steps_done: int) -> None:
+            if steps_done == step - 1:
                 checkpoint_of(owner).write(path)
                 raise Reached
 
@@ -393,9 +393,9 @@ class JournaledRun:
 def _stop_after(replay: ProgramReplay, last: int) -> None:
     """Break a replay off as soon as so many steps are done."""
 
-    def watch(owner: Any, done: int) -> None:
-        if done == last:
-            replay.break_off(owner, [], done)
+    def watch(owner: Any, steps_done: int) -> None:
+        if steps_done == last:
+            replay.break_off(owner, [], steps_done)
 
     replay.target = None
     if replay.start_step == last and replay.start is not None:

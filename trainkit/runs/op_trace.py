@@ -94,30 +94,30 @@ def observe_operations(step: Callable[[], Any], observe: Observe) -> None:
         step: functions in it run operation by operation.
         observe: is to call the operation; what the first call calls inside is observed, too.
     """
-    here = _UnderWay()
+    progress = _UnderWay()
     thread = threading.get_ident()
 
     def note(name: str) -> Callable[[Call], Any]:
         def make(call: Call) -> Any:
             def run(*args: Any, **kwargs: Any) -> Any:
-                if here.paused or trace_state.THREAD.traces or threading.get_ident() != thread:
+                if progress.paused or trace_state.THREAD.traces or threading.get_ident() != thread:
                     return call(*args, **kwargs)
                 calls = 0
 
                 def first_observed(*args: Any, **kwargs: Any) -> Any:
                     nonlocal calls
                     calls += 1
-                    here.paused = calls > 1
+                    progress.paused = calls > 1
                     try:
                         return call(*args, **kwargs)
                     finally:
-                        here.paused = True
+                        progress.paused = True
 
-                here.paused = True
+                progress.paused = True
                 try:
-                    return observe(name, "/".join(here.layers), first_observed, args, kwargs)
+                    return observe(name, "/".join(progress.layers), first_observed, args, kwargs)
                 finally:
-                    here.paused = False
+                    progress.paused = False
 
             return run
 
@@ -125,11 +125,11 @@ def observe_operations(step: Callable[[], Any], observe: Observe) -> None:
 
     def in_layer(call: Call) -> Any:
         def run(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            here.layers.append(layer.name)
+            progress.layers.append(layer.name)
             try:
                 return call(layer, *args, **kwargs)
             finally:
-                here.layers.pop()
+                progress.layers.pop()
 
         return run
 

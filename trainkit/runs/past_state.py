@@ -67,8 +67,8 @@ class PastState:
         roots = {name: part for name, part in self.parts.items() if hasattr(part, "__dict__")}
         with self._own_random():
             state = StateDigests({**roots, "random": global_generator()})
-            found = {part: state.digest(part) for part in PARTS}
-        return found | ({"batch": batch_digest(self.batches)} if self.batches else {})
+            digests = {part: state.digest(part) for part in PARTS}
+        return digests | ({"batch": batch_digest(self.batches)} if self.batches else {})
 
     def leaves(self) -> dict[str, str]:
         """The digest of each variable by its path."""
@@ -87,10 +87,10 @@ class PastState:
         optimizer = model.optimizer
         while hasattr(optimizer, "inner_optimizer"):
             optimizer = optimizer.inner_optimizer
-        taken: list[tuple[Any, Any]] = []
+        pairs: list[tuple[Any, Any]] = []
 
         def keep(grads: Any, weights: Any) -> None:
-            taken.extend(zip(weights, grads, strict=True))
+            pairs.extend(zip(weights, grads, strict=True))
 
         with self._own_random():
             before = Snapshot(model, global_generator(), others=optimizer.variables)
@@ -100,7 +100,7 @@ class PastState:
             finally:
                 optimizer.__dict__.pop("_step", None)
                 before.put_back()
-        return {weight.path: gradient for weight, gradient in taken}
+        return {weight.path: gradient for weight, gradient in pairs}
 
     def train_step(self) -> dict[str, float]:
         """Do the step, operation by operation: the model is then as the next step found it.

@@ -51,9 +51,9 @@ class RunDifference:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
-        found = dataclasses.asdict(self)
-        found["operation"] = None if self.operation is None else self.operation._asdict()
-        return found
+        fields = dataclasses.asdict(self)
+        fields["operation"] = None if self.operation is None else self.operation._asdict()
+        return fields
 
 
 def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
@@ -82,19 +82,19 @@ def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
     try:
         step, one, other = _parting(first, second, step)
     except (CheckpointError, FailedPreconditionError) as error:
-        what = _fields(first.journal.at(step), second.journal.at(step))
-        cause = f"the journals part here, in {', '.join(what)}"
+        field_names = _fields(first.journal.at(step), second.journal.at(step))
+        cause = f"the journals part here, in {', '.join(field_names)}"
         details = [f"the step can't be done again: {str(error).splitlines()[0]}"]
         return RunDifference(step, "journal", cause, [*details, *settings, *elsewhere])
-    found = (
+    difference = (
         _of_the_state(first, second, one, other, settings, elsewhere)
         or _of_the_batch(first, second, one, other, settings)
         or _of_the_step(step, one, other, settings)
         or _of_the_environment(first, second, step, one, other, elsewhere)
     )
-    if found.kind != "environment":
-        found.details += [f"beside that, {line}" for line in elsewhere]
-    return found
+    if difference.kind != "environment":
+        difference.details += [f"beside that, {line}" for line in elsewhere]
+    return difference
 
 
 # ------------------------------------------------------------------ which step
@@ -213,8 +213,10 @@ def _of_the_state(
     rates = [_rate(state) for state in (one, other)]
     details = [*settings, *_shown(paths)]
     if len(a) != len(b) or _shapes(first) != _shapes(second):
-        what = settings[0] if settings else f"{len(a)} variables in one, {len(b)} in the other"
-        return RunDifference(one.step, "model", f"two different models: {what}", details)
+        model_text = (
+            settings[0] if settings else f"{len(a)} variables in one, {len(b)} in the other"
+        )
+        return RunDifference(one.step, "model", f"two different models: {model_text}", details)
     if all(path.endswith("/learning_rate") for path in paths):
         cause = f"the learning rate is {rates[0]:.9g} in the first run, {rates[1]:.9g} in the other"
         return RunDifference(one.step, "learning rate", cause, settings)
@@ -248,8 +250,8 @@ def _rate(state: PastState) -> float:
 
 
 def _shown(paths: list[str]) -> list[str]:
-    rest = [f"and {len(paths) - _MOST_SHOWN} more"] if len(paths) > _MOST_SHOWN else []
-    return [f"differs: {path}" for path in paths[:_MOST_SHOWN]] + rest
+    count_lines = [f"and {len(paths) - _MOST_SHOWN} more"] if len(paths) > _MOST_SHOWN else []
+    return [f"differs: {path}" for path in paths[:_MOST_SHOWN]] + count_lines
 
 
 def _same_data(first: JournaledRun, second: JournaledRun) -> bool:
@@ -273,27 +275,27 @@ def _of_the_batch(
         cause = f"the batch has {len(a)} parts in the first run, {len(b)} in the other"
         return RunDifference(one.step, "batch", cause)
     names = _part_names(one, len(a))
-    found: list[tuple[str, str, list[int]]] = []
+    parts: list[tuple[str, str, list[int]]] = []
     for name, x, y in zip(names, a, b, strict=True):
         if x is None or y is None or (leaf_digest(x), x.shape) == (leaf_digest(y), y.shape):
             if (x is None) != (y is None):
-                found.append((name, f"the batch has {name} in one run alone", []))
+                parts.append((name, f"the batch has {name} in one run alone", []))
             continue
-        found.append((name, *_row_difference(name, array_of(x), array_of(y))))
-    if not found:
+        parts.append((name, *_row_difference(name, array_of(x), array_of(y))))
+    if not parts:
         return None
-    details = [*(text for _, text, _ in found[1:]), *settings]
-    rows = found[0][2]
+    details = [*(text for _, text, _ in parts[1:]), *settings]
+    rows = parts[0][2]
     moved = _moved_batches(first, second, one, other)
     if moved:
-        return RunDifference(one.step, "batch", f"another batch: {moved}", [found[0][1], *details])
+        return RunDifference(one.step, "batch", f"another batch: {moved}", [parts[0][1], *details])
     if _same_data(first, second) and len(rows) > 1:
         cause = "another batch: other rows of the same data, or in another order"
-        why = f"; {settings[0]}" if settings else ""
-        return RunDifference(one.step, "batch", cause + why, [found[0][1], *details])
+        setting_text = f"; {settings[0]}" if settings else ""
+        return RunDifference(one.step, "batch", cause + setting_text, [parts[0][1], *details])
     if rows:
         details.append(f"rows of the batch that differ: {rows[:20]}")
-    return RunDifference(one.step, "batch", f"another batch: {found[0][1]}", details)
+    return RunDifference(one.step, "batch", f"another batch: {parts[0][1]}", details)
 
 
 def _moved_batches(
@@ -357,8 +359,8 @@ def _of_the_step(
         if (a.name, a.inputs, a.settings, a.outputs) != (b.name, b.inputs, b.settings, b.outputs):
             return operation_difference(step, a, b, settings)
     if one.digests() != other.digests():
-        what = settings[0] if settings else "the optimizer's update differs"
-        cause = f"equal operations, and another update of the weights: {what}"
+        update_text = settings[0] if settings else "the optimizer's update differs"
+        cause = f"equal operations, and another update of the weights: {update_text}"
         return RunDifference(step, "optimizer", cause, settings)
     return None
 
@@ -369,17 +371,17 @@ def operation_difference(
     """Say how a call of an operation differs in two runs, and what may be why."""
     where = f" in layer {a.layer!r}" if a.layer else ""
     if a.name != b.name:
-        what = f"{a.name}{where} in the first run, {b.name} in the other"
+        call_text = f"{a.name}{where} in the first run, {b.name} in the other"
     elif a.settings != b.settings:
-        what = f"{a.name}{where} with {a.settings} in the first run, {b.settings} in the other"
+        call_text = f"{a.name}{where} with {a.settings} in the first run, {b.settings} in the other"
     else:
         inputs = "equal" if a.inputs == b.inputs else "other"
-        what = f"{a.name}{where} gives other bits from {inputs} inputs"
+        call_text = f"{a.name}{where} gives other bits from {inputs} inputs"
     details = [*settings]
     if a.line is not None:
         details.append(f"called at {line_text(a.line)}")
-    why = f"; {settings[0]}" if settings else ""
-    return RunDifference(step, "operation", f"{what}{why}", details, a)
+    setting_text = f"; {settings[0]}" if settings else ""
+    return RunDifference(step, "operation", f"{call_text}{setting_text}", details, a)
 
 
 def _of_the_environment(
@@ -391,12 +393,12 @@ def _of_the_environment(
     elsewhere: list[str],
 ) -> RunDifference:
     """Done again here, both runs do the same: what differed was where they ran."""
-    here = one.digests()["weights"]
+    weights_digest = one.digests()["weights"]
     lines = [(run, run.journal.at(step)) for run in (first, second)]
     details = [
         f"done again on this machine, it is that of {run.folder}"
         for run, line in lines
-        if line is not None and line.weights == here
+        if line is not None and line.weights == weights_digest
     ]
     callbacks = [
         str(run.header.get("callbacks"))[:200]

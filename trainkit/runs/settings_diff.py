@@ -44,10 +44,10 @@ def _stored_model(run: JournaledRun) -> Any:
     try:
         if path.stat().st_size > 1 << 26:
             return None
-        found = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return {key: value for key, value in found.items() if key != "compile_config"}
+    return {key: value for key, value in config.items() if key != "compile_config"}
 
 
 def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
@@ -57,21 +57,21 @@ def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
     ['x.a[1].b is 2 in the first run, 3 in the other']
     """
     if isinstance(one, dict) and isinstance(other, dict):
-        found: list[str] = []
+        differences: list[str] = []
         for key in dict.fromkeys([*one, *other]):
             path = f"{name}.{key}" if name else str(key)
-            found += nested_differences(one.get(key), other.get(key), path)
+            differences += nested_differences(one.get(key), other.get(key), path)
         label = _unnumbered(one.get("name"))
         same = isinstance(label, str) and label == _unnumbered(other.get("name"))
-        return [_named(line, label) for line in found] if same else found
+        return [_named(line, label) for line in differences] if same else differences
     if isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             counts = [f"{len(x)}{_classes(x)}" for x in (one, other)]
             return [f"{name} has {counts[0]} in the first run, {counts[1]} in the other"]
-        found = []
+        differences = []
         for i, (a, b) in enumerate(zip(one, other, strict=True)):
-            found += nested_differences(a, b, f"{name}[{i}]")
-        return found
+            differences += nested_differences(a, b, f"{name}[{i}]")
+        return differences
     if one == other or _unnumbered(one) == _unnumbered(other):
         return []
     return [f"{name} is {_short(one)} in the first run, {_short(other)} in the other"]

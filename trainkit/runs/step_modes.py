@@ -69,9 +69,9 @@ class OperationPrecision:
 
     def __str__(self) -> str:
         where = f" in layer {self.layer!r}" if self.layer else ""
-        how = f"{self.digits_before:.1f} digits before, {self.digits_after:.1f} after"
+        digits_text = f"{self.digits_before:.1f} digits before, {self.digits_after:.1f} after"
         at = "" if self.line is None else f", called at {line_text(self.line)}"
-        return f"{self.name}{where}: {'overflows, ' if self.overflows else ''}{how}{at}"
+        return f"{self.name}{where}: {'overflows, ' if self.overflows else ''}{digits_text}{at}"
 
 
 class _Shadows:
@@ -122,15 +122,15 @@ class _Shadows:
     def shadow_of(self, value: Any) -> Any:
         if not _is_float(value):
             return value
-        known = self.of.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1]
+        entry = self.of.get(id(value))
+        if entry is not None and entry[0] is value:
+            return entry[1]
         return convert_to_tensor(np.asarray(array_of(value), np.float64))
 
     def digits_of(self, value: Any) -> float:
-        known = self.of.get(id(value))
-        exact = known is None or known[0] is not value
-        return _most_digits(value) if known is None or exact else known[2]
+        entry = self.of.get(id(value))
+        exact = entry is None or entry[0] is not value
+        return _most_digits(value) if entry is None or exact else entry[2]
 
 
 def _is_float(value: Any) -> bool:
@@ -192,12 +192,14 @@ def shadow(run: JournaledRun, step: int = 1, dtype: str = "float64") -> RunDiffe
     state = _state(run, step)
     shadows = _Shadows()
     observe_operations(state.train_step, shadows.observe)
-    ranked = sorted(shadows.results, key=lambda found: (not found.overflows, -found.lost))
+    ranked = sorted(
+        shadows.results, key=lambda precision: (not precision.overflows, -precision.lost)
+    )
     if not ranked:
         return RunDifference(None, "none", "no operation of the step has floats below float64")
     worst, *others = ranked
     cause = f"most digits are lost by {worst}"
-    details = [str(found) for found in others[: _MOST_SHOWN - 1] if found.lost > 0]
+    details = [str(precision) for precision in others[: _MOST_SHOWN - 1] if precision.lost > 0]
     return RunDifference(step, "precision", cause, details)
 
 
@@ -350,10 +352,10 @@ def _error(one: Any, other: Any) -> float:
 def _on_gpu(run: JournaledRun, step: int) -> RunDifference:
     """Each operation on the device of the run, and with equal inputs on the other one."""
     trained_on_gpu = "GPU" in str(run.header.get("device"))
-    here, there = ("/gpu:0", "/cpu:0") if trained_on_gpu else ("/cpu:0", "/gpu:0")
+    own_device, other_device = ("/gpu:0", "/cpu:0") if trained_on_gpu else ("/cpu:0", "/gpu:0")
     with devices.device("/gpu:0"):  # which says so where there is none
-        elsewhere = _Elsewhere(there)
-    with devices.device(here):
+        elsewhere = _Elsewhere(other_device)
+    with devices.device(own_device):
         observe_operations(_state(run, step).train_step, elsewhere.observe)
     missing = [f"not compared, as one device has none: {name}" for name in elsewhere.missing]
     if not elsewhere.apart:

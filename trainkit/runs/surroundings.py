@@ -19,9 +19,10 @@ def surroundings(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """
     one, other = _facts(first), _facts(second)
     return [
-        f"{what}: {_short(one.get(what))} in the first run, {_short(other.get(what))} in the other"
-        for what in dict.fromkeys([*one, *other])
-        if one.get(what) != other.get(what)
+        f"{title}: {_short(one.get(title))} in the first run, {_short(other.get(title))} in the "
+        "other"
+        for title in dict.fromkeys([*one, *other])
+        if one.get(title) != other.get(title)
     ]
 
 
@@ -32,7 +33,7 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
     named = {f"another version of {_FIRST.get(name, name)}": versions.get(name) for name in names}
     likely = list(named)[: len(_FIRST)]
     return {
-        **{what: named[what] for what in likely},
+        **{title: named[title] for title in likely},
         "another device": header.get("device"),
         "another processor": header.get("processor"),
         "another BLAS": _version(blas.get("config")),

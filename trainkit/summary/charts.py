@@ -68,8 +68,8 @@ def pr_curve(
             f"{tuple(parts[1].shape)}, expected the same."
         )
     first = [ops.cast(x, "float32") for x in parts]
-    given = ops.cast(ops.convert_to_tensor(1.0 if weights is None else weights), "float32")
-    table = ops.stack([*first, ops.broadcast_to(given, ops.shape(first[0]))])
+    row_weights = ops.cast(ops.convert_to_tensor(1.0 if weights is None else weights), "float32")
+    table = ops.stack([*first, ops.broadcast_to(row_weights, ops.shape(first[0]))])
     return record(_fill_pr_curve, name, table, step, count, description)
 
 

@@ -49,16 +49,16 @@ def mesh(
         ...     bool(tk.summary.mesh("triangle", points, faces=[[[0, 1, 2]]], step=0))
         True
     """
-    given = zip(_PARTS, (vertices, faces, colors), strict=True)
-    parts = [(part, data) for part, data in given if data is not None]
+    named_parts = zip(_PARTS, (vertices, faces, colors), strict=True)
+    parts = [(part, data) for part, data in named_parts if data is not None]
     components = sum(1 << number for (_, number, _), _ in parts)
     config = json.dumps(dict(config_dict or {}), sort_keys=True)
-    done: Any = True
+    recorded: Any = True
     for (kind, number, dtype), data in parts:
         tag = f"{name}_{kind}"
         arguments = (name, number, dtype, components, config, description)
-        done = record(_fill_mesh, tag, data, step, *arguments)
-    return done
+        recorded = record(_fill_mesh, tag, data, step, *arguments)
+    return recorded
 
 
 def _fill_mesh(

@@ -136,12 +136,12 @@ def histogram_buckets(numbers: np.ndarray, count: int) -> np.ndarray:
     edges = np.linspace(low, greatest * scale, count + 1) / scale
     table[:, 0], table[:, 1] = edges[:-1], edges[1:]
     for start in range(0, numbers.size, BLOCK):  # blocks that stay in the cache
-        place = numbers[start : start + BLOCK].astype(np.float64)
-        place *= scale
-        place -= low
-        place /= span
-        place *= count
-        bucket = place.astype(np.intp)
+        positions = numbers[start : start + BLOCK].astype(np.float64)
+        positions *= scale
+        positions -= low
+        positions /= span
+        positions *= count
+        bucket = positions.astype(np.intp)
         np.minimum(bucket, count - 1, out=bucket)
         table[:, 2] += np.bincount(bucket, minlength=count)
     return table

@@ -93,9 +93,9 @@ def _write_embedding(
     write_entries(folder, {name: entry_text(entry, size)})
 
 
-def _check_count(name: str, what: str, count: int, points: int) -> None:
+def _check_count(name: str, noun: str, count: int, points: int) -> None:
     if count != points:
-        raise ValueError(f"summary {name!r}: there are {points} vectors and {count} {what}.")
+        raise ValueError(f"summary {name!r}: there are {points} vectors and {count} {noun}.")
 
 
 def _as_tsv(vectors: np.ndarray) -> bytes:
@@ -183,11 +183,11 @@ def write_entries(folder: str, entries: dict[str, str]) -> None:
     """
     path = os.path.join(folder, CONFIG)
     try:
-        kept = re.findall(r"embeddings \{\n.*?\n\}\n", read_text(path), re.DOTALL)
+        sections = re.findall(r"embeddings \{\n.*?\n\}\n", read_text(path), re.DOTALL)
     except FileNotFoundError:
-        kept = []
-    found = {re.search(r'tensor_name: ("(?:[^"\\]|\\.)*")', part): part for part in kept}
-    named = {json.loads(match[1]): part for match, part in found.items() if match is not None}
+        sections = []
+    section_of = {re.search(r'tensor_name: ("(?:[^"\\]|\\.)*")', part): part for part in sections}
+    named = {json.loads(match[1]): part for match, part in section_of.items() if match is not None}
     partial = f"{path}.{os.getpid()}"
     with open(partial, "w", encoding="utf-8") as file:
         file.write("".join((named | entries).values()))

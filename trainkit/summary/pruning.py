@@ -34,12 +34,12 @@ def drop_events(
     """
     dropped = {}
     for path in sorted(pathlib.Path(folder).glob(f"{PREFIX}*")):
-        kept, count = _kept(path, is_late)
+        events, count = _kept(path, is_late)
         if count:
             # the name of the new file must not look like one of events, which readers open
             partial = path.with_name(f".{os.getpid()}.partial")
             with open(partial, "wb") as file:
-                file.write(b"".join(framed([event]) for event in kept))
+                file.write(b"".join(framed([event]) for event in events))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
@@ -51,20 +51,20 @@ def _kept(path: pathlib.Path, is_late: Callable[[str, int], bool]) -> tuple[list
     """The events of a file that stay, serialized, and how many summaries go."""
     from tensorboardX.proto.event_pb2 import Event
 
-    kept, count = [], 0
+    events, count = [], 0
     try:
         for record in records_of(path):
             event = Event.FromString(record)
             values = event.summary.value
             left = [value for value in values if not is_late(value.tag, event.step)]
             if len(left) == len(values):
-                kept.append(record)
+                events.append(record)
                 continue
             count += len(values) - len(left)
             if left:
                 del values[:]
                 values.extend(left)
-                kept.append(event.SerializeToString())
+                events.append(event.SerializeToString())
     except DataLossError:  # the torn end of a killed run
-        return kept, count
-    return kept, count
+        return events, count
+    return events, count

@@ -119,8 +119,8 @@ class _InGraph:
 
     def run(self, data: Any, step: Any, condition: Any) -> bool:
         """Record arrays, on whichever device, if both conditions hold."""
-        wanted = self._condition() if callable(self._condition) else self._condition
-        if not wanted or (condition is not None and not bool(condition)):
+        is_on = self._condition() if callable(self._condition) else self._condition
+        if not is_on or (condition is not None and not bool(condition)):
             return False
         array = self._fixed_data if data is None else as_array(data)
         _write_to(self._writer, self._fill, self._tag, int(step), array, self._args)

@@ -112,14 +112,14 @@ def make_ndarray(tensor: Any) -> Any:
 def _content(tensor: Any, name: str, dtype: Any) -> Any:
     if tensor.tensor_content and name != "string":
         data = bytes(tensor.tensor_content)
-        whole = len(data) - len(data) % dtype.itemsize
-        found = np.frombuffer(data[:whole], dtype.newbyteorder("<"))
-        return found.astype(dtype)
+        full_size = len(data) - len(data) % dtype.itemsize
+        values = np.frombuffer(data[:full_size], dtype.newbyteorder("<"))
+        return values.astype(dtype)
     items = list(getattr(tensor, _FIELDS.get(name, "int_val")))
     if name in ("float16", "bfloat16"):
         return np.array(items, np.uint16).view(dtype)
     if name.startswith("complex"):
         return np.array(items, np.float64).view(np.complex128).astype(dtype)
-    found = np.empty(len(items), dtype)
-    found[:] = items
-    return found
+    values = np.empty(len(items), dtype)
+    values[:] = items
+    return values

@@ -86,8 +86,8 @@ def _without_numba() -> Finding:
 
 
 def _with_numba(facts: dict[str, Any]) -> Iterator[Finding]:
-    for what, why in facts.get("errors", {}).items():
-        text = f"Numba {facts['numba']} is there, but does not work ({what}): {why}"
+    for feature, reason in facts.get("errors", {}).items():
+        text = f"Numba {facts['numba']} is there, but does not work ({feature}): {reason}"
         yield Finding("problem", text, "pip install --force-reinstall numba llvmlite")
     if facts["disabled"]:
         text = "NUMBA_DISABLE_JIT turns compiled kernels off"
@@ -100,13 +100,13 @@ def _with_numba(facts: dict[str, Any]) -> Iterator[Finding]:
 def cache_folders() -> list[Path]:
     """Where compiled code lies; in Numba's cache too where its threads do the work."""
     try:
-        found = [code_folder()]
+        folders = [code_folder()]
     except FileNotFoundError:  # there is no home; `check_disk` says so
-        found = []
+        folders = []
     if not sys.platform.startswith("linux"):
         named = os.environ.get("NUMBA_CACHE_DIR")
-        found.append(Path(named) if named else Path(trainkit.__path__[0]) / "kernels")
-    return found
+        folders.append(Path(named) if named else Path(trainkit.__path__[0]) / "kernels")
+    return folders
 
 
 def _cache(folder: Path, version: str) -> Iterator[Finding]:
@@ -120,11 +120,11 @@ def _cache(folder: Path, version: str) -> Iterator[Finding]:
             {"folder": str(folder)},
         )
         return
-    why = why_not_writable(folder)
-    if why:
+    reason = why_not_writable(folder)
+    if reason:
         yield Finding(
             "warning",
-            f"compiled kernels can't be kept in {folder} ({why}), each process compiles its own",
+            f"compiled kernels can't be kept in {folder} ({reason}), each process compiles its own",
             f"export {_variable(folder)}=FOLDER",
             {"folder": str(folder)},
         )
@@ -145,9 +145,9 @@ def _variable(folder: Path) -> str:
 
 def why_not_writable(folder: Path) -> str:
     """Why no file can be made in a folder, or in the nearest one above that is there; else ''."""
-    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=nearest):
             return ""
     except OSError as error:
         return error.strerror or str(error)

@@ -50,15 +50,17 @@ MEANINGS = {
 
 def check() -> Iterator[Finding]:
     """Which of them are set, and names that nothing reads."""
-    given = [name for name in MEANINGS if name in os.environ and name not in blas_config.SET]
-    for name in given:
+    set_names = [name for name in MEANINGS if name in os.environ and name not in blas_config.SET]
+    for name in set_names:
         value = os.environ[name]
         text = f"{name}={value} is set: {MEANINGS[name]}"
         yield Finding("note", text, facts={name: value})
     for name in sorted(os.environ):
         if name.startswith("TRAINKIT_") and name not in MEANINGS:
             near = difflib.get_close_matches(name, MEANINGS, 1)
-            asked = f"; is it {near[0]}?" if near else ""
-            yield Finding("warning", f"{name} is set, which nothing reads{asked}", f"unset {name}")
-    if not given:
+            suggestion = f"; is it {near[0]}?" if near else ""
+            yield Finding(
+                "warning", f"{name} is set, which nothing reads{suggestion}", f"unset {name}"
+            )
+    if not set_names:
         yield Finding("ok", "no environment variable changes anything")

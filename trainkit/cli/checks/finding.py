@@ -38,10 +38,10 @@ Check = Callable[[], Iterable[Finding]]
 
 def findings_of(area: str, check: Check) -> list[Finding]:
     """What a check finds; a check that fails is a finding too."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        found.extend(check())
+        findings.extend(check())
     except Exception as error:  # a doctor that falls ill helps nobody
         text = f"can't be looked at: {type(error).__name__}: {error}"
-        found.append(Finding("problem", text))
-    return [Finding(f.level, f.text, f.mend, f.facts, area) for f in found]
+        findings.append(Finding("problem", text))
+    return [Finding(f.level, f.text, f.mend, f.facts, area) for f in findings]

@@ -63,48 +63,50 @@ _EXTRAS = ((580, "cuda13"), (525, "cuda12"))
 
 def check() -> Iterator[Finding]:
     """Each visible GPU can be used, or it is said what is missing."""
-    there = visible_gpus()
+    gpus = visible_gpus()
     facts = probed(_CUPY)
     missing = "No module named 'cupy'" in failure_of(facts, "cupy")
-    if not there and missing:
+    if not gpus and missing:
         yield Finding("ok", "no GPU is visible: everything runs on the CPU")
-    elif not there:
+    elif not gpus:
         yield Finding("note", f"CuPy is installed but no NVIDIA GPU is visible{_hidden()}")
     elif missing:
         yield Finding(
             "warning",
-            f"{_listed(there)} can't be used: CuPy is not installed",
-            _install(there),
-            {"gpus": there},
+            f"{_listed(gpus)} can't be used: CuPy is not installed",
+            _install(gpus),
+            {"gpus": gpus},
         )
     else:
-        yield from _working(there, facts)
+        yield from _working(gpus, facts)
 
 
-def _working(there: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Finding]:
+def _working(gpus: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Finding]:
     """Findings where a GPU and CuPy are there."""
     failure = failure_of(facts, "cupy") or failure_of(facts, "count")
     if failure:
-        yield Finding("problem", f"CuPy can't use {_listed(there)}: {failure}", _install(there))
+        yield Finding("problem", f"CuPy can't use {_listed(gpus)}: {failure}", _install(gpus))
         return
     if not facts["count"]:
-        yield Finding("problem", f"CuPy sees no GPU{_hidden()}, the driver {_listed(there)}")
+        yield Finding("problem", f"CuPy sees no GPU{_hidden()}, the driver {_listed(gpus)}")
         return
-    text = f"CuPy {facts['cupy']} with CUDA {_version(facts['runtime'])} uses {_listed(there)}"
-    broken = {what: why for what, why in facts.get("errors", {}).items() if what != "count"}
+    text = f"CuPy {facts['cupy']} with CUDA {_version(facts['runtime'])} uses {_listed(gpus)}"
+    broken = {
+        feature: reason for feature, reason in facts.get("errors", {}).items() if feature != "count"
+    }
     if not broken:
-        yield Finding("ok", text, facts={"gpus": there, **facts})
-    for what, why in broken.items():
-        yield Finding("problem", f"{text}, but {what} fail: {why}", _install(there))
-    yield from _cudnn(there)
+        yield Finding("ok", text, facts={"gpus": gpus, **facts})
+    for feature, reason in broken.items():
+        yield Finding("problem", f"{text}, but {feature} fail: {reason}", _install(gpus))
+    yield from _cudnn(gpus)
 
 
-def _cudnn(there: list[dict[str, str]]) -> Iterator[Finding]:
+def _cudnn(gpus: list[dict[str, str]]) -> Iterator[Finding]:
     facts = probed(_CUDNN)
     failure = failure_of(facts, "frontend")
     if failure:
         text = f"cuDNN can't be used, convolutions go by plain products: {failure}"
-        yield Finding("note", text, _install(there))
+        yield Finding("note", text, _install(gpus))
         return
     text = f"cuDNN {facts['backend']} by its frontend {facts['frontend']}"
     yield Finding("ok", text, facts=facts)
@@ -121,17 +123,17 @@ def _plans() -> Iterator[Finding]:
     refused = facts.get("refused", {})
     text = f"cuDNN has {facts['plans']} plans for a convolution, attention and normalization"
     yield Finding("ok", f"{text}, {len(refused)} refused", facts=facts)
-    for what, why in refused.items():
-        yield Finding("note", f"cuDNN has no plan, the plain bodies serve: {what}: {why}")
+    for layer, reason in refused.items():
+        yield Finding("note", f"cuDNN has no plan, the plain bodies serve: {layer}: {reason}")
 
 
 def visible_gpus() -> list[dict[str, str]]:
     """Name and driver of each NVIDIA GPU that the system shows."""
-    found = _reported_by_driver()
-    if not found:
+    gpus = _reported_by_driver()
+    if not gpus:
         nodes = [path for path in glob.glob("/dev/nvidia*") if path[11:].isdecimal()]
-        found = [{"name": f"the GPU {path}", "driver": ""} for path in sorted(nodes)]
-    return found
+        gpus = [{"name": f"the GPU {path}", "driver": ""} for path in sorted(nodes)]
+    return gpus
 
 
 def _reported_by_driver() -> list[dict[str, str]]:
@@ -140,15 +142,15 @@ def _reported_by_driver() -> list[dict[str, str]]:
         return []
     command = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    rows = [line.rpartition(",") for line in done.stdout.splitlines() if done.returncode == 0]
+    rows = [line.rpartition(",") for line in process.stdout.splitlines() if process.returncode == 0]
     return [{"name": name.strip(), "driver": driver.strip()} for name, _, driver in rows if name]
 
 
-def _listed(there: list[dict[str, str]]) -> str:
-    return ", ".join(gpu["name"] for gpu in there)
+def _listed(gpus: list[dict[str, str]]) -> str:
+    return ", ".join(gpu["name"] for gpu in gpus)
 
 
 def _hidden() -> str:
@@ -157,9 +159,9 @@ def _hidden() -> str:
     return "" if shown is None else f" (CUDA_VISIBLE_DEVICES={shown!r} decides which are)"
 
 
-def _install(there: list[dict[str, str]]) -> str:
+def _install(gpus: list[dict[str, str]]) -> str:
     """The command that installs the CuPy for this driver."""
-    major = there[0]["driver"].partition(".")[0]
+    major = gpus[0]["driver"].partition(".")[0]
     fitting = [extra for least, extra in _EXTRAS if major.isdecimal() and int(major) >= least]
     return install_command(fitting[0] if fitting else "cuda12")
 

@@ -31,9 +31,9 @@ def check() -> Iterator[Finding]:
             "pip install .  # in a copy of the repository",
         )
         return
-    found = [f for line in needed if (f := _package(line)) is not None]
-    yield from found
-    if not found:
+    findings = [f for line in needed if (f := _package(line)) is not None]
+    yield from findings
+    if not findings:
         yield Finding("ok", "all required packages are there, in versions that will do")
 
 
@@ -55,13 +55,13 @@ def _package(requirement: str) -> Finding | None:
 
 
 def _holds(version: str, sign: str, bound: str) -> bool:
-    have, asked = _numbers(version), _numbers(bound)
+    have, required = _numbers(version), _numbers(bound)
     if sign == ">=":
-        return have >= asked
-    return have < asked if sign == "<" else have == asked
+        return have >= required
+    return have < required if sign == "<" else have == required
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: (2, 1, 0) of 2.1.0rc1."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(n) for n in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(n) for n in match[0].split(".")) if match else ()

@@ -38,28 +38,28 @@ def probed(code: str, timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any
     """
     command = child_command(_FRAME.format(code=code), options=("-W", "ignore"))
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_seconds, errors="replace"
         )
     except subprocess.TimeoutExpired:
         return {"failure": f"does not answer within {timeout_seconds:g} seconds"}
     except OSError as error:
         return {"failure": f"no process can be started: {error}"}
-    return _facts(done)
+    return _facts(process)
 
 
-def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    if done.returncode < 0:
-        number = -done.returncode
-        known = {s.value for s in signal.Signals}
-        name = signal.Signals(number).name if number in known else f"signal {number}"
+def _facts(process: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    if process.returncode < 0:
+        number = -process.returncode
+        signal_numbers = {s.value for s in signal.Signals}
+        name = signal.Signals(number).name if number in signal_numbers else f"signal {number}"
         return {"failure": f"ends the process with {name}"}
     try:
-        facts: dict[str, Any] = json.loads(done.stdout.rpartition("\n")[2])
+        facts: dict[str, Any] = json.loads(process.stdout.rpartition("\n")[2])
     except ValueError:
-        lines = done.stderr.strip().splitlines()
+        lines = process.stderr.strip().splitlines()
         return {
-            "failure": lines[-1] if lines else f"ends the process with status {done.returncode}"
+            "failure": lines[-1] if lines else f"ends the process with status {process.returncode}"
         }
     return facts
 

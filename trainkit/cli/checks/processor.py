@@ -56,8 +56,8 @@ def check_blas() -> Iterator[Finding]:
 def _built_with() -> tuple[str, str]:
     """Name and version of the BLAS that NumPy was built with."""
     built = np.show_config(mode="dicts")
-    found = (built or {}).get("Build Dependencies", {}).get("blas", {})
-    return str(found.get("name", "unknown")), str(found.get("version", ""))
+    blas = (built or {}).get("Build Dependencies", {}).get("blas", {})
+    return str(blas.get("name", "unknown")), str(blas.get("version", ""))
 
 
 def _way_to_avx512() -> str:
@@ -93,9 +93,9 @@ def check_threads() -> Iterator[Finding]:
         yield Finding("warning", text, f"export OPENBLAS_NUM_THREADS={usable}")
     elif 0 < pool < min(usable, pools.most_blas_threads() or usable):
         names = [name for name in blas_config.THREAD_VARIABLES if name in os.environ]
-        why = f", as {names[0]} says" if names else ""
+        cause = f", as {names[0]} says" if names else ""
         mend = f"unset {names[0]}" if names else f"export OPENBLAS_NUM_THREADS={usable}"
-        yield Finding("note", f"operations use {pool} of {usable} cores{why}", mend)
+        yield Finding("note", f"operations use {pool} of {usable} cores{cause}", mend)
     if pool and kernels != pool:
         text = f"compiled kernels have {kernels} threads and BLAS has {pool}"
         yield Finding("warning", text, "unset NUMBA_NUM_THREADS")

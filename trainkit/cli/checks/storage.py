@@ -112,25 +112,25 @@ def _native_protobuf() -> str:
 
 def check_disk() -> Iterator[Finding]:
     """There is room where files are written, and they can be."""
-    places = {
+    folders = {
         "the current folder": Path.cwd(),
         "the folder for temporary files": Path(tempfile.gettempdir()),
     }
     try:
-        places["the cache"] = cache_root()
+        folders["the cache"] = cache_root()
     except FileNotFoundError as error:
         yield Finding("warning", f"nothing is kept: {error}", "export TRAINKIT_CACHE=FOLDER")
-    seen: dict[Any, str] = {}
-    for name, folder in places.items():
-        there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-        why = why_not_writable(there)
-        if why:
+    names_by_disk: dict[Any, str] = {}
+    for name, folder in folders.items():
+        nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+        reason = why_not_writable(nearest)
+        if reason:
             level = "note" if name == "the current folder" else "warning"
-            yield Finding(level, f"{name}, {folder}, can't be written to: {why}")
-        disk = there.stat().st_dev
-        if disk not in seen:
-            seen[disk] = name
-            yield _room(name, there)
+            yield Finding(level, f"{name}, {folder}, can't be written to: {reason}")
+        disk = nearest.stat().st_dev
+        if disk not in names_by_disk:
+            names_by_disk[disk] = name
+            yield _room(name, nearest)
 
 
 def _room(name: str, folder: Path) -> Finding:
@@ -138,8 +138,8 @@ def _room(name: str, folder: Path) -> Finding:
     facts = {"folder": str(folder), "free_bytes": free}
     text = f"{free / 1e9:.1f} GB are free for {name}, {folder}"
     if hasattr(os, "statvfs"):
-        found = os.statvfs(folder)
-        if found.f_files and not found.f_favail:
+        file_system = os.statvfs(folder)
+        if file_system.f_files and not file_system.f_favail:
             return Finding("problem", f"{folder} can take no more files (inodes)", "", facts)
     if free >= LITTLE_BYTES:
         return Finding("ok", text, facts=facts)

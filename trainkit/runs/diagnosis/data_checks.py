@@ -53,14 +53,14 @@ def check_scale(evidence: Evidence) -> list[Finding]:
         return []
     size = np.sqrt(np.mean(x**2, axis=0))
     spread = x.std(axis=0)
-    whole = float(np.sqrt(np.mean(x**2)))
+    rms = float(np.sqrt(np.mean(x**2)))
     low, high = float(x.min()), float(x.max())
-    if whole > _LARGE_INPUT and not (kinds <= set("iu") and _first_is(evidence, "Embedding")):
+    if rms > _LARGE_INPUT and not (kinds <= set("iu") and _first_is(evidence, "Embedding")):
         sentence = (
             f"the inputs are not scaled: they go from {low:.4g} to {high:.4g}, where networks "
-            f"expect about -1 to 1; their root mean square is {whole:.3g}"
+            f"expect about -1 to 1; their root mean square is {rms:.3g}"
         )
-        facts = {"low": low, "high": high, "rms": whole}
+        facts = {"low": low, "high": high, "rms": rms}
         return [Finding("scale", sentence, None, _python(evidence.run), facts)]
     varying = spread[spread > 0]
     if len(varying) > 1 and len(samples.leaves) == 1 and samples.leaves[0].ndim == 2:
@@ -203,13 +203,13 @@ def _order_finding(evidence: Evidence, batches: list[np.ndarray], mend: str) -> 
     """By how much of the spread of targets lies between batches: 1 / rows for shuffled ones."""
     if len(batches) < _LEAST_BATCHES or not all(np.all(np.isfinite(b)) for b in batches):
         return []
-    whole = np.concatenate(batches)
-    total = float(whole.var(axis=0).sum())
+    targets = np.concatenate(batches)
+    total = float(targets.var(axis=0).sum())
     means = np.stack([batch.mean(axis=0) for batch in batches])
     weights = np.array([len(batch) for batch in batches], np.float64)
-    offsets = (means - whole.mean(axis=0)) ** 2
+    offsets = (means - targets.mean(axis=0)) ** 2
     between = float((offsets * weights[:, None]).sum() / weights.sum())
-    expected = len(batches) / len(whole)
+    expected = len(batches) / len(targets)
     if not total or between / total < max(_BETWEEN_BATCHES, 4 * expected):
         return []
     sentence = (
@@ -225,12 +225,14 @@ def _order_finding(evidence: Evidence, batches: list[np.ndarray], mend: str) -> 
 
 def check_duplicates(evidence: Evidence) -> list[Finding]:
     """Rows of the validation that are among those of training."""
-    training, held = evidence.training, evidence.validation
-    if training is None or held is None or training.rows > _MOST_ROWS:
+    training, validation = evidence.training, evidence.validation
+    if training is None or validation is None or training.rows > _MOST_ROWS:
         return []
-    if [leaf.shape[1:] for leaf in training.leaves] != [leaf.shape[1:] for leaf in held.leaves]:
+    if [leaf.shape[1:] for leaf in training.leaves] != [
+        leaf.shape[1:] for leaf in validation.leaves
+    ]:
         return []
-    rows, others = row_bytes(training), row_bytes(held)
+    rows, others = row_bytes(training), row_bytes(validation)
     numbers = {row: i for i, row in reversed(list(enumerate(rows)))}
     pairs = [(i, numbers[row]) for i, row in enumerate(others) if row in numbers]
     usual = 1 - len(numbers) / len(rows)  # few values, such as booleans, meet by chance
@@ -270,12 +272,12 @@ def check_shifted_rows(evidence: Evidence) -> list[Finding]:
     usual = float(targets.mean(axis=0).max()) if samples.labels is not None else 0.0
     if best == 0 or scores[best] - max(scores[0], usual) < _PROBE_GAIN:
         return []
-    what = "correct" if samples.labels is not None else "of the variance"
+    score_unit = "correct" if samples.labels is not None else "of the variance"
     side = "before" if best > 0 else "after"
     sentence = (
         f"the labels are shifted by {abs(best)} row{'s' if abs(best) > 1 else ''}: a linear model "
-        f"predicts them from the inputs {abs(best)} {side} with {scores[best]:.0%} {what}, from "
-        f"their own with {max(scores[0], 0):.0%}"
+        f"predicts them from the inputs {abs(best)} {side} with {scores[best]:.0%} {score_unit}, "
+        f"from their own with {max(scores[0], 0):.0%}"
     )
     facts = {"shift": best, "scores": {str(s): value for s, value in scores.items()}}
     return [Finding("labels", sentence, None, _python(evidence.run), facts)]

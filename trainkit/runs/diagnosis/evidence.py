@@ -102,9 +102,9 @@ class Evidence:
     @functools.cached_property
     def training(self) -> Samples | None:
         """The data that `fit` was given, where it is stored."""
-        given = self.run.data
-        if isinstance(given, tuple):
-            return self._samples(*(*given, None, None)[:2])
+        data = self.run.data
+        if isinstance(data, tuple):
+            return self._samples(*(*data, None, None)[:2])
         return self._stored("data")
 
     @functools.cached_property

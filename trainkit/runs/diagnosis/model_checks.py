@@ -90,10 +90,10 @@ def check_dead_units(evidence: Evidence) -> list[Finding]:
     name = max(dead, key=lambda n: dead[n][0] / dead[n][1])
     count, units = dead[name]
     since = _dead_since(evidence, samples, name, count)
-    rest = f", and {len(dead) - 1} other layers have such units" if len(dead) > 1 else ""
+    others_text = f", and {len(dead) - 1} other layers have such units" if len(dead) > 1 else ""
     sentence = (
         f"{count} of the {units} units of {name} ({count / units:.0%}) are dead{since}: they give "
-        f"0 for all of {samples.rows} rows{rest}"
+        f"0 for all of {samples.rows} rows{others_text}"
     )
     step = evidence.run.last_step
     facts = {"layers": {n: {"dead": c, "units": u} for n, (c, u) in dead.items()}}
@@ -223,22 +223,22 @@ def check_validation(evidence: Evidence) -> list[Finding]:
 
 
 def _fallen_classes(evidence: Evidence, best_step: int) -> tuple[str, list[int]]:
-    held = evidence.validation
-    if held is None:
+    validation = evidence.validation
+    if validation is None:
         if "validation" not in evidence.run.header:
             evidence.lack("which classes fell: the data of the validation is not stored")
         return "", []
-    if held.labels is None or evidence.end_state is None:
+    if validation.labels is None or evidence.end_state is None:
         return "", []
     state = evidence.state(best_step, "which classes fell")
     if state is None:
         return "", []
-    then, now = (_guesses(evidence, s, held) for s in (state, evidence.end_state))
+    then, now = (_guesses(evidence, s, validation) for s in (state, evidence.end_state))
     if then is None or now is None:
         return "", []
     falls = []
-    for label in np.unique(held.labels).tolist():
-        rows = held.labels == label
+    for label in np.unique(validation.labels).tolist():
+        rows = validation.labels == label
         a, b = float(np.mean(then[rows] == label)), float(np.mean(now[rows] == label))
         falls.append((a - b, label, a, b))
     falls = [fall for fall in sorted(falls, reverse=True) if fall[0] > _CLASS_FALL]
@@ -250,15 +250,15 @@ def _fallen_classes(evidence: Evidence, best_step: int) -> tuple[str, list[int]]
 
 def check_label_shift(evidence: Evidence) -> list[Finding]:
     """Labels of the validation that are another numbering, or of other rows, than in training."""
-    state, held, training = evidence.end_state, evidence.validation, evidence.training
-    if state is None or held is None or held.labels is None or training is None:
+    state, validation, training = evidence.end_state, evidence.validation, evidence.training
+    if state is None or validation is None or validation.labels is None or training is None:
         return []
-    if training.labels is None or held.rows < _LEAST_VALIDATION:
+    if training.labels is None or validation.rows < _LEAST_VALIDATION:
         return []
-    guesses = _guesses(evidence, state, held)
+    guesses = _guesses(evidence, state, validation)
     if guesses is None:
         return []
-    labels, count = held.labels, int(max(training.labels.max(), held.labels.max())) + 1
+    labels, count = validation.labels, int(max(training.labels.max(), validation.labels.max())) + 1
     plain = float(np.mean(guesses == labels))
     shifts = {k: float(np.mean((guesses + k) % count == labels)) for k in range(1, count)}
     rolls = {k: float(np.mean(np.roll(guesses, k) == labels)) for k in (-2, -1, 1, 2)}
@@ -268,12 +268,12 @@ def check_label_shift(evidence: Evidence) -> list[Finding]:
         (shifts.get(best, 0.0), f"{best} were added to the classes", {"classes": best}),
         (rolls[roll], f"they stood {abs(roll)} rows further", {"rows": roll}),
     ]
-    score, how, facts = max(options, key=lambda option: option[0])
+    score, shift_text, facts = max(options, key=lambda option: option[0])
     if score < plain + 0.3 or (count == 2 and score < 0.8):
         return []
     sentence = (
         f"the labels of the validation are shifted: {plain:.0%} are guessed right, and "
-        f"{score:.0%} if {how} of the guesses"
+        f"{score:.0%} if {shift_text} of the guesses"
     )
     command = evidence.command(evidence.run.last_step)
     return [Finding("labels", sentence, None, command, {"right": plain, "shifted": score, **facts})]

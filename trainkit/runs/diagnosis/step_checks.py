@@ -61,8 +61,8 @@ def _figures(state: PastState) -> StepFigures:
     changes = {path: w.numpy() - before[path] for path, w in weights.items()}
     sizes = {path: _length([value]) for path, value in before.items()}
     ratios = {path: _length([changes[path]]) / size for path, size in sizes.items() if size > 0}
-    whole = _length(list(before.values()))
-    ratio = _length(list(changes.values())) / whole if whole else math.nan
+    total_length = _length(list(before.values()))
+    ratio = _length(list(changes.values())) / total_length if total_length else math.nan
     return StepFigures(step, _length(gradients), ratios, ratio)
 
 
@@ -284,9 +284,9 @@ def check_updates(evidence: Evidence, figures: list[StepFigures]) -> list[Findin
     moves = any(ratio > _USUAL_UPDATE for ratio in highest.values())
     step = figures[-1].step
     if still and moves and evidence.losses[-1] > 1e-6:
-        rest = f" and {len(still) - 1} more" if len(still) > 1 else ""
+        others_text = f" and {len(still) - 1} more" if len(still) > 1 else ""
         sentence = (
-            f"updates of {still[0]}{rest} are below {_SMALL_UPDATE:.0e} of the weights "
+            f"updates of {still[0]}{others_text} are below {_SMALL_UPDATE:.0e} of the weights "
             f"(at most {highest[still[0]]:.2g} in {len(figures) - 1} steps), so it does not learn"
         )
         facts = {"weights": {path: highest[path] for path in still}}

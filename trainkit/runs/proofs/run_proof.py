@@ -165,18 +165,18 @@ def prove(run: Any) -> RunProof:
             f"{run.folder} can't be proven: {journal.problems()}. Steps 1 to {run.last_step} can "
             "still be read and gone back into"
         )
-    there = run.checkpoints
-    if len(there) < 2:
+    checkpoints = run.checkpoints
+    if len(checkpoints) < 2:
         raise FailedPreconditionError(
-            f"{run.folder} can't be proven: it has {len(there)} of its checkpoints, and a proof is "
-            "about the steps between two. Its journal can still be read and compared"
+            f"{run.folder} can't be proven: it has {len(checkpoints)} of its checkpoints, and a "
+            "proof is about the steps between two. Its journal can still be read and compared"
         )
-    steps = _thinned(list(there))
+    steps = _thinned(list(checkpoints))
     sums = checkpoint_sums(journal)
     for step in steps:
-        if file_sha256(there[step]) != sums.get(step):
+        if file_sha256(checkpoints[step]) != sums.get(step):
             raise FailedPreconditionError(
-                f"{run.folder} can't be proven: {there[step].name} is not the file that the "
+                f"{run.folder} can't be proven: {checkpoints[step].name} is not the file that the "
                 "journal tells of"
             )
     final = run.at(steps[-1] + 1)
@@ -258,12 +258,12 @@ def weights_sha256(parts: Any) -> str:
 
 
 def _sum_of(leaves: Any) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for leaf in leaves:
         array = array_of(leaf)
-        whole.update(f"{array.dtype.str}{array.shape};".encode())
-        whole.update(array.tobytes() if array.ndim == 0 else memoryview(array).cast("B"))
-    return whole.hexdigest()
+        digest.update(f"{array.dtype.str}{array.shape};".encode())
+        digest.update(array.tobytes() if array.ndim == 0 else memoryview(array).cast("B"))
+    return digest.hexdigest()
 
 
 def data_sum(run: Any) -> str | None:

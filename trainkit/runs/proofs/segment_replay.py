@@ -36,16 +36,16 @@ def segment_differences(run: Any, start: int, end: int) -> list[str]:
         CheckpointError: a checkpoint can't be taken up, or is of another step.
         FailedPreconditionError: the model or the data are missing.
     """
-    found: list[str] = []
+    differences: list[str] = []
     lines: list[int] = []
 
     def compare(line: Step) -> None:
         lines.append(line.step)
         recorded = run.journal.at(line.step)
         if recorded is None:
-            found.append(f"step {line.step} is not in the journal")
+            differences.append(f"step {line.step} is not in the journal")
         else:
-            found.extend(_line_differences(recorded, line))
+            differences.extend(_line_differences(recorded, line))
 
     recorded_file = str(run.checkpoints[end])
     with tempfile.TemporaryDirectory() as scratch:
@@ -53,7 +53,9 @@ def segment_differences(run: Any, start: int, end: int) -> list[str]:
         _replay_to(run, start, end, again, compare)
         expected = [step.step for step in run.steps if start < step.step <= end]
         if lines != expected:
-            found.append(f"{len(lines)} steps were done, the journal tells of {len(expected)}")
+            differences.append(
+                f"{len(lines)} steps were done, the journal tells of {len(expected)}"
+            )
         paths = _state_differences(again, recorded_file)
         certain = [path for path in paths if not _is_position(path)]
         if not certain and paths and end < run.last_step:
@@ -62,8 +64,8 @@ def segment_differences(run: Any, start: int, end: int) -> list[str]:
             paths = [path for path in paths if path.endswith(_STEPS)]
     if paths:
         more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-        found.append(f"the state after step {end}: {', '.join(paths[:_MOST_NAMED])}{more}")
-    return found
+        differences.append(f"the state after step {end}: {', '.join(paths[:_MOST_NAMED])}{more}")
+    return differences
 
 
 def _replay_to(
@@ -71,8 +73,8 @@ def _replay_to(
 ) -> None:
     """Do the steps after `start` up to `end` again, and write the state then as a checkpoint."""
 
-    def save(owner: Any, done: int) -> None:
-        if done >= end:
+    def save(owner: Any, steps_done: int) -> None:
+        if steps_done >= end:
             checkpoint_of(owner).write(file)
             raise Reached
 

@@ -102,8 +102,8 @@ def _text(value: Any) -> str:
 
 
 def _facts_part(facts: dict[str, Any]) -> str:
-    def progress(done: Any, planned: Any) -> str:
-        return f"{done} of {planned}" if planned else f"{done}"
+    def progress(count: Any, planned: Any) -> str:
+        return f"{count} of {planned}" if planned else f"{count}"
 
     waited = facts["waited"] / facts["seconds"] if facts["seconds"] else 0.0
     cells = [
@@ -224,11 +224,11 @@ def _line(curve: Curve, scale: Scale, last_step: int, kind: str, with_band: bool
         low, mean, high = binned(curve, 1, last_step, _BINS)
         middles = 1 + (np.arange(_BINS) + 0.5) / _BINS * (last_step - 1)
     x = _across(middles, last_step)
-    known = np.flatnonzero(np.isfinite(mean))
-    if not len(known):
+    finite_bins = np.flatnonzero(np.isfinite(mean))
+    if not len(finite_bins):
         return ""
-    y = [_height(np.clip(scale.share(part[known]), 0, 1)) for part in (low, mean, high)]
-    x = x[known]
+    y = [_height(np.clip(scale.share(part[finite_bins]), 0, 1)) for part in (low, mean, high)]
+    x = x[finite_bins]
     line = f'<path class="{kind}" d="M{_points(x, y[1])}"/>'
     if not with_band or len(values) <= _BINS:
         return line

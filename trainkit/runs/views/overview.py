@@ -28,8 +28,8 @@ ENDINGS = {
 # ------------------------------------------------------------------ a table of runs
 
 
-def _progress(done: Any, planned: Any) -> str:
-    return f"{done}/{planned}" if planned else f"{done}"
+def _progress(count: Any, planned: Any) -> str:
+    return f"{count}/{planned}" if planned else f"{count}"
 
 
 def _validation(facts: dict[str, Any]) -> str:
@@ -133,9 +133,9 @@ def show_lines(run: JournaledRun, terminal: Terminal) -> list[str]:
 
 
 def _head(run: JournaledRun, facts: dict[str, Any]) -> list[str]:
-    how = ending_text(facts)
+    ending = ending_text(facts)
     if facts["error"]:
-        how += f": {facts['error']}"
+        ending += f": {facts['error']}"
     steps = f"step {_progress(facts['steps'], facts['steps_planned'])}"
     epochs = f"epoch {_progress(facts['epochs'], facts['epochs_planned'])}"
     speed = facts["steps_per_second"]
@@ -143,7 +143,7 @@ def _head(run: JournaledRun, facts: dict[str, Any]) -> list[str]:
     waited = facts["waited"] / facts["seconds"] if facts["seconds"] else 0
     wait = f", {waited:.0%} of it waiting for data" if waited > 0.005 else ""
     lines = [
-        f"{facts['folder']}  {how}",
+        f"{facts['folder']}  {ending}",
         f"  {steps}, {epochs}, {duration(facts['seconds'])}{pace}{wait}",
         f"  started {facts['started'].replace('T', ' ')}",
         *(f"  {line}" for line in about_lines(run)),

@@ -26,11 +26,11 @@ def clipped(text: object, width: int, more: str = "…") -> str:
     shown = printable_line(text)
     if width_of(shown) <= width:
         return shown
-    room, taken = max(width - width_of(more), 0), 0
+    room, columns = max(width - width_of(more), 0), 0
     letters: list[str] = []
     for letter in shown:
-        taken += width_of(letter)
-        if taken > room:
+        columns += width_of(letter)
+        if columns > room:
             break
         letters.append(letter)
     return ("".join(letters) + more)[: max(width, 0)]
@@ -64,9 +64,9 @@ def duration(seconds: float | None) -> str:
     ):
         if seconds >= below:
             continue
-        whole = int(seconds // size)
+        units = int(seconds // size)
         if not smaller:
-            return f"{seconds:.1f}s" if seconds < 10 else f"{whole}s"
-        return f"{whole}{unit}{int((seconds - whole * size) // (size / 60)):02d}{smaller}"
+            return f"{seconds:.1f}s" if seconds < 10 else f"{units}s"
+        return f"{units}{unit}{int((seconds - units * size) // (size / 60)):02d}{smaller}"
     days = seconds / 86400
     return f"{days:.1f}d" if days < 1000 else ">999d"

@@ -109,23 +109,27 @@ def _heights(curve: Curve, scale: Scale, last_step: int, columns: int, rows: int
     means = binned(curve, 1, max(last_step, 2), columns)[1]
     shares = scale.share(means)
     heights = np.full(columns, -1, np.int64)
-    known = np.isfinite(shares)
-    tops = np.round((1 - np.clip(shares[known], 0, 1)) * (rows - 1))
-    heights[known] = tops.astype(np.int64)
+    has_value = np.isfinite(shares)
+    tops = np.round((1 - np.clip(shares[has_value], 0, 1)) * (rows - 1))
+    heights[has_value] = tops.astype(np.int64)
     return heights
 
 
 def _draw_line(dots: np.ndarray, curve: Curve, scale: Scale, last_step: int) -> None:
     rows, columns = dots.shape
     heights = _heights(curve, scale, last_step, columns, rows)
-    known = np.flatnonzero(heights >= 0)
-    if not len(known):
+    columns_with_values = np.flatnonzero(heights >= 0)
+    if not len(columns_with_values):
         return
-    between = np.arange(known[0], known[-1] + 1)
-    path = np.interp(between, known, heights[known]).round().astype(np.int64)
+    between = np.arange(columns_with_values[0], columns_with_values[-1] + 1)
+    path = (
+        np.interp(between, columns_with_values, heights[columns_with_values])
+        .round()
+        .astype(np.int64)
+    )
     dots[path, between] = True
-    for column, before, here in zip(between[1:], path, path[1:], strict=False):
-        top, bottom = sorted((int(before), int(here)))
+    for column, before, height in zip(between[1:], path, path[1:], strict=False):
+        top, bottom = sorted((int(before), int(height)))
         dots[top : bottom + 1, column] = True
 
 
@@ -135,6 +139,6 @@ def _marks(
     marks = np.zeros((height, width), bool)
     if curve is not None:
         heights = _heights(curve, scale, last_step, width, height)
-        known = np.flatnonzero(heights >= 0)
-        marks[heights[known], known] = True
+        columns_with_values = np.flatnonzero(heights >= 0)
+        marks[heights[columns_with_values], columns_with_values] = True
     return marks
