@@ -251,8 +251,8 @@ if not TYPE_CHECKING:  # names that are not there are errors in editors
             except ModuleNotFoundError as error:
                 raise AttributeError(str(error)) from error
         elif name in _MEMBERS:
-            module, there = _MEMBERS[name]
-            value = getattr(importlib.import_module(module), there)
+            module, member = _MEMBERS[name]
+            value = getattr(importlib.import_module(module), member)
         elif name == "__all__":  # asked for by `from trainkit import *`
             return __dir__()
         elif name.startswith("__"):
@@ -275,5 +275,5 @@ def _from_tf() -> dict[str, Any]:
 
 
 def __dir__() -> list[str]:
-    here = {n for n in globals() if n[0] != "_"} - _NOT_EXPORTED
-    return sorted({*here, *_from_tf(), *_FAMILIES, *_MEMBERS})
+    own_names = {n for n in globals() if n[0] != "_"} - _NOT_EXPORTED
+    return sorted({*own_names, *_from_tf(), *_FAMILIES, *_MEMBERS})

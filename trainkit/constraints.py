@@ -139,8 +139,8 @@ class MinMaxNorm(Constraint):
         w = convert_to_tensor(w)
         norms = _norms(w, self.axis)
         inside = ops.clip(norms, self.min_value, self.max_value)
-        wanted = self.rate * inside + (1 - self.rate) * norms
-        return w * (wanted / (_EPSILON + norms))
+        target_norms = self.rate * inside + (1 - self.rate) * norms
+        return w * (target_norms / (_EPSILON + norms))
 
     def get_config(self) -> dict[str, Any]:
         return {

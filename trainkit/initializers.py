@@ -112,13 +112,14 @@ class Constant(Initializer):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        value, given = self.value, tuple(np.shape(self.value))
-        if given:
-            if math.prod(given) == math.prod(shape):
+        value, value_shape = self.value, tuple(np.shape(self.value))
+        if value_shape:
+            if math.prod(value_shape) == math.prod(shape):
                 value = (ops if is_tensor(value) else np).reshape(value, tuple(shape))
-            elif not _broadcasts(given, tuple(shape)):
+            elif not _broadcasts(value_shape, tuple(shape)):
                 raise ShapeError(
-                    f"Constant: {math.prod(given)} values of shape {given} do not fit the shape "
+                    f"Constant: {math.prod(value_shape)} values of shape {value_shape} do not fit "
+                    "the shape "
                     f"{tuple(shape)}, which has {math.prod(shape)}; give as many, or some that "
                     "broadcast to it"
                 )
@@ -128,9 +129,9 @@ class Constant(Initializer):
         return {"value": serialize_object(self.value)}
 
 
-def _broadcasts(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    pairs = zip(reversed(given), reversed(shape), strict=False)
-    return len(given) <= len(shape) and all(n in (1, wanted) for n, wanted in pairs)
+def _broadcasts(value_shape: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(value_shape), reversed(shape), strict=False)
+    return len(value_shape) <= len(shape) and all(n in (1, size) for n, size in pairs)
 
 
 class Identity(Initializer):
@@ -193,8 +194,8 @@ class RandomInitializer(Initializer):
         return twin
 
     def get_config(self) -> dict[str, Any]:
-        given = self._given_seed
-        return {"seed": None if isinstance(given, random.Generator) else given}
+        seed = self._given_seed
+        return {"seed": None if isinstance(seed, random.Generator) else seed}
 
 
 class RandomNormal(RandomInitializer):
@@ -512,8 +513,8 @@ class Orthogonal(RandomInitializer):
         q, r = np.linalg.qr(draws)
         q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # makes the result uniform over such matrices
         matrix = q.T if rows < columns else q
-        wanted = dtypes.as_dtype(dtype or dtypes.floatx())
-        return ops.cast(convert_to_tensor(self.gain * matrix.reshape(shape)), wanted)
+        element_type = dtypes.as_dtype(dtype or dtypes.floatx())
+        return ops.cast(convert_to_tensor(self.gain * matrix.reshape(shape)), element_type)
 
     def get_config(self) -> dict[str, Any]:
         return {"gain": self.gain, **super().get_config()}

@@ -37,8 +37,8 @@ class Facade(ModuleType):
         for space in self._spaces:
             try:
                 value = getattr(space, name)
-            except AttributeError as its:
-                error = error or its
+            except AttributeError as lookup_error:
+                error = error or lookup_error
                 continue
             if isinstance(value, ModuleType):
                 if not is_public(space, name):

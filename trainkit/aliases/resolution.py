@@ -80,10 +80,10 @@ def namespaces(fullname: str) -> list[Any]:
     for prefix in sorted(_INSIDES, key=len, reverse=True):
         if fullname == prefix or fullname.startswith(prefix + "."):
             return _inside(_INSIDES[prefix], fullname[len(prefix) + 1 :])
-    root, _, rest = fullname.partition(".")
-    module = _public(ROOTS[root], rest)
-    if module is None and rest.rpartition(".")[2] in _OLDER_FILES:
-        return _inside("keras", rest.removeprefix("keras."))
+    root, _, inner_path = fullname.partition(".")
+    module = _public(ROOTS[root], inner_path)
+    if module is None and inner_path.rpartition(".")[2] in _OLDER_FILES:
+        return _inside("keras", inner_path.removeprefix("keras."))
     return [] if module is None else [module]
 
 

@@ -55,23 +55,24 @@ def asarray(
             "use from_dlpack to share the memory of an array"
         )
     if tensor:
-        found = as_tensor(obj)
-        moved: Any = found if dtype is None else ops.cast(found, dtype)
+        plain_tensor = as_tensor(obj)
+        moved: Any = plain_tensor if dtype is None else ops.cast(plain_tensor, dtype)
         return moved if device is None else moved.to_device(device)
     with _on(device):
         return _converted(obj, dtype)
 
 
 def _converted(obj: Any, dtype: Any) -> Tensor:
-    found = convert_to_tensor(obj)
+    converted = convert_to_tensor(obj)
     if dtype is not None:
-        wanted = as_dtype(dtype)
-        if found.dtype != wanted and not hasattr(obj, "dtype"):
-            return wrap_on_device(np.asarray(obj, dtype=wanted.dtype))  # no detour over float32
-        return found if found.dtype == wanted else ops.cast(found, wanted)
-    if found.dtype == dtypes.complex128 and not hasattr(obj, "dtype"):
-        return ops.cast(found, _default_of(1j))
-    return found
+        target_dtype = as_dtype(dtype)
+        if converted.dtype != target_dtype and not hasattr(obj, "dtype"):
+            # no detour over float32
+            return wrap_on_device(np.asarray(obj, dtype=target_dtype.dtype))
+        return converted if converted.dtype == target_dtype else ops.cast(converted, target_dtype)
+    if converted.dtype == dtypes.complex128 and not hasattr(obj, "dtype"):
+        return ops.cast(converted, _default_of(1j))
+    return converted
 
 
 def arange(
@@ -86,15 +87,15 @@ def arange(
     """Numbers from `start` (0 with one argument) to before `stop`, `step` apart."""
     if stop is None:
         start, stop = 0, start
-    whole = all(isinstance(v, int) for v in (start, stop, step))
-    wanted = as_dtype(dtype) if dtype is not None else _range_dtype(start, stop, whole)
+    is_integer = all(isinstance(v, int) for v in (start, stop, step))
+    range_dtype = as_dtype(dtype) if dtype is not None else _range_dtype(start, stop, is_integer)
     check_count(start, stop, step)
     with _on(device):
-        return wrap_on_device(np.arange(start, stop, step, dtype=wanted.dtype))
+        return wrap_on_device(np.arange(start, stop, step, dtype=range_dtype.dtype))
 
 
-def _range_dtype(start: Any, stop: Any, whole: bool) -> DType:
-    if not whole:
+def _range_dtype(start: Any, stop: Any, is_integer: bool) -> DType:
+    if not is_integer:
         return _default_of(1.0)
     return dtypes.int64 if dtypes.int64 in map(_default_of, (start, stop)) else dtypes.int32
 
@@ -111,10 +112,10 @@ def linspace(
 ) -> Tensor:
     """`num` numbers, equally apart, from `start` to `stop`, which `endpoint=False` leaves out."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    wanted = as_dtype(dtype) if dtype is not None else _default_of(1j if is_complex else 1.0)
+    element_type = as_dtype(dtype) if dtype is not None else _default_of(1j if is_complex else 1.0)
     with _on(device):
         exact = np.linspace(start, stop, num, endpoint=endpoint)
-        return wrap_on_device(exact.astype(wanted.dtype))
+        return wrap_on_device(exact.astype(element_type.dtype))
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -140,9 +141,9 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor filled with a Python number, in its default dtype without `dtype`."""
-    wanted = _default_of(fill_value) if dtype is None else as_dtype(dtype)
+    element_type = _default_of(fill_value) if dtype is None else as_dtype(dtype)
     with _on(device):
-        return wrap_on_device(np.full(_shape(shape), fill_value, wanted.dtype))
+        return wrap_on_device(np.full(_shape(shape), fill_value, element_type.dtype))
 
 
 def eye(
@@ -155,9 +156,9 @@ def eye(
     device: Any = None,
 ) -> Tensor:
     """Ones on the diagonal `k` of a matrix of zeros."""
-    wanted = _default_of(1.0) if dtype is None else as_dtype(dtype)
+    element_type = _default_of(1.0) if dtype is None else as_dtype(dtype)
     with _on(device):
-        return wrap_on_device(np.eye(n_rows, n_cols, k, wanted.dtype))
+        return wrap_on_device(np.eye(n_rows, n_cols, k, element_type.dtype))
 
 
 def _like(x: Any, value: Any, dtype: Any, device: Any) -> Tensor:

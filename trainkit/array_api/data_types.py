@@ -51,13 +51,13 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
-    found = as_dtype(dtype)
+    element_type = as_dtype(dtype)
     if not isinstance(kind, str):
-        return found == as_dtype(kind)
+        return element_type == as_dtype(kind)
     if kind not in _KINDS:
         raise ValueError(f"isdtype: kind {kind!r} is none of {', '.join(_KINDS)}")
-    short = found.name in ("float16", "bfloat16") and kind in ("real floating", "numeric")
-    return found.name in _KINDS[kind] or short
+    short = element_type.name in ("float16", "bfloat16") and kind in ("real floating", "numeric")
+    return element_type.name in _KINDS[kind] or short
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -119,8 +119,8 @@ class NamespaceInfo:
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """The standard's dtypes of a kind, by name; all without one."""
         names = ("bool", *_KINDS["numeric"])
-        found = {name: as_dtype(name) for name in names}
-        return {n: d for n, d in found.items() if kind is None or isdtype(d, kind)}
+        by_name = {name: as_dtype(name) for name in names}
+        return {n: d for n, d in by_name.items() if kind is None or isdtype(d, kind)}
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -26,12 +26,12 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
     tensor = as_tensor(x)
     axes = shapes.canonical_axes(axis, len(tensor.shape), "var")
     n = math.prod(tensor.shape[i] for i in axes)
-    found = ops.var(tensor, axis=axis, keepdims=keepdims)
+    variance = ops.var(tensor, axis=axis, keepdims=keepdims)
     if not correction:
-        return found
+        return variance
     left = n - correction
     factor = n / left if left else (math.inf if n else math.nan)
-    return ops.multiply(found, factor)
+    return ops.multiply(variance, factor)
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:

@@ -136,25 +136,25 @@ def get_variable(
     state = _state(graph)
     full = "/".join([scope for scope, _ in state.scopes] + [name])
     reuse = next((r for _, r in reversed(state.scopes) if r is not None), None)
-    found = state.variables.get(full)
-    if found is not None:
+    existing = state.variables.get(full)
+    if existing is not None:
         if not reuse:
             raise ValueError(
                 f"variable {full!r} exists already; open the scope with reuse=AUTO_REUSE or True"
             )
-        return found
+        return existing
     if reuse is True:
         raise ValueError(
             f"variable {full!r} does not exist, and reuse=True makes none; use AUTO_REUSE"
         )
     with eagerly():
         value = _initial(full, shape, dtype, initializer)
-        made = Variable(value, trainable=trainable, name=full, dtype=dtype)
-        state.initial[id(made)] = made.value()
-    state.variables[full] = made
+        created = Variable(value, trainable=trainable, name=full, dtype=dtype)
+        state.initial[id(created)] = created.value()
+    state.variables[full] = created
     if regularizer is not None:
-        state.regularization.append(regularizer(made))
-    return made
+        state.regularization.append(regularizer(created))
+    return created
 
 
 def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
@@ -276,20 +276,20 @@ class Session:
         if key not in self._programs:
             self._programs[key] = self._part(tensors)
         inputs, program = self._programs[key]
-        given = {id(k): v for k, v in feed.items()}
-        arrays = [self._fed(x, given) for x in inputs]
+        fed_values = {id(k): v for k, v in feed.items()}
+        arrays = [self._fed(x, fed_values) for x in inputs]
         results = map(devices.to_numpy, program(arrays))
         return [np.asarray(y) if y.ndim else y[()] for y in results]
 
-    def _fed(self, x: GraphTensor, given: dict[int, Any]) -> Any:
-        if id(x) not in given:
+    def _fed(self, x: GraphTensor, fed_values: dict[int, Any]) -> Any:
+        if id(x) not in fed_values:
             raise InvalidArgumentError(
                 f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype "
                 f"{x.dtype.name} is "
                 "needed, and feed_dict has no value for it"
             )
         with eagerly():
-            value = convert_to_tensor(np.asarray(given[id(x)]).astype(x.dtype.dtype))
+            value = convert_to_tensor(np.asarray(fed_values[id(x)]).astype(x.dtype.dtype))
         if not x.shape.is_compatible_with(value.shape):
             raise InvalidArgumentError(
                 f"Session.run: the placeholder {x.name!r} has shape {tuple(x.shape)}, it is fed "
@@ -313,9 +313,9 @@ class Session:
         part.outputs = list(tensors)
         for key, slot in self.graph.slots.items():
             if slot.first.node in needed:
-                kept = part.slots[key] = VariableSlot(slot.variable, slot.first)
+                part_slot = part.slots[key] = VariableSlot(slot.variable, slot.first)
                 if not slot.variable.trainable:  # the state of a random generator goes on
-                    kept.now, kept.assigned = slot.now, slot.assigned
+                    part_slot.now, part_slot.assigned = slot.now, slot.assigned
         return part.inputs, compile_graph(part)
 
 

@@ -60,9 +60,9 @@ def result_type(*dtypes: Any) -> str:
         >>> tk.keras.backend.result_type("int32", "float16")
         'float16'
     """
-    given = [floatx() if dtype is None else dtype for dtype in dtypes] or [floatx()]
+    named_types = [floatx() if dtype is None else dtype for dtype in dtypes] or [floatx()]
     try:
-        return _result_type(*given).name
+        return _result_type(*named_types).name
     except TypeError as error:
         raise ValueError(str(error)) from None
 

@@ -41,8 +41,8 @@ def get_registered_object(
         module_objects: looked at last, by name.
     """
     with CustomObjectScope(custom_objects):
-        found = _custom_object(name)
-    return (module_objects or {}).get(name) if found is None else found
+        custom = _custom_object(name)
+    return (module_objects or {}).get(name) if custom is None else custom
 
 
 def save_weights(

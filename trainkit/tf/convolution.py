@@ -239,9 +239,9 @@ def _pool(rank: int, op: str, kind: str) -> Any:
             data_format=layout,
         )
 
-    what = "Greatest value" if kind == "max" else "Mean"
+    summary = "Greatest value" if kind == "max" else "Mean"
     pooled.__name__ = pooled.__qualname__ = op
-    pooled.__doc__ = f"""{what} of each window of `ksize`, over {rank} spatial axes.
+    pooled.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
 
     Args:
         input: (batch, spatial..., channels), or as `data_format` says.

@@ -167,9 +167,9 @@ def trace(x: Any, name: Any = None) -> Tensor:
     return _trace(x, axis1=-2, axis2=-1)
 
 
-def _tensordot_spec(given: Bound) -> Spec:
-    a, b = convert_to_tensor(given["a"]), convert_to_tensor(given["b"])
-    axes = given["axes"]
+def _tensordot_spec(arguments: Bound) -> Spec:
+    a, b = convert_to_tensor(arguments["a"]), convert_to_tensor(arguments["b"])
+    axes = arguments["axes"]
     dims = axes.shape if is_tensor(axes) else (2, count_of(axes[0], "tensordot"))
     if len(dims) != 2 or dims[1] is None:
         raise InvalidArgumentError(

@@ -21,8 +21,8 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
         return False
     if min_cuda_compute_capability is None:
         return True
-    found = str(devices.parse("/gpu:0").xp.cuda.Device(0).compute_capability)
-    return (int(found[:-1]), int(found[-1])) >= tuple(min_cuda_compute_capability)
+    capability = str(devices.parse("/gpu:0").xp.cuda.Device(0).compute_capability)
+    return (int(capability[:-1]), int(capability[-1])) >= tuple(min_cuda_compute_capability)
 
 
 def gpu_device_name() -> str:

@@ -109,9 +109,9 @@ def batch_dot(x: Any, y: Any, axes: Any = None) -> Tensor:
     of_y = "z" + letters[n - 1 : n + m - 2]
     summed = of_x[a]
     of_y = of_y[:b] + summed + of_y[b + 1 :]
-    rest = [letter for letter in of_x[1:] + of_y[1:] if letter != summed]
-    product = ops.einsum(f"{of_x},{of_y}->z{''.join(rest)}", x, y)
-    return product if rest else ops.expand_dims(product, 1)
+    free_letters = [letter for letter in of_x[1:] + of_y[1:] if letter != summed]
+    product = ops.einsum(f"{of_x},{of_y}->z{''.join(free_letters)}", x, y)
+    return product if free_letters else ops.expand_dims(product, 1)
 
 
 def stop_gradient(variables: Any) -> Any:

@@ -46,8 +46,8 @@ def variable(
         >>> K.get_value(K.update_add(K.variable(2), 1))
         3.0
     """
-    made = convert_to_tensor(value, dtype=dtype or dtypes.floatx())
-    return Variable(made, name=name, constraint=constraint)
+    initial_value = convert_to_tensor(value, dtype=dtype or dtypes.floatx())
+    return Variable(initial_value, name=name, constraint=constraint)
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:

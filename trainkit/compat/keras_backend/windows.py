@@ -256,9 +256,9 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Tensor:
 
 
 def _layout(data_format: str | None) -> str:
-    found = data_format or image_data_format()
-    if found not in ("channels_first", "channels_last"):
+    layout = data_format or image_data_format()
+    if layout not in ("channels_first", "channels_last"):
         raise InvalidArgumentError(
             f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}"
         )
-    return found
+    return layout

@@ -37,8 +37,8 @@ def _nested(value: Any) -> Any:
     described = hasattr(value, "get_config") or hasattr(value, "__name__")
     if isinstance(value, str) or not described:
         return value
-    found = serialize_keras_object(value)
-    return {**found, _INNER: True} if isinstance(found, dict) else found
+    config = serialize_keras_object(value)
+    return {**config, _INNER: True} if isinstance(config, dict) else config
 
 
 def deserialize_keras_object(
@@ -63,8 +63,8 @@ def deserialize_keras_object(
         return identifier
     with _CustomObjectScope(custom_objects):
         if isinstance(identifier, str):
-            found = _found(identifier, module_objects, printable_module_name)
-            return found() if isinstance(found, type) else found
+            member = _found(identifier, module_objects, printable_module_name)
+            return member() if isinstance(member, type) else member
         if not isinstance(identifier, dict) or not {"class_name", "config"} <= set(identifier):
             raise _ConfigError(
                 f"{identifier!r} is no config of a {printable_module_name}: it needs 'class_name' "
@@ -78,13 +78,13 @@ def deserialize_keras_object(
 
 
 def _found(name: str, module_objects: dict[str, Any] | None, kind: str) -> Any:
-    found = _custom_object(name)
-    found = (module_objects or {}).get(name) if found is None else found
-    if found is None:
+    member = _custom_object(name)
+    member = (module_objects or {}).get(name) if member is None else member
+    if member is None:
         raise _ConfigError(
             f"{name!r} is no known {kind}; give it in module_objects or custom_objects"
         )
-    return found
+    return member
 
 
 def _read(key: str, value: Any, module_objects: dict[str, Any] | None) -> Any:
@@ -93,6 +93,6 @@ def _read(key: str, value: Any, module_objects: dict[str, Any] | None) -> Any:
         return deserialize_keras_object(value, module_objects, None, "setting")
     if key == "name" or not isinstance(value, str):
         return value
-    found = _custom_object(value)
-    found = (module_objects or {}).get(value) if found is None else found
-    return found if _inspect.isfunction(found) else value
+    custom = _custom_object(value)
+    custom = (module_objects or {}).get(value) if custom is None else custom
+    return custom if _inspect.isfunction(custom) else value
