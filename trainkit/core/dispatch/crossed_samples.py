@@ -38,11 +38,13 @@ def warn_of_crossed_samples(
         trace: the graph being traced, or `None`.
     """
     vector, column = sorted((x1, x2), key=lambda x: len(x.shape))
+    # Targets are constants; a tracked vector was shaped by whoever wrote the model.
     if not are_crossed(tuple(vector.shape), tuple(column.shape)) or vector in tracked:
         return
     if primitive.facets.semantics is ELEMENTWISE and _is_of_a_product(column, tracked):
         if trace is not None:
             trace.crossing_was_shown = True
+        # Not before it is needed, as it goes through the frames of the call.
         line = user_line()
         if line in SHOWN:
             return
@@ -59,6 +61,8 @@ def warn_of_crossed_samples(
 def _is_of_a_product(column: Any, tracked: dict[Any, Any]) -> bool:
     """Whether a tensor is a product of matrices, or made of one element by element."""
     shape = column.shape
+    # Back over activations and biases to what made the column. It ends, since an entry leads to
+    # tensors that were there before it.
     while (entry := tracked.get(column)) is not None:
         semantics = entry[0].facets.semantics
         if semantics is not ELEMENTWISE:

@@ -26,6 +26,7 @@ def check_declaring_module(name: str, effect: Effect | None, module: str) -> Non
     """
     if not module.startswith("trainkit.") or module.startswith(OPERATION_PACKAGES):
         return
+    # No file holds a call with another effect, so none can ask for its module.
     if effect is None or effect.saved:
         raise ValueError(
             f"the operation {name!r} is declared in {module}, which no reader of saved "

@@ -25,8 +25,11 @@ KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.
 """What a kernel may raise when its inputs do not fit; it is explained to the user."""
 
 _ndarray = np.ndarray
+# The functions below bind these lists once, since a name of an enclosing function is read faster
+# than an attribute of a module. So the lists are changed in place and never replaced.
 _TAPES = trace_state.TAPES
 _XP = devices.XP_OF
+# Sets of types: one test of all types of a call takes less than a test of each input.
 _READY = frozenset((Tensor, type(None)))
 _ON_CPU = frozenset((np.ndarray, type(None)))
 _F32 = np.dtype(np.float32)
@@ -59,6 +62,7 @@ def wrapped(result: Any) -> Any:
     return y
 
 
+# Before any operation is declared, since `callable_for` asks for compiled functions.
 native.attempt("bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
 native.attempt("switch", True)
 
@@ -83,12 +87,16 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
             return slow(x)
         array = x._array
         try:
+            # The list is empty where nothing runs in threads, and the test of that costs least.
             if wide and array.size >= _LARGE:
                 result = wide[0](ufunc, array)
             else:
                 result = ufunc(array)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x,), {})
+        # The square root of an integer is float64 to NumPy and the default float here. NumPy has
+        # one object for each usual dtype; an equal one of another identity costs the slow way and
+        # is still right.
         if checked and result.dtype is not array.dtype:
             return slow(x)
         y = Tensor()
@@ -101,8 +109,11 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 
 def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    # Two tensors of one dtype, a tensor and a Python number, and weights are the calls of a
+    # training step. All else is promoted or traced, by `slow`.
     ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
     record_two, settled = trace_state.record_two, _settled_dtype(prim.kernel)
+    # A comparison gives bools whatever its inputs are, so their dtypes need not agree.
     any_result = prim.shape_rule is shapes.broadcast_bool
 
     def op(x1: Any, x2: Any) -> Any:
@@ -116,6 +127,8 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
             elif type(x2) is float or type(x2) is int:
                 two = x2
             elif type(x2) is Variable:
+                # What is read may be a symbol of a traced graph or have another dtype: the call
+                # begins anew with it, and no branch here has to know of that.
                 x2 = x2._read()
                 if type(x2) is not Tensor or x2._array.dtype is not dtype:
                     return op(x1, x2)
@@ -136,6 +149,8 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
                 result = ufunc(one, two)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x1, x2), {})
+        # NumPy has computed float64 of an int32 and 1.5, say; `slow` computes again in the dtype of
+        # the shape rule. Floats of one dtype, of which steps are made, never come here.
         if dtype is not settled and result.dtype is not dtype and not any_result:
             return slow(x1, x2)
         y = Tensor()
@@ -155,9 +170,11 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         if type(x) is not Tensor:
             return slow(x, **settings)
         array = x._array
+        # By identity first: the set would have to hash the dtype, in each call of the usual kind.
         if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
             return slow(x, **settings)
         try:
+            # The module is looked up for other arrays alone.
             if type(array) is _ndarray:
                 result = kernel(np, array, **settings)
             else:
@@ -189,9 +206,11 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
         if type(x2) is Variable:
             x2 = x2._read()
         if type(x1) is not Tensor or type(x2) is not Tensor:
+            # Numbers, lists, symbols and `None`, which `_general` sorts out.
             return general(x1, x2)
         one, two = x1._array, x2._array
         if type(one) is not _ndarray or type(two) is not _ndarray:
+            # Arrays of a GPU: `_general` calls the kernel with their own module.
             return general(x1, x2)
         if promotes and one.dtype is not two.dtype:
             return general(x1, x2)
@@ -221,15 +240,18 @@ def _general(prim: Primitive) -> Callable[..., Any]:
 
     def op(*inputs: Any, **settings: Any) -> Any:
         if len(inputs) < fewest:
+            # Kernels take inputs by position; one that was given by name is among the settings.
             inputs += _by_names(names[len(inputs) :], settings)
         kinds = set(map(type, inputs))
         if Variable in kinds:
             inputs = tuple([x._read() if type(x) is Variable else x for x in inputs])
+            # Anew, since what is read of a variable may be a symbol.
             kinds = set(map(type, inputs))
         if not kinds <= _READY:
             return mixed(*inputs, **settings)
         arrays = [None if x is None else x._array for x in inputs]
         if one_dtype:
+            # A mixture is promoted by casts that tapes record, so gradients keep their dtypes.
             dtypes = {array.dtype for array in arrays if array is not None}
             if len(dtypes) > 1 or (floats_only and not dtypes <= _FLOAT_DTYPES):
                 return slow(*inputs, **settings)
@@ -275,9 +297,12 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
         ready = []
         for x in inputs:
             if type(x) is Tensor:
+                # Only the first tensor counts. A number before it has met no dtype yet and goes to
+                # `slow`, which looks at all inputs.
                 if dtype is None:
                     array, dtype = x._array, x._array.dtype
             elif x is not None:
+                # Not `isinstance`: True is an int and NumPy's float64 a float, but neither is weak.
                 is_number = type(x) is float or type(x) is int
                 if not (is_number and dtype is _F32 and type(array) is _ndarray):
                     return slow(*inputs, **settings)
@@ -285,6 +310,7 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
                 number._array = np.float32(x)
                 x = number
             ready.append(x)
+        # Anew with tensors alone, which the compiled function may serve.
         return prim.op(*ready, **settings)
 
     return op
@@ -332,6 +358,8 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
         return body
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
+        # By its size first, as a tuned kernel looks at layouts and dtypes before it declines, which
+        # takes longer than a small body. An input with a default may be left out.
         x = arrays[index] if index < len(arrays) else None
         if type(x) is _ndarray and x.size >= fewest:
             result = run(*arrays, **settings)
@@ -364,6 +392,7 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
 
     def method(self: Any, other: Any) -> Any:
         try:
+            # Tried first, so that usual operands do not pay for a look at foreign classes.
             return reference(self, other)
         except (TypeError, ValueError):
             if answers_itself(other, reflected):
@@ -372,6 +401,8 @@ def as_method(op: Callable[..., Any], reflected: str) -> Callable[..., Any]:
 
     method.__name__ = method.__qualname__ = getattr(op, "__name__", "method")
     method.__doc__ = op.__doc__
+    # A second compiled function of the same primitive, before `method`: what it leaves has to come
+    # to `method`, where the other operand may answer, and not to the reference of `op`.
     compiled_form = getattr(op, "compiled_as", None)
     compiled: Any = (
         None
@@ -406,7 +437,10 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
     if prim.is_ufunc:
         return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
     one_dtype, floats_only = _promotion(prim)
+    # The functions of two inputs do not look for integers, so an operation that makes these floats
+    # is a general one.
     if arity == 2 and not has_settings and not floats_only:
+        # Small products spend their time on the way to BLAS, hence a function of their own.
         if prim.facets.semantics is PRODUCT:
             return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
         return _compiled("binary", prim, _binary(prim), one_dtype)

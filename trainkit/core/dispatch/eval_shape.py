@@ -40,7 +40,9 @@ class ShapeTrace:
         if xs is not None:
             row = nest.map_structure(lambda x: SymbolicTensor(Spec(x.shape[1:], x.dtype)), xs)
         carry = nest.map_structure(_symbol_like, init)
+        # One round tells: rounds whose shapes differ could not be stacked.
         _, outputs = f(carry, row)
+        # A number of rounds that is a tensor has no value here.
         n = steps if isinstance(steps, int) else None
 
         def stacked(y: Any) -> Any:
@@ -65,6 +67,8 @@ def _symbol_like(x: Any) -> SymbolicTensor:
     """A symbolic tensor of the shape and dtype of `x`."""
     x = x._read() if hasattr(type(x), "_is_variable") else x
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    # A symbol of a functional model notes operations in that model: what a branch did with it would
+    # run whichever branch is taken.
     if hasattr(x, "apply_function"):
         raise InvalidArgumentError(
             f"a function given to a branch or loop uses {x!r}, which it took from outside; hand it "
@@ -88,6 +92,7 @@ def _joined(a: Any, b: Any) -> Any:
             f"  true_fn   {tuple(one.shape)} {one.dtype.name}\n"
             f"  false_fn  {tuple(two.shape)} {two.dtype.name}"
         )
+    # Which branch runs is not known, so neither is a size that they do not share.
     sizes = (m if m == n else None for m, n in zip(one.shape, two.shape, strict=True))
     return SymbolicTensor(Spec(sizes, one.dtype))
 
@@ -124,6 +129,7 @@ def result_specs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
         return SymbolicTensor(x) if isinstance(x, Spec) else x
 
     args, kwargs = nest.map_structure(symbol, args), nest.map_structure(symbol, kwargs)
+    # Above a trace that goes on, which must get no nodes of a mere question.
     trace_state.THREAD.traces.append(ShapeTrace())
     try:
         with trace_state.silence():

@@ -207,8 +207,10 @@ class Semantics:
 _DEFAULTS: dict[str, Any] = {
     "batch": UNDECLARED,
     "stackable": UNDECLARED,
+    # The careful answer: what may be a view is never written in place.
     "memory": "view",
     "reads": {},
+    # Likewise: what is costly is kept for the backward pass, so silence costs memory, not time.
     "recompute": "costly",
     "simplify": Absent("no call of it is known to change nothing"),
     "lowering": UNDECLARED,
@@ -409,9 +411,11 @@ class Facets:
 
     def __getattr__(self, name: str) -> Any:
         """A facet that was not declared, by what the semantics say."""
+        # Kept in its slot, since graphs ask for it at each node.
         if name == "graph_name":
             self.graph_name = "".join(map(str.capitalize, self.primitive.name.split("_")))
             return self.graph_name
+        # Python comes here for empty slots alone, so a declared facet costs no call.
         defaults = self.semantics.defaults
         if name in defaults:
             return defaults[name]
@@ -441,6 +445,7 @@ class Facets:
         Raises:
             TypeError: there is no such facet, or it is too late for it.
         """
+        # Not `is`, as each look at a bound method makes a new object.
         if "tuned" in facets and self.primitive.op != self.primitive.slow:
             raise TypeError(
                 f"{self.primitive.name}: its tuned kernel is given with `@primitive`, it becomes "

@@ -44,14 +44,18 @@ def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, A
     size_rule = primitive.facets.sizes
     if size_rule == ASKED:
         return _asked(primitive, inputs[0])
+    # Most traced operations leave here: they compute with values, of which nothing is known.
     if not size_rule or not _may_know(inputs, size_rule):
         return None
     known_inputs = [one for one in map(_known, inputs) if one is not None]
+    # With an unknown position nobody can tell which element is picked.
     if len(known_inputs) < len(inputs) or (size_rule == PICKED and known_inputs[1].unknown.any()):
         return None
+    # The kernel would run for nothing but marks.
     if all(one.unknown.all() for one in known_inputs):
         return None
     try:
+        # Stand-ins of unknown elements may overflow or divide by 0; what comes of them is marked.
         with np.errstate(all="ignore"):
             if size_rule == COMPUTED:
                 specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
@@ -67,6 +71,7 @@ def _may_know(inputs: tuple[Any, ...], size_rule: str) -> bool:
     """Whether an input is a symbol that remembers something, or a number is put beside symbols."""
     if any(isinstance(x, SymbolicTensor) and x._known is not None for x in inputs):
         return True
+    # As in `stack([n, 3])` with n unknown, where the 3 has to be remembered.
     return size_rule == MOVED and any(type(x) is Tensor for x in inputs)
 
 
@@ -90,6 +95,7 @@ def as_known(known: Any, trace: Callable[[], Any]) -> Any:
     """
     if isinstance(known, Known):
         return _noted(None if _is_whole(known) else trace(), known)
+    # If all results are constants, the graph does without the operation.
     traced = [None] * len(known) if all(map(_is_whole, known)) else trace()
     return tuple(map(_noted, traced, known))
 
@@ -102,6 +108,7 @@ def _noted(y: Any, sizes: Known) -> Any:
     """A constant if all is known, else the symbol, which remembers what is."""
     if _is_whole(sizes):
         return convert_to_tensor(sizes.values)
+    # Else the symbol stays as it is, and `_may_know` stops what is computed of it.
     if not sizes.unknown.all():
         y._known = sizes
     return y
@@ -112,8 +119,10 @@ def _computed(
 ) -> Known:
     result = np.asarray(_run(primitive, [one.values for one in known_inputs], settings))
     unknown = np.zeros(result.shape, bool)
+    # One unknown operand makes an element unknown; `|` broadcasts as the kernel did.
     for one in known_inputs:
         unknown = unknown | one.unknown
+    # As the shape rule promises: NumPy's own choice beside ints of Python may be int64.
     return Known(result.astype(spec.dtype.as_numpy_dtype), unknown)
 
 
@@ -122,8 +131,10 @@ def _moved(
 ) -> Any:
     """The same operation on the elements and on the marks of those that are not known."""
     values = [one.values for one in known_inputs]
+    # In the dtype of the values, so that the kernel does with marks what it does with values.
     marks = [one.unknown.astype(one.values.dtype) for one in known_inputs]
     if picked:
+        # Positions do not move: both runs pick the same elements.
         marks[1] = values[1]
     result, unknown = (_run(primitive, arrays, settings) for arrays in (values, marks))
     if isinstance(result, tuple):

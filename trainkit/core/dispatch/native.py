@@ -64,6 +64,7 @@ def _loaded() -> Any:
     except Exception as error:  # built for another NumPy or Python, or by another Cython
         _tell(error)
         return None
+    # A file that another version left would be called with other arguments.
     if _native.VERSION != VERSION:
         FAILURE = f"it was compiled for another trainkit ({_native.VERSION}, not {VERSION})"
         return None

@@ -91,6 +91,7 @@ def _count_of_entry(mapping: dict[Any, Any], key: Any) -> int:
 
 
 def _count_of_named_entry(mapping: dict[Any, Any], key: Any) -> int:
+    # In place of the caller's own name for the value; it has to outlive the count.
     named = mapping.get(key)
     count = _count_of_entry(mapping, key)
     del named
@@ -100,6 +101,7 @@ def _count_of_named_entry(mapping: dict[Any, Any], key: Any) -> int:
 def _counts_beside(others: int) -> ReferenceCounts:
     """The counts where so many other references to each object are held."""
     variable, mapping = _ProbeVariable(np.empty(1)), {0: np.empty(1)}
+    # In lists, since versions differ in how they count the names of a frame.
     references: list[Any] = [
         [x] * others for x in (variable._value, variable._value._array, mapping[0])
     ]
@@ -188,9 +190,12 @@ def tells_holders(ask: Callable[[Any], Any]) -> bool:
     """Whether `ask`, a function like `sole_array`, gives an array only if nobody else holds it."""
     array: Any = np.empty(2)
     variable = _ProbeVariable(array)
+    # This name would be a holder, too.
     del array
     if ask(variable) is None:
         return False
+    # The ways in which somebody else would see a write: the tensor, its array, a view whose base
+    # that is, and a buffer.
     for hold in (
         lambda: variable._value,
         lambda: variable._value._array,
@@ -200,14 +205,18 @@ def tells_holders(ask: Callable[[Any], Any]) -> bool:
         reference = hold()
         if ask(variable) is not None:
             return False
+        # The next way has to be noticed alone, and the last question expects nobody.
         del reference
     return ask(variable) is not None
 
 
 def _best_sole_array() -> Callable[[Any], Any]:
     """The compiled function where there is one and it tells holders, else the one in Python."""
+    # C has no frames that lend names, so the compiled function counts otherwise than the one above:
+    # it is trusted for a trial, and stays so only if it tells holders.
     native.attempt("trust_counts", COUNTS != NEVER)
     is_right = tells_holders(functools.partial(native.attempt, "sole_array"))
+    # After the trial, since a compiled function that raises ends the use of all of them.
     if native.NATIVE is None:
         return _sole_array
     native.attempt("trust_counts", is_right)

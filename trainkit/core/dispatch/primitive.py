@@ -153,8 +153,11 @@ class Primitive:
         self.passes_errors = False
         self.input_names: tuple[str, ...] = ()
         self.fewest_inputs = 0
+        # Until `_register` has the function for this kind of kernel. To `Facets.declare` it is the
+        # sign that facets which become a part of that function may still be given.
         self.op: Callable[..., Any] = self.slow
         self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
+        # Said once, by the shape rule: one that promises floats needs a kernel that gets floats.
         if shape_rule in (shapes.floating, shapes.floating_broadcast):
             self.facets.promotion = FLOATS
         elif shape_rule is shapes.broadcast:
@@ -177,6 +180,8 @@ class Primitive:
         if self.is_ufunc:
             return self.kernel(*arrays)
         xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
+        # NumPy promotes bfloat16 beside a Python number to float32, and a kernel would give either
+        # dtype. It computes in float32 as a whole, and its results are rounded once, at the end.
         if self.facets.promotion == FLOATS and any(
             getattr(a, "dtype", None) is _BF16 for a in arrays
         ):
@@ -189,8 +194,10 @@ class Primitive:
         if any(x is not y for x, y in zip(inputs, ready, strict=True)):
             return self.op(*ready, **settings)  # a variable's value may well be a usual case
         self._convert(ready)
+        # Text has no dtype to promote to; what numbers may stand beside it is a facet.
         if not any(type(x) is StringTensor for x in ready):
             self._promote(ready)
+        # After the conversion, since a list that holds a symbol has become one.
         if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
             return self.trace(tuple(ready), settings)
         return self.execute(tuple(ready), settings)
@@ -204,11 +211,14 @@ class Primitive:
 
     def _traced(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
+        # A symbol with a way of its own, such as the stack of a vmap, comes before those of a
+        # graph, which knows nothing of its inside: it has the graph compute with that.
         symbolic = next((x for x in symbols if hasattr(x, "apply_primitive")), symbols[0])
         if hasattr(symbolic, "apply_primitive"):
             return symbolic.apply_primitive(self, inputs, settings)
         graph = trace_state.current_trace()
         if graph is None:
+            # Its graph is finished; any other symbol without a trace was never part of one.
             if hasattr(symbolic, "leak_text"):
                 raise LeakedTensorError(f"{self.name}: {symbolic.leak_text()}")
             raise InvalidArgumentError(
@@ -227,6 +237,7 @@ class Primitive:
             result = self.run(arrays, settings)
         except KERNEL_ERRORS as error:
             result = self.again(error, inputs, settings)
+        # Only where dtypes meet has NumPy chosen one; other kernels make what their rule promises.
         if self.is_ufunc or self.facets.promotion != "none":
             result = self._settled(result, arrays, settings)
         y = wrapped(result)
@@ -241,6 +252,7 @@ class Primitive:
             shapes.unchanged_bool,
         ):
             return result
+        # The dtype without the rule, which would broadcast shapes that NumPy has broadcast already.
         if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
             promised_dtype = dtypes.result_type(*arrays)
             if self.facets.promotion == FLOATS:
@@ -256,13 +268,16 @@ class Primitive:
 
     def _convert(self, ready: list[Any]) -> None:
         """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
+        # Numbers and lists take the dtype and the device of the first tensor, as in TensorFlow.
         like = next((x for x in ready if isinstance(x, Tensor)), None)
         for i, x in enumerate(ready):
             if x is None or isinstance(x, Tensor):
                 continue
+            # NumPy's float64 is a Python float as well, but one that has a dtype.
             if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
                 if isinstance(x, int) and type(x) is not bool:  # NumPy takes no class of it as weak
                     x = ready[i] = int(x)
+                # A ufunc itself takes the number for weak, so no array need be made of it.
                 if (
                     self.is_ufunc
                     and like is not None
@@ -272,6 +287,8 @@ class Primitive:
                     continue
                 ready[i] = _number(x, like)
                 continue
+            # A list has no dtype and takes the hint; an array has one, which only gives way where
+            # it is of floats beside tensors of floats.
             hint = like.dtype if like is not None and isinstance(x, list | tuple) else None
             promotes = self.is_ufunc or self.facets.promotion in (COMMON, FLOATS)
             dtype = dtypes.beside(x, ready) if promotes and like is not None else None
@@ -279,6 +296,8 @@ class Primitive:
                 ready[i] = convert_to_tensor(x, dtype, dtype_hint=hint)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{self.name}: argument {i}: {error}") from None
+        # Numbers alone: with one tensor among them the result gets a dtype of this package in place
+        # of NumPy's float64, and the others stay weak.
         if self.is_ufunc and not any(isinstance(x, Tensor) for x in ready):
             ready[0] = convert_to_tensor(ready[0])
 
@@ -297,6 +316,8 @@ class Primitive:
             return
         if common_dtype.is_bool and self.is_ufunc:
             return
+        # The operation in place of `astype`: tapes record it, so each gradient comes back in the
+        # dtype of its input. By its name, since `cast` is declared in `ops`, above this floor.
         cast = PRIMITIVES["cast"].op
         weak_fails = common_dtype.name == "bfloat16"  # NumPy's own promotion knows nothing of it
         like = next((x for x in operands if isinstance(x, Tensor)), None)
@@ -332,7 +353,10 @@ class Primitive:
         """
         arrays = [x._array if type(x) is Tensor else x for x in inputs]
         moved = devices.on_one_device(arrays)
+        # CuPy launches on the current device; arrays that all lie on another GPU need no more than
+        # that it is changed.
         where = devices.other_gpu(moved)
+        # Nothing would be different in a second try.
         if where is None and all(a is b for a, b in zip(moved, arrays, strict=True)):
             self._raise_explained(error, inputs, settings)
         try:
@@ -353,6 +377,7 @@ class Primitive:
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
         placed = [x for x in inputs if type(x) is Tensor and not devices.is_host_number(x._array)]
+        # First, as all other words on arrays of two devices would be about their types.
         if len(input_devices := {x.device for x in placed}) > 1:
             return InvalidArgumentError(
                 f"{self.name}: the inputs are on {' and '.join(sorted(input_devices))}; bring them "
@@ -363,6 +388,8 @@ class Primitive:
         if isinstance(error, OpError):
             return self._named(error)
         try:
+            # The rule knows the names of axes and what was expected, a kernel has NumPy's words. It
+            # would be slow in each call, but one that has failed can wait.
             self.shape_rule(*map(_spec, inputs), **settings)
         except OpError as better:
             return self._named(better)
@@ -422,6 +449,7 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
     if like is None:
         return convert_to_tensor(x)
     dtype = dtypes.result_type(like.dtype, x)
+    # Beside the tensor, or the kernel would get arrays of two devices; a symbol is nowhere yet.
     where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
     y = Tensor()
     y._array = devices.number_on(where.xp, x, dtype.dtype)
@@ -446,12 +474,14 @@ def _register(
         raise ValueError(f"there is a primitive {prim.name!r} already")
     PRIMITIVES[prim.name] = prim
     prim.op = op
+    # Both, since a traceback or a profile may show either.
     for function in (op, python_function(op)):
         function.__name__ = function.__qualname__ = prim.name
         function.__doc__ = doc
     op.primitive = prim  # type: ignore[attr-defined]
 
     def gradients(*rules: Rule | None) -> Operation[Any]:
+        # What the backward pass made of earlier rules is void.
         prim.rules, prim.array_vjps = rules, None
         return operation
 
@@ -502,9 +532,11 @@ def primitive(
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
         if facets:
             prim.facets.declare(**facets)
+        # Before `callable_for`, whose functions bind the kernel.
         if prim.facets.tuned:
             prim.kernel = with_tuned(kernel, prim.facets.tuned)
         names, variadic, has_settings = _arguments(kernel)
+        # `xp` comes first, settings come by keyword alone, and the names between are inputs.
         arity = None if variadic else len(names) - has_settings - 1
         if arity is not None:
             prim.input_names = names[1 : arity + 1]

@@ -35,6 +35,7 @@ _DEPTH = _Depth()
 class _Listening:
     """Who is notified, as long as it lives."""
 
+    # Weak, so that a progress bar that was never closed can go.
     method: weakref.WeakMethod[Listener] | None = None
 
 
@@ -57,6 +58,7 @@ def _speaker() -> Listener | None:
 
 
 def _line(stream: Any, text: str, stage: str) -> None:
+    # A stream of lines takes none back, so what would replace one is left out.
     if stage != GOES_ON:
         print(text, file=stream, flush=True)
 
@@ -75,7 +77,9 @@ class _SlowWork:
         self.running = 0
         self.spoken = False
         self.began = time.perf_counter()
+        # A thread, as the one that works is inside a compiler and sees no clock.
         self.timer = threading.Timer(PATIENCE_SECONDS, self._announce)
+        # The end of a program does not wait for a note.
         self.timer.daemon = True
         self.timer.start()
 
@@ -89,6 +93,7 @@ class _SlowWork:
         if self.running:
             self._go_on()
             return
+        # One that has gone off waits for the lock, and then sees that nothing is running.
         self.timer.cancel()
         if self.spoken:
             self.speak(f"{self._name()} took {time.perf_counter() - self.began:.1f} s", IS_DONE)
@@ -152,6 +157,7 @@ def slow_work(what: str, many: str = "") -> Iterator[None]:
     finally:
         _DEPTH.inside = False
         with _GoingOn.lock:
+            # Before the last note, so that work which begins after it has a note of its own.
             if work.running == 1:
                 _GoingOn.works.pop(kind, None)
             work.end()

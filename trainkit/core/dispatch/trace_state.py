@@ -84,13 +84,18 @@ def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) 
     """
     for tape in TAPES:
         tracked = tape.tracked
+        # One call in C says for all inputs that none is tracked, which most often is so. Tensors
+        # are hashed by identity, so the numbers among the inputs equal none of them.
         if tracked.keys().isdisjoint(inputs) or tape.thread != get_ident():
             continue
+        # No error: a program may well look at a loss by an operation without a gradient. The tape
+        # notes it, to have a cause to name if a gradient turns out to be missing.
         if primitive.rules is None and primitive.joint is None:
             tape.note_exit(primitive.name, inputs)
             continue
         tracked[output] = (primitive, settings, *inputs)
         if type(output) is tuple:
+            # Each result is found by itself, and their entry once, with the tuple.
             tracked.update(dict.fromkeys(output))
         elif len(inputs) == 2:
             look_for_crossed_samples(primitive, *inputs, tracked, output)
@@ -117,6 +122,7 @@ def record_two(primitive: Any, x1: Any, x2: Any, output: Any) -> None:
             else:
                 tracked[output] = (primitive, None, x1, x2)
                 dims = output._array.shape  # far cheaper than that of the tensor
+                # Two comparisons of ints spare nearly every step the call.
                 if len(dims) == 2 and dims[0] == dims[1]:
                     look_for_crossed_samples(primitive, x1, x2, tracked, output)
 
@@ -157,9 +163,11 @@ class _Silence:
     def __enter__(self) -> None:
         self._kept = list(TAPES)
         thread = get_ident()
+        # In place: operations hold this list. Tapes of other threads go on.
         TAPES[:] = [tape for tape in TAPES if tape.thread != thread]
 
     def __exit__(self, *exc: object) -> None:
+        # Those of this thread alone, as another may have ended a tape of its own since then.
         mine = [tape for tape in self._kept if tape.thread == get_ident()]
         TAPES.extend(tape for tape in mine if tape not in TAPES)
 
