@@ -185,11 +185,11 @@ class CheckpointManager:
             if note is not None:
                 record = note
                 break
-        present = set(names)
-        preserved = tuple(name for name in record.preserved if name in present)
-        metrics = {name: value for name, value in record.metrics.items() if name in present}
-        elsewhere = set(preserved) | (set(metrics) - set(record.recent))
-        recent = tuple(name for name in names if name not in elsewhere)
+        present_names = set(names)
+        preserved = tuple(name for name in record.preserved if name in present_names)
+        metrics = {name: value for name, value in record.metrics.items() if name in present_names}
+        other_names = set(preserved) | (set(metrics) - set(record.recent))
+        recent = tuple(name for name in names if name not in other_names)
         return _Kept(recent, preserved, record.preserved_at, metrics)
 
     def _note_in(self, name: str) -> _Kept | None:
@@ -269,14 +269,14 @@ class CheckpointManager:
             if self._hours is not None and saved_at - preserved_at >= self._hours * 3600:
                 preserved.append(other)
                 preserved_at = saved_at
-        record = _Kept(tuple(recent), tuple(preserved), preserved_at, metrics)
-        best = set(record.best(self._keep_best, self._best_mode))
+        plan = _Kept(tuple(recent), tuple(preserved), preserved_at, metrics)
+        best = set(plan.best(self._keep_best, self._best_mode))
         staying = {*recent, *preserved, *best}
         gone = [
             other for other in {*old.recent, *old.metrics, *old.preserved} if other not in staying
         ]
-        record = replace(record, metrics={k: v for k, v in metrics.items() if k in staying})
-        return record, sorted(gone)
+        plan = replace(plan, metrics={k: v for k, v in metrics.items() if k in staying})
+        return plan, sorted(gone)
 
     def _time_of(self, name: str) -> float:
         """When a file was written, seconds since 1970."""

@@ -24,8 +24,8 @@ class _Begun:
         is_made: whether it is under way in all replicas, or done.
     """
 
-    def __init__(self, message: Message, what: str, failures: int) -> None:
-        self.message, self.what, self.failures = message, what, failures
+    def __init__(self, message: Message, title: str, failures: int) -> None:
+        self.message, self.what, self.failures = message, title, failures
         self.is_made = False
 
 

@@ -83,8 +83,8 @@ class _SlowWork:
         self.timer.daemon = True
         self.timer.start()
 
-    def begin(self, what: str) -> None:
-        self.pieces.append(what)
+    def begin(self, piece: str) -> None:
+        self.pieces.append(piece)
         self.running += 1
         self._go_on()
 
