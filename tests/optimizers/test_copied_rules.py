@@ -69,8 +69,9 @@ def test_copies_are_what_tracing_gives(name, eager_steps, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(("eager_steps", "fewer"), [(0, 2), (1, 6)])
-def test_shapes_share_a_rule_that_is_known_to_see_elements_alone(eager_steps, fewer, monkeypatch):
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("eager_steps", [0, 1])
+def test_shapes_share_a_rule_that_sees_elements_alone(eager_steps, monkeypatch):
     calls = []
     update = tk.optimizers.Adam.update
 
@@ -81,7 +82,7 @@ def test_shapes_share_a_rule_that_is_known_to_see_elements_alone(eager_steps, fe
     monkeypatch.setattr(tk.optimizers.Adam, "update", counted)
     traced_step(tk.optimizers.Adam(0.1), eager_steps)
     in_graph = [xp for xp in calls if xp is ops]
-    assert len(in_graph) == len(SHAPES) + 1 - fewer
+    assert len(in_graph) == 2  # of single numbers, and of half precision
 
 
 @pytest.mark.usefixtures("on_cpu")

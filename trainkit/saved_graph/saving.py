@@ -29,6 +29,7 @@ from trainkit.graph.ir.graph import (
     needed_nodes,
 )
 from trainkit.graph.ir.passes import optimised, without_copies
+from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.ops.core.dynamic_shapes import Call
 from trainkit.saved_graph.encoding import encoded
@@ -202,7 +203,7 @@ class GraphWriter:
     def _main(self, traced: Graph) -> tuple[Graph, int]:
         """The graph that is stored for `traced`, and its number; one for all that call it."""
         if id(traced) not in self._mains:
-            graph = optimised(traced)
+            graph = optimised(with_updates_written_out(traced))
             self._kept.append(traced)
             self._mains[id(traced)] = graph, self._graph(graph)
         return self._mains[id(traced)]

@@ -3351,6 +3351,7 @@ UNREADABLE = {
         segment_max segment_min segment_prod signbit sinc singular_values slogdet
         solve solve_triangular spence svd unfold unfold_gradient unique unravel_index vander
         view_as_complex view_as_real xdivy xlog1py xlogy zeta""",
+    "saved graphs hold the operations of its rule": "update_weights",
     "a saved graph holds no Python": """
         all_reduce finish_bucket for_each gather_shares host_call keep_gradients load_variable
         py_call start_bucket store_variable with_values""",

@@ -31,6 +31,7 @@ from trainkit.graph.ir.nodes import NodeList, runs_python
 from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
 from trainkit.graph.ir.user_lines import at_user_line, located, place_text
 from trainkit.graph.ir.variable_access import load_variable, store_variable
+from trainkit.ops.math.update_weights import Rule, update_weights
 
 
 class Above:
@@ -489,7 +490,12 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
     for node in nodes:
         if node.kind == "op":
             ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
-            call = _access_of(graph, node) or _as_node(node, ready) or node.primitive.op
+            call = (
+                _access_of(graph, node)
+                or _as_node(node, ready)
+                or _in_part(node)
+                or node.primitive.op
+            )
             try:
                 result = call(*ready, **node.settings)
             except Exception as error:
@@ -553,6 +559,22 @@ def _as_node(node: Node, inputs: list[Any]) -> Callable[..., Any] | None:
     if any(isinstance(x, SymbolicTensor) for x in inputs):
         return None
     return lambda *ready, **settings: trace.apply(node.primitive, ready, settings)
+
+
+def _in_part(node: Node) -> Callable[..., Any] | None:
+    """What adds an optimizer's step to a branch or the body of a loop: the operations of its rule.
+
+    Gradients go through these, and values from round to round.
+    """
+    trace = trace_state.current_trace()
+    if node.primitive is not update_weights.primitive or not isinstance(trace, Graph):
+        return None
+    return None if trace.outer is None else _update_as_operations
+
+
+def _update_as_operations(*inputs: Any, rule: Rule) -> tuple[Any, ...]:
+    with trace_state.silence():
+        return tuple(rule.as_operations(inputs))
 
 
 def needed_nodes(graph: Graph) -> list[Node]:

@@ -37,6 +37,9 @@ from trainkit.graph.ir.graph import (
 )
 from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.ops.math.update_weights import update_weights
+
+_UPDATE = update_weights.primitive
 
 
 class Program:
@@ -140,6 +143,7 @@ class _ProgramWriter:
         self._lines: list[str] = []
         self._variable_names: dict[GraphTensor, str] = {}
         self._in_place: set[GraphTensor] = set()
+        self._written_by_node: set[GraphTensor] = set()
         self._result_counts: Counter[int] = Counter()
 
     def source(self) -> str:
@@ -147,25 +151,28 @@ class _ProgramWriter:
         stored = self.graph.assigned if self.graph.outer is None else []
         results = [*self.graph.outputs, *(slot.now for slot in stored)]
         self._result_counts = Counter(map(id, results))  # by identity: `==` compares elements
-        last = self._last_uses(nodes, results)
+        operations = _updates_last([node for node in nodes if node.kind == "op"])
+        # what Python may assign and read is never written over
+        alone = not any(node.runs_python for node in operations)
+        ending = _ending(operations) if alone else len(operations)
+        slots = {id(slot.now): slot for slot in stored}
+        last = self._last_uses(operations, results)
+        written = self._written_variables(operations, ending, slots)
         self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
         self._compare_sizes()
-        self._read_variables(nodes)
-        operations = [node for node in nodes if node.kind == "op"]
+        self._read_variables(nodes, self._only_written(operations, written))
         self._say("try:" if operations else "if True:")
         for node in nodes:
             if node.kind == "constant":
                 self.namespace[_local(node.outputs[0])] = node.value._array
         readers = _readers(operations)
-        # what Python may assign and read is never written over
-        alone = not any(node.runs_python for node in operations)
-        ending = _ending(operations) if alone else len(operations)
-        slots = {id(slot.now): slot for slot in stored}
         for i, node in enumerate(operations):
             if isinstance(node.primitive, FusedKernel):
                 give_way()
                 reused = {} if i < ending else self._reused(node, slots, readers, i)
                 self._write_fused(node, reused, last.get(node, []))
+            elif node in written:
+                self._write_update(node, written[node])
             else:
                 self._write(node)
             if last.get(node):
@@ -202,9 +209,11 @@ class _ProgramWriter:
 
     # ------------------------------------------------------------------ variables
 
-    def _read_variables(self, nodes: list[Node]) -> None:
+    def _read_variables(self, nodes: list[Node], left_out: set[GraphTensor]) -> None:
         for node in nodes:
-            if node.kind == "variable":
+            if node.kind == "variable" and node.outputs[0] in left_out:
+                self.variables.append(node.value)
+            elif node.kind == "variable":
                 name = f"v{len(self.variables)}"
                 self.variables.append(node.value)
                 self.namespace[name] = node.value
@@ -217,6 +226,8 @@ class _ProgramWriter:
         Nobody else will write to these arrays, so they are held without a copy, and without a call.
         """
         for i, slot in enumerate(stored):
+            if slot.now in self._written_by_node:
+                continue
             self.namespace[f"s{i}"] = slot.variable
             value, depth = _local(slot.now), 1
             if slot.now in self._in_place:
@@ -255,6 +266,73 @@ class _ProgramWriter:
             targets += ","
         called = f"{kernel}({values})"
         self._say(f"{targets} = {called}" if targets.strip(",") else called, 2)
+        self.line_nodes[len(self._lines)] = node
+
+    def _written_variables(
+        self, operations: list[Node], ending: int, slots: dict[int, Any]
+    ) -> dict[Node, list[GraphTensor | None]]:
+        """For steps of optimizers what they may write over, in the order of their results.
+
+        These are values of variables that nothing reads after the node, or as another input of it,
+        where the new value is what the variable has in the end; `None` stands for the others. As of
+        `_reused`, there are none but nodes that can't fail after it.
+        """
+        last = {x: i for i, node in enumerate(operations) for x in node.inputs if _is_tensor(x)}
+        read = {x for node in operations for x in node.inputs if _is_tensor(x)}
+        written: dict[Node, list[GraphTensor | None]] = {}
+        for place, node in list(enumerate(operations))[ending:]:
+            if node.primitive is not _UPDATE:
+                continue
+            uses = Counter(map(id, node.inputs))
+            chosen: list[GraphTensor | None] = []
+            for x, y in zip(_buffers(node), node.outputs, strict=True):
+                slot = slots.get(id(y))
+                is_free = (
+                    slot is not None
+                    and slot.first is x
+                    and x.node.kind == "variable"
+                    and last[x] == place
+                    and uses[id(x)] == 1
+                    and y not in read
+                    and self._result_counts[id(y)] == 1
+                    and id(x) not in self._result_counts
+                )
+                chosen.append(x if is_free else None)
+                if is_free:
+                    self._written_by_node.add(y)
+            if any(x is not None for x in chosen):
+                written[node] = chosen
+        return written
+
+    @staticmethod
+    def _only_written(
+        operations: list[Node], written: dict[Node, list[GraphTensor | None]]
+    ) -> set[GraphTensor]:
+        """Values of variables that need no name, as only a step of an optimizer reads them."""
+        over = {x for chosen in written.values() for x in chosen if x is not None}
+        for node in operations:
+            mine = {x for x in written.get(node, ()) if x is not None}
+            over -= {x for x in node.inputs if _is_tensor(x)} - mine
+        return over
+
+    def _write_update(self, node: Node, over: list[GraphTensor | None]) -> None:
+        """The call of an optimizer's step, which writes to variables itself.
+
+        No name holds their arrays any more, so that it can tell whether anybody else does.
+        """
+        number = len(self._lines)
+        held = [x for x in over if x is not None]
+        names = [_local(x) for x in held if x in self._variable_names]
+        if names:
+            self._say(f"del {', '.join(names)}", 2)
+        bound = node.settings["rule"].bound([None if x is None else x.node.value for x in over])
+        self.namespace[f"u{number}"] = (
+            bound if self._watched is None else self._watched(node, bound)
+        )
+        inputs = ", ".join(_local(x) for x in node.inputs if x not in set(held))
+        targets = [_local(y) for x, y in zip(over, node.outputs, strict=True) if x is None]
+        called = f"u{number}({inputs})"
+        self._say(f"{', '.join(targets)}, = {called}" if targets else called, 2)
         self.line_nodes[len(self._lines)] = node
 
     def _write_fused(
@@ -376,13 +454,54 @@ def _readers(operations: list[Node]) -> dict[int, list[int]]:
 
 
 def _ending(operations: list[Node]) -> int:
-    """The place from which on there are only fused nodes, and those after the first can't fail."""
+    """The place from which on there are only fused nodes, and those after the first can't fail.
+
+    No more can steps of optimizers along gradients whose sizes are known.
+    """
     place = len(operations)
-    while place and isinstance(operations[place - 1].primitive, FusedKernel):
+    while place:
+        primitive = operations[place - 1].primitive
+        if not isinstance(primitive, FusedKernel) and primitive is not _UPDATE:
+            break
         place -= 1
-        if operations[place].primitive.code.may_fail:
+        if _may_fail(operations[place]):
             break
     return place
+
+
+def _may_fail(node: Node) -> bool:
+    """Whether a fused node, or an optimizer's step, may refuse its arrays."""
+    if isinstance(node.primitive, FusedKernel):
+        return node.primitive.code.may_fail
+    rule = node.settings["rule"]
+    arrays = node.inputs[rule.n_numbers :]
+    return not all(
+        x.shape.is_fully_defined() for i, x in enumerate(arrays) if i % rule.n_buffers < 2
+    )
+
+
+def _updates_last(operations: list[Node]) -> list[Node]:
+    """The operations, with steps of optimizers whose results no other one reads behind the rest.
+
+    Nothing can fail then once they begin, so they may write over the old values.
+    """
+    read = {x.node for node in operations for x in node.inputs if _is_tensor(x)}
+    late = [node for node in operations if node.primitive is _UPDATE and node not in read]
+    if not late:
+        return operations
+    moved = set(late)
+    return [node for node in operations if node not in moved] + late
+
+
+def _buffers(node: Node) -> list[Any]:
+    """The weights and slots that a step of an optimizer reads, in the order of its results."""
+    rule = node.settings["rule"]
+    arrays = node.inputs[rule.n_numbers :]
+    return [x for i, x in enumerate(arrays) if i % rule.n_buffers != 1]
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, GraphTensor)
 
 
 def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:

@@ -20,12 +20,14 @@ from trainkit.core.process import side_work
 from trainkit.core.process.garbage import no_collections
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
+from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
 from trainkit.graph.runtime.joined_pads import without_pads
 from trainkit.graph.runtime.program import Program
 from trainkit.graph.runtime.programs_by_size import ProgramsBySize
 from trainkit.graph.runtime.sized_graphs import unknown_axes
 from trainkit.kernels.jit import kernel_family
+from trainkit.ops.math.update_weights import update_weights
 
 if TYPE_CHECKING:
     from trainkit.graph.gpu.gpu_program import GpuProgram
@@ -51,7 +53,7 @@ CHANGED_BYTES = 3 << 19
 A node takes about 3 ms to compile, and so long it takes to clear as much memory of the system.
 """
 
-LONG_GRAPH = 2000
+LONG_GRAPH = 1000
 """From so many nodes on a graph's program is made in parts where the caller can wait: tracing and
 compiling in one step of training would make it many times as long."""
 
@@ -199,7 +201,9 @@ class TieredProgram:
         """The program for a GPU."""
         from trainkit.graph.gpu.gpu_program import GpuProgram
 
-        return GpuProgram(self.graph, self._fuses_on_gpu, self._captures_on_gpu)
+        return GpuProgram(
+            with_updates_written_out(self.graph), self._fuses_on_gpu, self._captures_on_gpu
+        )
 
     def _fuse(self, sizes: tuple[int, ...] = ()) -> None:
         """Make the program with fused loops, compiled; where sizes are unknown, for such."""
@@ -240,14 +244,16 @@ def _changes_much(graph: Graph) -> bool:
     """Whether variables are so large that new memory for their values costs more than compiling.
 
     The plain program makes all new values before it drops the old ones; fused loops write a value
-    over the old one.
+    over the old one, and so do steps of optimizers in both.
     """
     if graph.outer is not None:
         return False
     changed = sum(
         math.prod(value.shape) * value.dtype.size
         for value in (slot.now for slot in graph.assigned)
-        if value.dtype is not string and value.shape.is_fully_defined()
+        if value.dtype is not string
+        and value.shape.is_fully_defined()
+        and value.node.primitive is not update_weights.primitive
     )
     return changed > CHANGED_BYTES * len(graph.nodes)
 

@@ -107,9 +107,9 @@ class FusedUpdate:
     """A program, and the loops that take over from its NumPy steps once it has run often enough.
 
     Up to `MOST_JOINT` buffers one loop serves all weights together where they are large enough for
-    all cores; beyond, LLVM gives up proving that they don't overlap. Otherwise there is a call of a
-    loop for each weight: on one core the joint loop was no faster by itself, and within a training
-    step, beside the threads of BLAS, it took three times as long.
+    all cores, and in graphs; beyond, LLVM gives up proving that they don't overlap. Otherwise there
+    is a call of a loop for each weight: on one core and with few weights the joint loop is no
+    faster by itself.
 
     Args:
         program: the program, for float32 or float64 buffers.
@@ -141,13 +141,37 @@ class FusedUpdate:
         sizes = [buffers[0].size for buffers in members]
         total = sum(sizes)
         if self._joint_key is not None and total >= WIDE:
-            loop = JOINT_UPDATES.find(self._joint_key, self._seconds(len(sizes), total))
-            if loop is not None:
-                self._run_joint(loop, members, scalars)
-            else:
+            buffers = [x for member in members for x in member]
+            if not self.run_joint(buffers, np.array(sizes, np.int64), total, scalars):
                 self._run_each(members, sizes, scalars, None)
         else:
             self._run_each(members, sizes, scalars, self._loop(sizes, total))
+
+    def run_joint(
+        self, buffers: Sequence[Any], sizes: Any, total: int, scalars: Sequence[Any]
+    ) -> bool:
+        """Update all weights in one call of a loop, if there is one yet.
+
+        Args:
+            buffers: C-contiguous arrays of the program's dtype: those of the first weight in the
+                order of `run`, then those of the next.
+            sizes: how many elements the arrays of each weight have, an int64 array.
+            total: their sum.
+            scalars: as `run` takes them.
+
+        Returns:
+            Whether that is done; nothing has changed where it is not.
+        """
+        if self._joint_key is None:
+            return False
+        loop = JOINT_UPDATES.find(self._joint_key, self._seconds(len(sizes), total))
+        if loop is None:
+            return False
+        items = np.fromiter(map(id, buffers), np.int64, len(buffers))
+        items = items.reshape(-1, self.program.n_buffers)
+        numbers = (*self.numbers(scalars), *self._constants)
+        loop(*self._shared(total), items, data_offset(), sizes, *numbers)
+        return True
 
     def _seconds(self, count: int, total: int) -> float:
         """What the steps take for so many weights of so many elements in all."""
@@ -192,12 +216,6 @@ class FusedUpdate:
     @cached_property
     def _of_arrays(self) -> Any:
         return array_calls(self.program)
-
-    def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
-        items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
-        sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        given = items, data_offset(), sizes, *self.numbers(scalars), *self._constants
-        loop(*self._shared(int(sizes.sum())), *given)
 
     def _shared(self, size: int) -> tuple[int, int]:
         """The pool and the parts for so many elements."""

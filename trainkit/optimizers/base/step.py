@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,20 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.copied_calls import CopiedCalls
+from trainkit.graph.ir.graph import Graph
+from trainkit.ops.math.update_weights import update_weights
 from trainkit.optimizers.base.accumulated_gradients import run_sums, trace_sums
 from trainkit.optimizers.base.clipping import clip_gradients
+from trainkit.optimizers.base.fused_update import WIDE
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_step import assign_steps, assigns
+from trainkit.optimizers.base.weight_update import WeightUpdate
 
 _F32 = np.dtype(np.float32)
+
+_FEWEST_WEIGHTS = 8
+"""Fewer weights, unless they are large, stay operations, which are fused with those before them: a
+node of its own takes 10 us more for the 4 weights of a small perceptron."""
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
@@ -220,7 +229,10 @@ def _trace_weights(
     scalars = scalars_of(optimizer.rates(ops, lr, step, *counters), lr)
     calls = CopiedCalls(trace_state.current_trace())
     rates = {dtype: tuple(ops.cast(x, dtype) for x in scalars) for dtype in _dtypes_of(states)}
+    members = _trace_joint_update(optimizer, states, grads, rates, active)
     for state, grad in zip(states, grads, strict=True):
+        if state in members:
+            continue
         dtype = str(state.dtype)
         weight = ops.cast(state.weight.value(), dtype)
         slots = [state.slots[n].value() for n in state.names]
@@ -230,6 +242,55 @@ def _trace_weights(
         state.weight.assign(ops.cast(new[0], state.weight.dtype))
         for name, value in zip(state.names, new[1:], strict=True):
             state.slots[name].assign(value)
+
+
+def _trace_joint_update(
+    optimizer: Optimizer,
+    states: list[SlotState],
+    grads: list[Any],
+    rates: dict[str, tuple[Any, ...]],
+    active: Any,
+) -> set[SlotState]:
+    """Trace the step of all weights with an update program as one node for each program.
+
+    Branches and bodies of loops keep an operation for each step of a rule: gradients go through
+    them in their own way, and values go from round to round there. So do weights that averages or
+    constraints read on: such a node would need copies of them, which fused operations do not. A
+    gradient of unknown size may turn out to be wrong, which has to be seen before anything changes.
+
+    Returns:
+        The states of these weights.
+    """
+    graph = trace_state.current_trace()
+    # a weight that comes again starts from what it has become
+    once = len(set(map(id, states))) == len(states)
+    if type(graph) is not Graph or graph.outer is not None or not once:
+        return set()
+    groups: dict[Any, list[tuple[SlotState, Any]]] = {}
+    for state, grad in zip(states, grads, strict=True):
+        is_read_on = optimizer.use_ema or state.weight.constraint is not None
+        is_sized = state.weight._shape is None and grad.shape.is_fully_defined()
+        if state.is_in_place and is_sized and not is_read_on:
+            program = optimizer._programs.of(state, len(rates[str(state.dtype)]))
+            if program is not None:
+                groups.setdefault(program, []).append((state, grad))
+    joined: set[SlotState] = set()
+    for program, members in groups.items():
+        elements = sum(math.prod(state.weight.shape) for state, _ in members)
+        rule = WeightUpdate(type(optimizer).__name__, program, active is not None)
+        is_small = len(members) < _FEWEST_WEIGHTS and elements < WIDE
+        if is_small or not rule.has_operations:
+            continue
+        numbers = list(rates[str(members[0][0].dtype)])
+        inputs = numbers if active is None else [*numbers, active]
+        for state, grad in members:
+            inputs += [state.weight.value(), grad, *[slot.value() for slot in state.held]]
+        results = iter(update_weights(*inputs, rule=rule))
+        for state, _ in members:
+            for variable in (state.weight, *state.held):
+                variable.assign(next(results))
+        joined.update(state for state, _ in members)
+    return joined
 
 
 def _dtypes_of(states: list[SlotState]) -> dict[str, None]:
