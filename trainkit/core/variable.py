@@ -414,6 +414,10 @@ class Variable(RowUpdates, Trackable, Operators):
                 f"variable {self.name!r} has shape {tuple(self.shape)}, the value to assign has "
                 f"shape {tuple(tensor.shape)}"
             )
+        # Sizes that a graph does not know yet are compared when it runs.
+        if not tensor.shape.is_fully_defined() and not tensor.shape.is_subtype_of(self.shape):
+            dims = tuple(self.shape)
+            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=dims, variable=self.name)
         return tensor
 
     def _store(self, array: Any) -> None:

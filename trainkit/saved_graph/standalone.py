@@ -863,9 +863,10 @@ def _shown(part, values):
 # ---------------------------------------------------------------------- shapes
 
 
-def _ensure_shape(x, shape):
+def _ensure_shape(x, shape, variable=""):
     if x.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, x.shape, strict=True)):
-        raise GraphError(f"the shape {tuple(shape)} is needed, it is {x.shape}")
+        needs = f"variable {variable!r} has" if variable else "needed is"
+        raise GraphError(f"{needs} shape {tuple(shape)}, the value has {x.shape}")
     return x
 
 

@@ -260,21 +260,26 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
 
 @primitive(
-    lambda x, shape: Spec(TensorShape(x.shape).merge_with(shape), x.dtype),
+    lambda x, shape, variable="": Spec(TensorShape(x.shape).merge_with(shape), x.dtype),
     name="ensure_shape",
     semantics=VIEW,
     lowering=Absent("its shape is known when it runs"),
 )
-def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims) -> Array:
-    """`x` itself, if its shape is what was said."""
+def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims, variable: str = "") -> Array:
+    """`x` itself, if its shape is what was said, or that of the variable that it is assigned to."""
     if not TensorShape(shape).is_compatible_with(x.shape):
+        if variable:
+            raise InvalidArgumentError(
+                f"variable {variable!r} has shape {tuple(shape)}, the value to assign has shape "
+                f"{tuple(x.shape)}"
+            )
         raise InvalidArgumentError(
             f"ensure_shape: shape {tuple(shape)} is needed, it is {tuple(x.shape)}"
         )
     return x
 
 
-_ensure_shape.gradients(lambda g, y, x, *, shape: g)
+_ensure_shape.gradients(lambda g, y, x, *, shape, variable="": g)
 _ensure_shape.batch_by(with_settings(lambda s, rank, count: {"shape": _with_items(s, count)}))
 
 
