@@ -31,13 +31,13 @@ def _turn(x, b, first, count, h, turned):
     """Write `count` rows of head `h` from `first` on as columns; those after them are 0."""
     size, step = x.shape[3], _BYTES * x.shape[2] * x.shape[3]
     row = _BYTES * _BLOCK
-    whole = size // _LANES * _LANES if count == _BLOCK else 0
-    for f in range(0, whole, _LANES):
+    vector_end = size // _LANES * _LANES if count == _BLOCK else 0
+    for f in range(0, vector_end, _LANES):
         for lane in range(0, _BLOCK, _LANES):
             at = x[b, first + lane, h].ctypes.data + _BYTES * f
             to = turned.ctypes.data + f * row + _BYTES * lane
             turn_square(_LANES, at, step, to, row)
-    for f in range(whole, size):
+    for f in range(vector_end, size):
         for lane in range(count):
             turned[f, lane] = x[b, first + lane, h, f]
         for lane in range(count, _BLOCK):

@@ -29,10 +29,10 @@ class _Block:
         is_first: whether no block before has these samples.
     """
 
-    def __init__(self, sample: int, samples: int, first: int, end: int, seen: int) -> None:
+    def __init__(self, sample: int, samples: int, first: int, end: int, visible: int) -> None:
         self.samples = slice(sample, sample + samples)
         self.targets = slice(first, end)
-        self.sources = slice(0, seen)
+        self.sources = slice(0, visible)
         self.is_first = first == 0
 
     def mask(self, mask: Array | None) -> Array | None:
@@ -146,21 +146,21 @@ def attention_gradient(
     room, other = _ScoreMemory(xp, q, k), _ScoreMemory(xp, q, k)
     for block in _blocks(q, k, causal):
         at = (block.samples, slice(None), block.targets)
-        seen = (block.samples, slice(None), block.sources)
+        source_index = (block.samples, slice(None), block.sources)
         p = _shares(xp, room, block, q, k, mask, scale, causal)
-        _gather(by_v, seen, matmul(xp, p.swapaxes(2, 3), g[at]), block.is_first)
-        by_scores = other.product(g[at], v[seen])
+        _gather(by_v, source_index, matmul(xp, p.swapaxes(2, 3), g[at]), block.is_first)
+        by_scores = other.product(g[at], v[source_index])
         softmax_gpu.shares_gradient(xp, by_scores, p, scale)
-        by_q[at] = matmul(xp, by_scores, k[seen])
-        _gather(by_k, seen, matmul(xp, by_scores.swapaxes(2, 3), q[at]), block.is_first)
+        by_q[at] = matmul(xp, by_scores, k[source_index])
+        _gather(by_k, source_index, matmul(xp, by_scores.swapaxes(2, 3), q[at]), block.is_first)
     sums = ((by_q, heads), (by_k, groups), (by_v, groups))
     by_q, by_k, by_v = (xp.ascontiguousarray(summed(x, count)) for x, count in sums)
     return by_q, by_k, by_v
 
 
-def _gather(total: Array, place: Any, part: Array, is_first: bool) -> None:
+def _gather(total: Array, index: Any, part: Array, is_first: bool) -> None:
     """Add what a block gives."""
     if is_first:
-        total[place] = part
+        total[index] = part
     else:
-        total[place] += part
+        total[index] += part

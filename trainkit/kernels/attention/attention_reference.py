@@ -43,8 +43,8 @@ def shares(xp: Any, q: Array, k: Array, mask: Array | None, scale: float, causal
     """
     s = matmul(xp, q * q.dtype.type(scale), k.swapaxes(2, 3))
     if causal:
-        seen = xp.tril(xp.ones(s.shape[2:], bool))
-        mask = seen if mask is None else mask & seen
+        causal_mask = xp.tril(xp.ones(s.shape[2:], bool))
+        mask = causal_mask if mask is None else mask & causal_mask
     if mask is not None:
         s = xp.where(mask, s, s.dtype.type(-np.inf))
     top = s.max(axis=-1, keepdims=True)
@@ -81,15 +81,15 @@ def attention_gradient(
     """Gradients by q, k and v."""
     results = tuple(xp.empty(x.shape, x.dtype) for x in (q, k, v))
     for piece in _pieces(xp, q, k):
-        given = tuple(x[piece] for x in (g, q, k, v))
-        found = _gradient(xp, given, _of(mask, piece), scale, causal)
-        for result, part in zip(results, found, strict=True):
+        inputs = tuple(x[piece] for x in (g, q, k, v))
+        gradients = _gradient(xp, inputs, _of(mask, piece), scale, causal)
+        for result, part in zip(results, gradients, strict=True):
             result[piece] = summed(part, result.shape[2])
     return results
 
 
-def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: bool) -> Piece:
-    g, q, k, v = (by_head(x, given[1].shape[2]) for x in given)
+def _gradient(xp: Any, inputs: Piece, mask: Array | None, scale: float, causal: bool) -> Piece:
+    g, q, k, v = (by_head(x, inputs[1].shape[2]) for x in inputs)
     p = shares(xp, q, k, mask, scale, causal)
     by_v = matmul(xp, p.swapaxes(2, 3), g)
     grads = matmul(xp, g, v.swapaxes(2, 3))

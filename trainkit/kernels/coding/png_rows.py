@@ -41,9 +41,9 @@ def unfiltered(lines: Array, step: int) -> Array:
     rows, length = len(lines), lines.shape[1] - 1
     run = PNG_ROWS.find((), _plain_seconds(lines, step))
     if run is not None:
-        found = np.empty((rows, length), np.uint8)
-        run(np.ascontiguousarray(lines), found, step)
-        return found
+        decoded = np.empty((rows, length), np.uint8)
+        run(np.ascontiguousarray(lines), decoded, step)
+        return decoded
     return _plain(lines, step)
 
 
@@ -62,32 +62,32 @@ def _plain(lines: Array, step: int) -> Array:
     rows, length = len(lines), lines.shape[1] - 1
     pixels = -(-length // step)
     # a row of zeros before the first, and a pixel of zeros before each row
-    found = np.zeros((rows + 1, (pixels + 1) * step), np.uint8)
+    decoded = np.zeros((rows + 1, (pixels + 1) * step), np.uint8)
     for start in range(0, rows, BLOCK):
         part = np.zeros((min(BLOCK, rows - start), pixels * step), np.uint8)
         part[:, :length] = lines[start : start + BLOCK, 1:]
         kinds = lines[start : start + BLOCK, 0]
-        target = found[start : start + len(part) + 1]
+        target = decoded[start : start + len(part) + 1]
         if kinds.max() < MEAN:
             _by_rows(kinds, part, target, step)
         elif min(len(part), pixels) * step < _FEW:
             _by_bytes(kinds, part, target, step)
         else:
             _by_diagonals(kinds, part, target, step)
-    return found[1:, step : step + length]
+    return decoded[1:, step : step + length]
 
 
-def _by_rows(kinds: Array, values: Array, found: Array, step: int) -> None:
+def _by_rows(kinds: Array, values: Array, decoded: Array, step: int) -> None:
     for k, (kind, row) in enumerate(zip(kinds.tolist(), values, strict=True)):
         if kind == LEFT:
             row = row.reshape(-1, step).cumsum(axis=0, dtype=np.uint8).reshape(-1)
         elif kind == ABOVE:
-            row = row + found[k, step:]
-        found[k + 1, step:] = row
+            row = row + decoded[k, step:]
+        decoded[k + 1, step:] = row
 
 
-def _by_bytes(kinds: Array, values: Array, found: Array, step: int) -> None:
-    above = found[0].tolist()
+def _by_bytes(kinds: Array, values: Array, decoded: Array, step: int) -> None:
+    above = decoded[0].tolist()
     for k, (kind, row) in enumerate(zip(kinds.tolist(), values.tolist(), strict=True)):
         out = [0] * step
         for i, value in enumerate(row):
@@ -98,16 +98,16 @@ def _by_bytes(kinds: Array, values: Array, found: Array, step: int) -> None:
             else:
                 guess = (0, left, up, (left + up) // 2)[kind]
             out.append((value + guess) & 255)
-        found[k + 1] = above = out
+        decoded[k + 1] = above = out
 
 
-def _by_diagonals(kinds: Array, values: Array, found: Array, step: int) -> None:
+def _by_diagonals(kinds: Array, values: Array, decoded: Array, step: int) -> None:
     """All rows at a time, each a pixel behind the one above, whose bytes are known by then."""
     rows, pixels = len(values), values.shape[1] // step
     shape = pixels + rows, rows, step
-    given = as_strided(values, shape, (step, values.shape[1] - step, 1))
-    target = as_strided(found[1:, step:], shape, (step, found.shape[1] - step, 1))
-    first = found[0, step:].reshape(pixels, step)
+    skewed_values = as_strided(values, shape, (step, values.shape[1] - step, 1))
+    target = as_strided(decoded[1:, step:], shape, (step, decoded.shape[1] - step, 1))
+    first = decoded[0, step:].reshape(pixels, step)
     masks = [(kind, (kinds == kind)[:, None]) for kind in range(NEAREST) if (kinds == kind).any()]
     # three diagonals, by row, from the one above all on
     now, last, before = (np.zeros((rows + 1, step), np.int16) for _ in range(3))
@@ -120,7 +120,7 @@ def _by_diagonals(kinds: Array, values: Array, found: Array, step: int) -> None:
         others: tuple[Array, ...] = (0, left, up, (left + up) >> 1) if masks else ()
         for kind, mask in masks:
             np.copyto(guess, others[kind], where=mask[some])
-        guess += given[t, some]
+        guess += skewed_values[t, some]
         guess &= 255
         now[below] = guess
         target[t, some] = guess

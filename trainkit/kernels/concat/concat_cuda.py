@@ -46,22 +46,22 @@ def _kernel(unit: int) -> RawKernel:
 def concatenated(xp: Any, *xs: Array, axis: int) -> Array | None:
     """The arrays along an axis; `None` where their dtypes or sizes are not alike."""
     first = xs[0]
-    place = axis + first.ndim if axis < 0 else axis
-    if not 0 <= place < first.ndim or not _are_alike(xs, place):
+    normalized_axis = axis + first.ndim if axis < 0 else axis
+    if not 0 <= normalized_axis < first.ndim or not _are_alike(xs, normalized_axis):
         return None
-    lengths = [x.shape[place] for x in xs]
-    dims = (*first.shape[:place], sum(lengths), *first.shape[place + 1 :])
-    return _joined(xp, xs, lengths, xp.empty(dims, first.dtype), place)
+    lengths = [x.shape[normalized_axis] for x in xs]
+    dims = (*first.shape[:normalized_axis], sum(lengths), *first.shape[normalized_axis + 1 :])
+    return _joined(xp, xs, lengths, xp.empty(dims, first.dtype), normalized_axis)
 
 
 def stacked(xp: Any, *xs: Array, axis: int) -> Array | None:
     """The arrays along a new axis; `None` where their dtypes or shapes are not alike."""
     first = xs[0]
-    place = axis + first.ndim + 1 if axis < 0 else axis
-    if not 0 <= place <= first.ndim or not _are_alike(xs, -1):
+    normalized_axis = axis + first.ndim + 1 if axis < 0 else axis
+    if not 0 <= normalized_axis <= first.ndim or not _are_alike(xs, -1):
         return None
-    dims = (*first.shape[:place], len(xs), *first.shape[place:])
-    return _joined(xp, xs, [1] * len(xs), xp.empty(dims, first.dtype), place)
+    dims = (*first.shape[:normalized_axis], len(xs), *first.shape[normalized_axis:])
+    return _joined(xp, xs, [1] * len(xs), xp.empty(dims, first.dtype), normalized_axis)
 
 
 def _are_alike(xs: tuple[Array, ...], but: int) -> bool:
@@ -76,21 +76,21 @@ def _are_alike(xs: tuple[Array, ...], but: int) -> bool:
     )
 
 
-def _joined(xp: Any, xs: tuple[Array, ...], lengths: list[int], out: Array, place: int) -> Array:
-    rows = math.prod(out.shape[:place])
-    inner = math.prod(out.shape[place + 1 :])
+def _joined(xp: Any, xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
+    rows = math.prod(out.shape[:axis])
+    inner = math.prod(out.shape[axis + 1 :])
     if not out.size:
         return out
-    whole = [xp.ascontiguousarray(x) for x in xs]
+    contiguous = [xp.ascontiguousarray(x) for x in xs]
     starts = [sum(lengths[:k]) for k in range(len(xs))]
-    unit = _unit([n * inner * out.itemsize for n in lengths], [*whole, out])
+    unit = _unit([n * inner * out.itemsize for n in lengths], [*contiguous, out])
     kernel = _kernel(unit)
     if not kernel.is_there(xp):
-        return _copied(xs, lengths, out, place)
+        return _copied(xs, lengths, out, axis)
     width = sum(lengths) * inner * out.itemsize // unit
-    sizes = [x.nbytes // unit for x in whole]
+    sizes = [x.nbytes // unit for x in contiguous]
     before = [n * inner * out.itemsize // unit for n in starts]
-    for table, blocks in pointer_table.tables(whole, sizes, before):
+    for table, blocks in pointer_table.tables(contiguous, sizes, before):
         kernel(blocks, (table, out, np.int64(rows), np.int64(width)))
     return out
 
@@ -101,9 +101,9 @@ def _unit(row_bytes: list[int], arrays: list[Array]) -> int:
     return common
 
 
-def _copied(xs: tuple[Array, ...], lengths: list[int], out: Array, place: int) -> Array:
+def _copied(xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
     """Each array copied to where it belongs."""
-    before: tuple[slice, ...] = (slice(None),) * place
+    before: tuple[slice, ...] = (slice(None),) * axis
     start = 0
     for x, n in zip(xs, lengths, strict=True):
         room = out[(*before, slice(start, start + n))]

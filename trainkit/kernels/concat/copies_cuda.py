@@ -59,12 +59,12 @@ class Copies:
             for source, target in zip(sources, targets, strict=True):
                 target[...] = source
             return
-        whole = [self._xp.ascontiguousarray(sources[k]) for k in self._chosen]
+        contiguous = [self._xp.ascontiguousarray(sources[k]) for k in self._chosen]
         start = 0
         for table, blocks in self._tables:
             count = int(table["count"])
-            table["place"][:count] = [x.data.ptr for x in whole[start : start + count]]
-            there = self._chosen[start : start + count]
-            table["extra"][:count] = [targets[k].data.ptr for k in there]
+            table["place"][:count] = [x.data.ptr for x in contiguous[start : start + count]]
+            indices = self._chosen[start : start + count]
+            table["extra"][:count] = [targets[k].data.ptr for k in indices]
             _KERNEL(blocks, (table,))
             start += count

@@ -37,13 +37,13 @@ def on_device(xp: Any, key: Hashable, make: Callable[[], Any]) -> Any:
         return make()
     if not isinstance(xp, ModuleType):  # notes down what is done, on no device
         return xp.asarray(make())
-    place = (xp, int(xp.cuda.Device().id), key)
-    found = _KEPT.get(place)
-    if found is None:
+    cache_key = (xp, int(xp.cuda.Device().id), key)
+    device_array = _KEPT.get(cache_key)
+    if device_array is None:
         array = make()
-        found = xp.asarray(array)
+        device_array = xp.asarray(array)
         with _LOCK:
-            if place not in _KEPT and array.nbytes <= _Room.left:
-                _KEPT[place] = found
+            if cache_key not in _KEPT and array.nbytes <= _Room.left:
+                _KEPT[cache_key] = device_array
                 _Room.left -= array.nbytes
-    return found
+    return device_array

@@ -22,9 +22,9 @@ class DeferredModule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"{self._name}: {name} is asked of the module itself")
-        found = DeferredFunction(self, name)
-        self.__dict__[name] = found
-        return found
+        function = DeferredFunction(self, name)
+        self.__dict__[name] = function
+        return function
 
     def __repr__(self) -> str:
         return f"<deferred {self._name}>"
@@ -44,12 +44,12 @@ class DeferredFunction:
         self._module, self.__name__ = module, name
         self._run: Any = None
 
-    def __call__(self, *given: Any, **settings: Any) -> Any:
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
         if self._run is None:
             module = importlib.import_module(self._module._name)
             self._run = getattr(module, self.__name__)
             self._module.__dict__[self.__name__] = self._run
-        return self._run(*given, **settings)
+        return self._run(*arguments, **settings)
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self._module!r}>"

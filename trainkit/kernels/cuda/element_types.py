@@ -59,11 +59,11 @@ class TypedKernel:
 
     def of(self, dtype: Any) -> RawKernel | None:
         """The kernel for elements of `dtype`, `None` where there is none."""
-        found = self._kernels.get(dtype)
-        if found is None and dtype in BY_DTYPE:
+        kernel = self._kernels.get(dtype)
+        if kernel is None and dtype in BY_DTYPE:
             text = self.source(dtype)
-            found = self._kernels[dtype] = RawKernel(self.name, text, self._options)
-        return found
+            kernel = self._kernels[dtype] = RawKernel(self.name, text, self._options)
+        return kernel
 
     def source(self, dtype: Any) -> str:
         """The text for elements of `dtype`."""
@@ -81,7 +81,7 @@ class TypedKernel:
 
 def ready(xp: Any, dtype: Any, *kernels: TypedKernel) -> list[RawKernel] | None:
     """These kernels for elements of `dtype`, `None` where one can't be launched."""
-    found = [kernel.of(dtype) for kernel in kernels]
-    if any(kernel is None or not kernel.is_there(xp) for kernel in found):
+    raw_kernels = [kernel.of(dtype) for kernel in kernels]
+    if any(kernel is None or not kernel.is_there(xp) for kernel in raw_kernels):
         return None
-    return found  # type: ignore[return-value]
+    return raw_kernels  # type: ignore[return-value]

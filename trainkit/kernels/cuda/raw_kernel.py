@@ -27,12 +27,12 @@ def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) 
     """
     key = (xp, name, text, options)
     with _LOCK:
-        found = _COMPILED.get(key)
-        if found is None:
-            found = xp.RawKernel(text, name, options=options)
-            found.compile()
-            _COMPILED[key] = found
-    return found
+        kernel = _COMPILED.get(key)
+        if kernel is None:
+            kernel = xp.RawKernel(text, name, options=options)
+            kernel.compile()
+            _COMPILED[key] = kernel
+    return kernel
 
 
 def blocks_for(count: int, threads: int = THREADS, most: int = MOST_BLOCKS) -> int:
@@ -46,12 +46,12 @@ def _check_places(xp: Any, args: Sequence[Any]) -> None:
     Raises:
         ValueError: in CuPy's words.
     """
-    here = int(xp.cuda.Device().id)
+    device = int(xp.cuda.Device().id)
     for x in args:
-        if isinstance(x, xp.ndarray) and int(x.device.id) != here:
+        if isinstance(x, xp.ndarray) and int(x.device.id) != device:
             raise ValueError(
                 "Array device must be same as the current device: array device = "
-                f"{int(x.device.id)} while current = {here}"
+                f"{int(x.device.id)} while current = {device}"
             )
 
 

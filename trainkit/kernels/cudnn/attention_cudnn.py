@@ -43,16 +43,16 @@ def _common(
     d: Description, dtype: str, shapes: tuple[Dims, ...], bias: Dims | None, causal: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Query, key and value, and what is said of the scores."""
-    given = {}
+    tensors = {}
     for name, shape in zip("qkv", shapes, strict=True):
-        given[name] = d.input(name, *_by_head(shape), dtype)
+        tensors[name] = d.input(name, *_by_head(shape), dtype)
     more: dict[str, Any] = {}
     if bias is not None:
         more["bias"] = d.input("bias", bias, packed(bias), dtype)
     if causal:
         more["diagonal_alignment"] = d.cudnn.diagonal_alignment.TOP_LEFT
         more["diagonal_band_right_bound"] = 0
-    return given, more
+    return tensors, more
 
 
 def _result(shapes: tuple[Dims, ...]) -> Dims:
@@ -75,8 +75,8 @@ def describe_forward(
     with_stats: bool,
 ) -> None:
     """Softmax(scale * query . key) . value, and the logarithm of each row's sum."""
-    given, more = _common(d, dtype, shapes, bias, causal)
-    y, stats = d.graph.sdpa(**given, **more, attn_scale=scale, generate_stats=with_stats)
+    tensors, more = _common(d, dtype, shapes, bias, causal)
+    y, stats = d.graph.sdpa(**tensors, **more, attn_scale=scale, generate_stats=with_stats)
     d.output(y, "y", *_by_head(_result(shapes)), dtype)
     if with_stats:
         dims = _stats(shapes)
@@ -93,15 +93,15 @@ def describe_gradient(
     determined: bool,
 ) -> None:
     """The gradients by query, key and value."""
-    given, more = _common(d, dtype, shapes, bias, causal)
-    given["o"] = d.input("y", *_by_head(_result(shapes)), dtype)
-    given["dO"] = d.input("g", *_by_head(_result(shapes)), dtype)
+    tensors, more = _common(d, dtype, shapes, bias, causal)
+    tensors["o"] = d.input("y", *_by_head(_result(shapes)), dtype)
+    tensors["dO"] = d.input("g", *_by_head(_result(shapes)), dtype)
     dims = _stats(shapes)
-    given["stats"] = d.input("stats", dims, packed(dims), "float32")
-    made = d.graph.sdpa_backward(
-        **given, **more, attn_scale=scale, use_deterministic_algorithm=determined
+    tensors["stats"] = d.input("stats", dims, packed(dims), "float32")
+    gradients = d.graph.sdpa_backward(
+        **tensors, **more, attn_scale=scale, use_deterministic_algorithm=determined
     )
-    for tensor, name, shape in zip(made, ("by_q", "by_k", "by_v"), shapes, strict=True):
+    for tensor, name, shape in zip(gradients, ("by_q", "by_k", "by_v"), shapes, strict=True):
         d.output(tensor, name, *_by_head(shape), dtype)
 
 
@@ -191,6 +191,6 @@ def attention_gradient(
     if not run(xp, describe_forward, (*facts, True), arrays):
         return None
     arrays["g"] = ready(xp, call.hidden(xp, g))
-    made = tuple(xp.empty(x.shape, x.dtype) for x in (q, k, v))
-    arrays |= dict(zip(("by_q", "by_k", "by_v"), made, strict=True))
-    return made if run(xp, describe_gradient, (*facts, pools.determined()), arrays) else None
+    gradients = tuple(xp.empty(x.shape, x.dtype) for x in (q, k, v))
+    arrays |= dict(zip(("by_q", "by_k", "by_v"), gradients, strict=True))
+    return gradients if run(xp, describe_gradient, (*facts, pools.determined()), arrays) else None

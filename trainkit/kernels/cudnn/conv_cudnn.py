@@ -53,9 +53,9 @@ def _by_hand(w: Windows) -> Windows:
     return placed(w.padded, w.window, w.strides, "valid", w.dilation)
 
 
-def _windows_given(places: tuple[Dims, ...]) -> dict[str, list[int]]:
+def _windows_given(window_geometry: tuple[Dims, ...]) -> dict[str, list[int]]:
     names = ("pre_padding", "post_padding", "stride", "dilation")
-    return {name: list(value) for name, value in zip(names, places, strict=True)}
+    return {name: list(value) for name, value in zip(names, window_geometry, strict=True)}
 
 
 def _vector(n: int, rank: int) -> Dims:
@@ -78,40 +78,40 @@ def describe_forward(
     x: Dims,
     kernel: Dims,
     y: Dims,
-    places: tuple[Dims, ...],
+    window_geometry: tuple[Dims, ...],
     has_bias: bool,
     rectify: bool,
 ) -> None:
     """Convolution, bias and rectifier; sizes are (batch, channels, space...)."""
     image = d.input("x", x, channels_last(x), dtype)
     weight = d.input("kernel", kernel, channels_last(kernel), dtype)
-    made = d.graph.conv_fprop(image=image, weight=weight, **_windows_given(places))
+    result = d.graph.conv_fprop(image=image, weight=weight, **_windows_given(window_geometry))
     if has_bias:
         dims = _vector(y[1], len(y))
-        made = d.graph.bias(input=made, bias=d.input("bias", dims, channels_last(dims), dtype))
+        result = d.graph.bias(input=result, bias=d.input("bias", dims, channels_last(dims), dtype))
     if rectify:
-        made = d.graph.relu(input=made)
-    d.output(made, "y", y, channels_last(y), dtype)
+        result = d.graph.relu(input=result)
+    d.output(result, "y", y, channels_last(y), dtype)
 
 
 def describe_input_gradient(
-    d: Description, dtype: str, x: Dims, kernel: Dims, y: Dims, places: tuple[Dims, ...]
+    d: Description, dtype: str, x: Dims, kernel: Dims, y: Dims, window_geometry: tuple[Dims, ...]
 ) -> None:
     """The gradient by the image."""
     loss = d.input("g", y, channels_last(y), dtype)
     weight = d.input("kernel", kernel, channels_last(kernel), dtype)
-    made = d.graph.conv_dgrad(loss=loss, filter=weight, **_windows_given(places))
-    d.output(made, "x", x, channels_last(x), dtype)
+    gradient = d.graph.conv_dgrad(loss=loss, filter=weight, **_windows_given(window_geometry))
+    d.output(gradient, "x", x, channels_last(x), dtype)
 
 
 def describe_kernel_gradient(
-    d: Description, dtype: str, x: Dims, kernel: Dims, y: Dims, places: tuple[Dims, ...]
+    d: Description, dtype: str, x: Dims, kernel: Dims, y: Dims, window_geometry: tuple[Dims, ...]
 ) -> None:
     """The gradient by the kernel."""
     image = d.input("x", x, channels_last(x), dtype)
     loss = d.input("g", y, channels_last(y), dtype)
-    made = d.graph.conv_wgrad(image=image, loss=loss, **_windows_given(places))
-    d.output(made, "kernel", kernel, channels_last(kernel), dtype)
+    gradient = d.graph.conv_wgrad(image=image, loss=loss, **_windows_given(window_geometry))
+    d.output(gradient, "kernel", kernel, channels_last(kernel), dtype)
 
 
 # ------------------------------------------------------------------ calls
@@ -168,13 +168,13 @@ def kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -> Arr
     if not is_served(xp, x, g):
         return None
     inside, filters, loss = x.shape[-1] // groups, g.shape[-1], ready(xp, g)
-    made = xp.empty((filters, *w.window, inside), x.dtype)
+    gradient = xp.empty((filters, *w.window, inside), x.dtype)
     for windows in _ways(w):
         image = ready(xp, x if windows is w else w.pad(xp, x))
-        facts = _sizes(windows, image, made, loss)
-        arrays = {"x": image, "g": loss, "kernel": made}
+        facts = _sizes(windows, image, gradient, loss)
+        arrays = {"x": image, "g": loss, "kernel": gradient}
         if run(xp, describe_kernel_gradient, facts, arrays):
-            return xp.ascontiguousarray(made.transpose(*range(1, made.ndim), 0))
+            return xp.ascontiguousarray(gradient.transpose(*range(1, gradient.ndim), 0))
     return None
 
 

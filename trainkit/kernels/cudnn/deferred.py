@@ -70,13 +70,13 @@ class Deferred:
         self._file, self._name = file, name
         self._run: Any = None
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         if _CudnnMode.mode == "off":
             return None
         if self._run is None:
             module = importlib.import_module(f"trainkit.kernels.cudnn.{self._file}")
             self._run = getattr(module, self._name)
-        return self._run(*given)
+        return self._run(*arguments)
 
 
 is_there = Deferred("frontend", "is_there")

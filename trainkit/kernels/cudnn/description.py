@@ -88,18 +88,18 @@ class Description:
         tensor.set_uid(self._place(name))
 
     def _place(self, name: str) -> int:
-        self._places[name] = place = len(self._places) + 1
-        return place
+        self._places[name] = uid = len(self._places) + 1
+        return uid
 
     def pack(self, arrays: dict[str, Any]) -> tuple[dict[int, int], list[Any]]:
         """What a call hands over: addresses by number, and what has to live until it returns."""
-        addresses, kept = {}, []
-        for name, place in self._places.items():
+        addresses, live_arrays = {}, []
+        for name, uid in self._places.items():
             x = arrays[name]
             if name in self._by_value:
                 x = np.array([x], np.float32)
-                addresses[place] = x.ctypes.data
+                addresses[uid] = x.ctypes.data
             else:
-                addresses[place] = x.data.ptr
-            kept.append(x)
-        return addresses, kept
+                addresses[uid] = x.data.ptr
+            live_arrays.append(x)
+        return addresses, live_arrays

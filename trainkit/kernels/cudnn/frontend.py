@@ -66,7 +66,7 @@ def is_capturing(xp: Any) -> bool:
     return bool(xp.cuda.get_current_stream().is_capturing())
 
 
-def refuse_in_capture(xp: Any, what: str) -> None:
+def refuse_in_capture(xp: Any, request: str) -> None:
     """See that nothing is made here that a CUDA graph can't hold.
 
     Raises:
@@ -74,8 +74,8 @@ def refuse_in_capture(xp: Any, what: str) -> None:
     """
     if is_capturing(xp):
         raise UnimplementedError(
-            f"{what} while a CUDA graph is captured; a call with these shapes before the capture "
-            "makes it"
+            f"{request} while a CUDA graph is captured; a call with these shapes before the "
+            "capture makes it"
         )
 
 

@@ -31,20 +31,20 @@ def choices() -> dict[str, str]:
     return {repr(key): choice.decode() for key, choice in _CHOICES.items()}
 
 
-def fastest(xp: Any, what: tuple[Any, ...], own: Run, library: Run) -> Any:
+def fastest(xp: Any, problem: tuple[Any, ...], own: Run, library: Run) -> Any:
     """What the faster one gives; `None` where neither can.
 
     Nothing is timed while a CUDA graph is captured: without a choice the own kernel is asked first.
 
     Args:
         xp: CuPy.
-        what: name, dtype and sizes of what is computed.
+        problem: name, dtype and sizes of what is computed.
         own: computes it by an own kernel, or gives `None`.
         library: the same by cuDNN.
     """
     if not frontend.is_there():
         return own()
-    key = (*what, pools.determined(), int(xp.cuda.Device().id))
+    key = (*problem, pools.determined(), int(xp.cuda.Device().id))
     choice = _CHOICES.get(key)
     if choice is None and not frontend.is_capturing(xp):
         with _MEASURING:
@@ -52,8 +52,8 @@ def fastest(xp: Any, what: tuple[Any, ...], own: Run, library: Run) -> Any:
             if choice is None:
                 choice = _CHOICES[key] = _made(xp, key, own, library)
     first, second = (library, own) if choice == LIBRARY else (own, library)
-    found = first()
-    return second() if found is None else found
+    result = first()
+    return second() if result is None else result
 
 
 def _made(xp: Any, key: tuple[Any, ...], own: Run, library: Run) -> bytes:

@@ -54,7 +54,7 @@ def _vector_out(d: Description, tensor: Any, name: str, count: int, dtype: str) 
 def describe_batch(d: Description, dtype: str, dims: Dims) -> None:
     """Normalization by the batch's own moments; sizes are (batch, channels, space...)."""
     channels = dims[1]
-    made = d.graph.batchnorm(
+    tensors = d.graph.batchnorm(
         input=d.input("x", dims, channels_last(dims), dtype),
         scale=_vector(d, "scale", channels),
         bias=_vector(d, "offset", channels),
@@ -63,24 +63,24 @@ def describe_batch(d: Description, dtype: str, dims: Dims) -> None:
         epsilon=d.number("epsilon"),
         momentum=d.number("momentum"),
     )
-    d.output(made[0], "y", dims, channels_last(dims), dtype)
+    d.output(tensors[0], "y", dims, channels_last(dims), dtype)
     names = ("mean", "factor", "next_mean", "next_variance")
-    for tensor, name in zip(made[1:], names, strict=True):
+    for tensor, name in zip(tensors[1:], names, strict=True):
         _vector_out(d, tensor, name, channels, "float32")
 
 
 def describe_batch_gradient(d: Description, dtype: str, dims: Dims) -> None:
     """The gradients by the input, scale and offset."""
     channels = dims[1]
-    made = d.graph.batchnorm_backward(
+    tensors = d.graph.batchnorm_backward(
         grad=d.input("g", dims, channels_last(dims), dtype),
         input=d.input("x", dims, channels_last(dims), dtype),
         scale=_vector(d, "scale", channels),
         mean=_vector(d, "mean", channels),
         inv_variance=_vector(d, "factor", channels),
     )
-    d.output(made[0], "by_x", dims, channels_last(dims), dtype)
-    for tensor, name in zip(made[1:], ("by_scale", "by_offset"), strict=True):
+    d.output(tensors[0], "by_x", dims, channels_last(dims), dtype)
+    for tensor, name in zip(tensors[1:], ("by_scale", "by_offset"), strict=True):
         _vector_out(d, tensor, name, channels, "float32")
 
 
@@ -93,17 +93,17 @@ def describe_rows(
     """
     rows, width = size
     dims = (rows, width, 1, 1)
-    given = {
+    operands = {
         "norm_forward_phase": d.cudnn.norm_forward_phase.INFERENCE,  # which gives no moments
         "input": d.input("x", dims, channels_last(dims), dtype),
         "scale": _vector(d, "scale", width, vectors or dtype),
         "epsilon": d.number("epsilon"),
     }
     if centred:
-        made = d.graph.layernorm(**given, bias=_vector(d, "offset", width, vectors or dtype))
+        tensors = d.graph.layernorm(**operands, bias=_vector(d, "offset", width, vectors or dtype))
     else:
-        made = d.graph.rmsnorm(**given)
-    d.output(made[0], "y", dims, channels_last(dims), dtype)
+        tensors = d.graph.rmsnorm(**operands)
+    d.output(tensors[0], "y", dims, channels_last(dims), dtype)
 
 
 def describe_rows_gradient(
@@ -112,20 +112,20 @@ def describe_rows_gradient(
     """The gradients by the input, scale and, if rows are centred, offset."""
     rows, width = size
     dims, each = (rows, width, 1, 1), (rows, 1, 1, 1)
-    given = {
+    operands = {
         "grad": d.input("g", dims, channels_last(dims), dtype),
         "input": d.input("x", dims, channels_last(dims), dtype),
         "scale": _vector(d, "scale", width, vectors or dtype),
         "inv_variance": d.input("factor", each, channels_last(each), "float32"),
     }
     if centred:
-        given["mean"] = d.input("mean", each, channels_last(each), "float32")
-        made = d.graph.layernorm_backward(**given)
+        operands["mean"] = d.input("mean", each, channels_last(each), "float32")
+        tensors = d.graph.layernorm_backward(**operands)
     else:
-        made = d.graph.rmsnorm_backward(**given, has_dbias=False)
-    d.output(made[0], "by_x", dims, channels_last(dims), dtype)
+        tensors = d.graph.rmsnorm_backward(**operands, has_dbias=False)
+    d.output(tensors[0], "by_x", dims, channels_last(dims), dtype)
     names = ("by_scale", "by_offset") if centred else ("by_scale",)
-    for tensor, name in zip(made[1:], names, strict=False):
+    for tensor, name in zip(tensors[1:], names, strict=False):
         _vector_out(d, tensor, name, width, vectors or dtype)
 
 
@@ -163,12 +163,12 @@ def batch(
         return None
     channels, dtype = x.shape[-1], _vector_dtype(x, scale)
     x, weight = ready(xp, x), _filled(xp, scale, channels, 1, np.float32)
-    made = {
+    results = {
         name: xp.empty(channels, np.float32)
         for name in ("mean", "factor", "next_mean", "next_variance")
     }
     arrays = {
-        **made,
+        **results,
         "x": x,
         "y": xp.empty(x.shape, x.dtype),
         "scale": weight,
@@ -181,9 +181,9 @@ def batch(
     if not run(xp, describe_batch, (x.dtype.name, _in_order(x.shape)), arrays, True):
         return None
     variance = xp.empty(channels, np.float32)
-    given = (made["factor"], variance, np.int32(channels), np.float32(epsilon))
-    VARIANCES(blocks_for(channels), given)
-    mean, variance = _given_back(dtype, made["mean"], variance)
+    arguments = (results["factor"], variance, np.int32(channels), np.float32(epsilon))
+    VARIANCES(blocks_for(channels), arguments)
+    mean, variance = _given_back(dtype, results["mean"], variance)
     return arrays["y"], mean, variance
 
 
@@ -198,13 +198,13 @@ def batch_gradient(
     moments = norm_columns_cuda.moments(xp, x, (1, x.size // channels, channels), epsilon)
     if moments is None:
         return None
-    made = {
+    gradients = {
         "by_x": xp.empty(x.shape, x.dtype),
         "by_scale": xp.empty(channels, np.float32),
         "by_offset": xp.empty(channels, np.float32),
     }
     arrays = {
-        **made,
+        **gradients,
         "g": ready(xp, g),
         "x": x,
         "scale": _filled(xp, scale, channels, 1, np.float32),
@@ -214,8 +214,8 @@ def batch_gradient(
     if not run(xp, describe_batch_gradient, (x.dtype.name, dims), arrays, True):
         return None
     dtype = _vector_dtype(x, scale)
-    by_scale, by_offset = _given_back(dtype, made["by_scale"], made["by_offset"])
-    return made["by_x"], by_scale, by_offset
+    by_scale, by_offset = _given_back(dtype, gradients["by_scale"], gradients["by_offset"])
+    return gradients["by_x"], by_scale, by_offset
 
 
 def _row_facts(x: Array, width: int, centred: bool, vectors: Any) -> tuple[Any, ...]:

@@ -51,18 +51,18 @@ def build(
 def _unwanted(cudnn: Any, numerics: Any) -> list[Any]:
     """Properties of plans that would round more than asked for, or otherwise in each run."""
     notes = cudnn.numerical_note
-    found = [notes.REDUCED_PRECISION_REDUCTION, notes.DOWN_CONVERT_INPUTS]
+    unwanted_notes = [notes.REDUCED_PRECISION_REDUCTION, notes.DOWN_CONVERT_INPUTS]
     if numerics.full:
-        found.append(notes.TENSOR_CORE)
+        unwanted_notes.append(notes.TENSOR_CORE)
     if numerics.determined:
-        found.append(notes.NONDETERMINISTIC)
-    return found
+        unwanted_notes.append(notes.NONDETERMINISTIC)
+    return unwanted_notes
 
 
 def _fastest(xp: Any, cudnn: Any, handle: Any, description: Description, arrays: Any) -> int:
     """The place of the fastest among the first plans that can be built."""
     graph = description.graph
-    pack, kept = description.pack(arrays)
+    pack, live_arrays = description.pack(arrays)
     times: dict[int, float] = {}
     refused: Exception | None = None
     for i in range(min(MEASURED, graph.get_execution_plan_count())):
@@ -74,11 +74,11 @@ def _fastest(xp: Any, cudnn: Any, handle: Any, description: Description, arrays:
         size = max(1, int(graph.get_workspace_size_plan_at_index(i)))
         workspace = xp.empty(size, np.uint8)
 
-        def call(i: int = i, place: int = workspace.data.ptr) -> None:
-            graph.execute_plan_at_index(pack, place, i, handle=handle)
+        def call(i: int = i, address: int = workspace.data.ptr) -> None:
+            graph.execute_plan_at_index(pack, address, i, handle=handle)
 
         times[i] = milliseconds(xp, call)
-    del kept
+    del live_arrays
     if not times:
         raise refused or cudnn.cudnnGraphNotSupportedError("there is no plan")
     return min(times, key=lambda i: times[i])
@@ -87,12 +87,12 @@ def _fastest(xp: Any, cudnn: Any, handle: Any, description: Description, arrays:
 def milliseconds(xp: Any, call: Any) -> float:
     """The shortest time of a call on the device, after one that warms up."""
     call()
-    found = []
+    times = []
     for _ in range(ROUNDS):
         start, stop = xp.cuda.Event(), xp.cuda.Event()
         start.record()
         call()
         stop.record()
         stop.synchronize()
-        found.append(float(xp.cuda.get_elapsed_time(start, stop)))
-    return min(found)
+        times.append(float(xp.cuda.get_elapsed_time(start, stop)))
+    return min(times)

@@ -28,11 +28,11 @@ def _machine(xp: Any, device: int) -> str:
     return f"{facts!r} {xp.cuda.runtime.runtimeGetVersion()} {xp.cuda.runtime.driverGetVersion()}"
 
 
-def digest(xp: Any, cudnn: Any, what: str, mode: str) -> str:
+def digest(xp: Any, cudnn: Any, request_text: str, mode: str) -> str:
     """The name of a plan."""
     versions = f"{cudnn.__version__} {cudnn.backend_version()}"
     machine = _machine(xp, int(xp.cuda.Device().id))
-    return digest_of("cudnn plan", what, mode, versions, machine)
+    return digest_of("cudnn plan", request_text, mode, versions, machine)
 
 
 def read(cudnn: Any, handle: Any, name: str) -> Any:

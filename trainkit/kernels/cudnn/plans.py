@@ -48,8 +48,8 @@ class Request(NamedTuple):
 
     def text(self) -> str:
         """The same in words that any process gives."""
-        place = f"{self.describe.__module__}.{self.describe.__qualname__}"
-        return f"{place} {self.facts!r} {tuple(self.numerics)!r}"
+        function_name = f"{self.describe.__module__}.{self.describe.__qualname__}"
+        return f"{function_name} {self.facts!r} {tuple(self.numerics)!r}"
 
 
 class BuiltPlan:
@@ -67,11 +67,11 @@ class BuiltPlan:
 
     def __call__(self, xp: Any, arrays: dict[str, Any]) -> None:
         """Write the results, for tensors and numbers by name."""
-        addresses, kept = self._description.pack(arrays)
+        addresses, live_arrays = self._description.pack(arrays)
         workspace = xp.empty(self._bytes, np.uint8)
         with self._lock:
             self._graph.execute(addresses, workspace.data.ptr, handle=frontend.handle(xp))
-        del kept
+        del live_arrays
 
 
 _PLANS: dict[Request, BuiltPlan | str] = {}
@@ -173,11 +173,11 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _warn(why: str) -> None:
+def _warn(reason: str) -> None:
     if not _WARNED:
-        _WARNED.append(why)
+        _WARNED.append(reason)
         warnings.warn(
-            f"cuDNN is there but builds no plan ({why}); the plain bodies serve. `python -m "
+            f"cuDNN is there but builds no plan ({reason}); the plain bodies serve. `python -m "
             "trainkit doctor` says more, TRAINKIT_CUDNN=0 leaves it alone",
             stacklevel=2,
         )
@@ -191,11 +191,11 @@ def ready(xp: Any, x: Array) -> Array:
 
 def is_served(xp: Any, *arrays: Array | None) -> bool:
     """Whether these are arrays of one dtype that cuDNN takes, on the current device."""
-    given = [a for a in arrays if a is not None]
-    first = given[0]
+    operands = [a for a in arrays if a is not None]
+    first = operands[0]
     if first.dtype.name not in ("float32", "float16", "bfloat16") or not all(
-        type(a) is type(first) and a.dtype == first.dtype and a.size for a in given
+        type(a) is type(first) and a.dtype == first.dtype and a.size for a in operands
     ):
         return False
-    here = int(xp.cuda.Device().id)
-    return frontend.is_there() and all(int(a.device.id) == here for a in given)
+    device = int(xp.cuda.Device().id)
+    return frontend.is_there() and all(int(a.device.id) == device for a in operands)

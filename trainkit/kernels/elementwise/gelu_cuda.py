@@ -37,8 +37,8 @@ extern "C" __global__ void {name}({given}, T* __restrict__ y, const long long co
 def _kernel(name: str, inputs: str, *steps: str) -> TypedKernel:
     lines = [f"const A {x} = wide({x}s[i]);" for x in inputs.split()]
     lines += [*steps[:-1], f"y[i] = narrow({steps[-1]});"]
-    given = ", ".join(f"const T* __restrict__ {x}s" for x in inputs.split())
-    text = _TEXT.format(name=name, given=given, body="\n    ".join(lines))
+    parameters = ", ".join(f"const T* __restrict__ {x}s" for x in inputs.split())
+    text = _TEXT.format(name=name, given=parameters, body="\n    ".join(lines))
     return TypedKernel(name, _CONSTANTS + text, ROUNDED)
 
 

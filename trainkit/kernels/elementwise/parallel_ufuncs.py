@@ -149,20 +149,20 @@ class _Wide:
         self._code = code
         self._plans: dict[Any, Any] = {}
 
-    def __call__(self, ufunc: Any, *given: Any) -> Any:
-        """What `ufunc(*given)` gives."""
-        x = given[0] if hasattr(given[0], "dtype") else given[-1]
+    def __call__(self, ufunc: Any, *operands: Any) -> Any:
+        """What `ufunc(*operands)` gives."""
+        x = operands[0] if hasattr(operands[0], "dtype") else operands[-1]
         shape, dtype = x.shape, x.dtype
         if ufunc not in _KNOWN or dtype not in _DTYPES:
-            return ufunc(*given)
+            return ufunc(*operands)
         arrays = []
         numbers = 0
-        for i, y in enumerate(given):
+        for i, y in enumerate(operands):
             if type(y) is float or type(y) is int:
                 y = np.array(y, dtype)
                 numbers |= 1 << i
             elif not _is_plain(y, shape, dtype):
-                return ufunc(*given)
+                return ufunc(*operands)
             arrays.append(y)
         out = np.empty(shape, bool if ufunc in _COMPARING else dtype)
         plan = self._plans.get((ufunc, dtype, x.size, numbers))

@@ -54,10 +54,10 @@ def unscaled(
     """
     if not KERNEL.is_there(xp):
         return None
-    given = [xp.ascontiguousarray(x) for x in arrays]
-    made = [xp.empty(x.shape, np.float32) for x in given]
+    contiguous = [xp.ascontiguousarray(x) for x in arrays]
+    results = [xp.empty(x.shape, np.float32) for x in contiguous]
     finite = xp.ones((), np.bool_)
-    places = [y.data.ptr for y in made]
-    for table, blocks in pointer_table.tables(given, [x.size for x in given], places):
+    addresses = [y.data.ptr for y in results]
+    for table, blocks in pointer_table.tables(contiguous, [x.size for x in contiguous], addresses):
         KERNEL(blocks, (table, np.float32(scale), finite))
-    return made, finite
+    return results, finite

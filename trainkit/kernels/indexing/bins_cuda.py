@@ -47,8 +47,8 @@ def counted(xp: Any, rows: Array, weights: Array | None, bins: int) -> Array | N
     Returns:
         (rows, bins), int32, or float64 with weights; `None` where the kernel can't run.
     """
-    here = int(xp.cuda.Device().id)
-    if rows.dtype.name not in INTEGERS or int(rows.device.id) != here:
+    device = int(xp.cuda.Device().id)
+    if rows.dtype.name not in INTEGERS or int(rows.device.id) != device:
         return None
     kernel = counted_bins(rows.dtype.name, weights is not None)
     if not kernel.is_there(xp):

@@ -142,12 +142,17 @@ extern "C" __global__ void sums_in_any_order(const {index}* __restrict__ positio
 def _sum_types(dtype: str) -> str:
     if dtype in _SHORT:
         kind = _SHORT[dtype]
-        given = {"type": kind, "sum": "float", "read": f"from_{kind}(x)", "write": f"to_{kind}(x)"}
-        return SHORT_FLOATS + _SUM_TYPES.format(**given)
+        substitutions = {
+            "type": kind,
+            "sum": "float",
+            "read": f"from_{kind}(x)",
+            "write": f"to_{kind}(x)",
+        }
+        return SHORT_FLOATS + _SUM_TYPES.format(**substitutions)
     kind = {**INTEGERS, **_FLOATS}[dtype]
     total = kind if dtype in _FLOATS else "unsigned long long"
-    given = {"type": kind, "sum": total, "read": f"({total})x", "write": f"({kind})x"}
-    return _SUM_TYPES.format(**given)
+    substitutions = {"type": kind, "sum": total, "read": f"({total})x", "write": f"({kind})x"}
+    return _SUM_TYPES.format(**substitutions)
 
 
 @cache
@@ -156,16 +161,16 @@ def picked_rows(width: int, index: str) -> RawKernel:
 
     It takes `(x, positions, out, n, count, inner, size, wrap)`.
     """
-    given = {"type": WORDS[width], "index": INTEGERS[index]}
-    given["zero"] = " = {0, 0}" if width == 16 else " = 0"
-    return RawKernel("picked_rows", (_PLACE + _PICK).format(**given))
+    substitutions = {"type": WORDS[width], "index": INTEGERS[index]}
+    substitutions["zero"] = " = {0, 0}" if width == 16 else " = 0"
+    return RawKernel("picked_rows", (_PLACE + _PICK).format(**substitutions))
 
 
 @cache
 def flat_positions(index: str) -> RawKernel:
     """Rows of positions as flat ones: `(rows, flat, count, axes, wrap, sizes)`."""
-    given = {"index": INTEGERS[index], "most": MOST_AXES}
-    return RawKernel("flat_positions", (_PLACE + _FLAT).format(**given))
+    substitutions = {"index": INTEGERS[index], "most": MOST_AXES}
+    return RawKernel("flat_positions", (_PLACE + _FLAT).format(**substitutions))
 
 
 @cache
@@ -174,8 +179,8 @@ def of_few(op: str, dtype: str, index: str) -> RawKernel:
 
     A block for each row; `op` is of `STEPS`.
     """
-    given = {"index": INTEGERS[index], "op": op, "step": STEPS[op]}
-    return RawKernel(f"{op}_few", _sum_types(dtype) + (_PLACE + _FEW).format(**given))
+    substitutions = {"index": INTEGERS[index], "op": op, "step": STEPS[op]}
+    return RawKernel(f"{op}_few", _sum_types(dtype) + (_PLACE + _FEW).format(**substitutions))
 
 
 @cache
@@ -188,5 +193,5 @@ def of_runs(op: str, dtype: str) -> RawKernel:
 @cache
 def sums_in_any_order(dtype: str, index: str) -> RawKernel:
     """Adds rows atomically: `(positions, rows, out, n, count, inner, wrap)`."""
-    given = {"type": {**INTEGERS, **_FLOATS}[dtype], "index": INTEGERS[index]}
-    return RawKernel("sums_in_any_order", (_PLACE + _ATOMIC).format(**given))
+    substitutions = {"type": {**INTEGERS, **_FLOATS}[dtype], "index": INTEGERS[index]}
+    return RawKernel("sums_in_any_order", (_PLACE + _ATOMIC).format(**substitutions))

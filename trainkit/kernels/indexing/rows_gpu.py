@@ -26,8 +26,8 @@ _PARTS = {np.dtype(np.complex64): np.float32, np.dtype(np.complex128): np.float6
 
 
 def _here(xp: Any, *arrays: Array) -> bool:
-    here = int(xp.cuda.Device().id)
-    return all(isinstance(a, xp.ndarray) and int(a.device.id) == here for a in arrays)
+    device = int(xp.cuda.Device().id)
+    return all(isinstance(a, xp.ndarray) and int(a.device.id) == device for a in arrays)
 
 
 def picked(xp: Any, x: Array, positions: Array, axis: int, wrap: bool) -> Array | None:
@@ -98,12 +98,12 @@ def add_rows(xp: Any, out: Array, positions: Array, rows: Array, wrap: bool) -> 
     ordered = positions.size <= FEW or pools.determined()
     if _serves(xp, out, positions, rows) and positions.size:
         rows, positions = xp.ascontiguousarray(rows), xp.ascontiguousarray(positions)
-        found = (
+        was_launched = (
             _in_order(xp, "add", out, positions, rows, wrap)
             if ordered
             else _atomically(xp, out, positions, rows, wrap)
         )
-        if found:
+        if was_launched:
             return True
     if pools.determined() and positions.size and out.dtype.kind in "fcV":
         raise UnimplementedError(

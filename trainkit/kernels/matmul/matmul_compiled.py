@@ -154,23 +154,23 @@ def _write_tile(tile, arguments, masks):
     _, _, *sums = loop.close([*following, *sums])
     for i, total in enumerate(sums):
         to = builder.mul(numbered[i // tile.vectors], y_step)
-        place = tile.plus(y, to, i % tile.vectors * tile.width)
+        address = tile.plus(y, to, i % tile.vectors * tile.width)
         if masks is None:
-            tile.store(total, place)
+            tile.store(total, address)
         else:
-            tile.masked_store(total, place, masks[i % tile.vectors])
+            tile.masked_store(total, address, masks[i % tile.vectors])
 
 
 @compiled(parallel=False)
 def add_row(x, x_next, w, w_step, depth, start, y, width):
     """`add_product` of one row, whose tiles are as wide as it takes to keep the processor busy."""
-    whole = width // _ROW_WIDE * _ROW_WIDE
-    for f in range(0, whole, _ROW_WIDE):
+    wide_end = width // _ROW_WIDE * _ROW_WIDE
+    for f in range(0, wide_end, _ROW_WIDE):
         whole_product_tile(
             4, 1, _ROW_VECTORS, _LANES,
             x, 0, x_next, w + 4 * f, w_step, depth, start + 4 * f, 0, 0, y + 4 * f, 0,
         )  # fmt: skip
-    for f in range(whole, width, WIDE):
+    for f in range(wide_end, width, WIDE):
         product_tile(
             4, 1, _VECTORS, _LANES,
             x, 0, x_next, w + 4 * f, w_step, depth, start + 4 * f, 0, 0, y + 4 * f, 0, width - f,
@@ -188,17 +188,21 @@ def add_strips(
     for f in range(0, width, WIDE):
         strip = w + f // WIDE * w_strip
         for q in range(0, rows, _ROWS):
-            seen, first, to = x + q * x_step, start + q * start_step + 4 * f, y + q * y_step + 4 * f
+            x_row, first, to = (
+                x + q * x_step,
+                start + q * start_step + 4 * f,
+                y + q * y_step + 4 * f,
+            )
             if width - f >= WIDE:
                 whole_product_tile(
                     4, _ROWS, _VECTORS, _LANES,
-                    seen, x_step, x_next, strip, w_step,
+                    x_row, x_step, x_next, strip, w_step,
                     depth, first, start_step, rows - 1 - q, to, y_step,
                 )  # fmt: skip
             else:
                 product_tile(
                     4, _ROWS, _VECTORS, _LANES,
-                    seen, x_step, x_next, strip, w_step,
+                    x_row, x_step, x_next, strip, w_step,
                     depth, first, start_step, rows - 1 - q, to, y_step, width - f,
                 )  # fmt: skip
 

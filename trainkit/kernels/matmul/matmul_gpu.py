@@ -130,10 +130,10 @@ def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:
 def here(xp: Any) -> Cublas:
     """The handle of this thread on the current GPU, made where there is none yet."""
     device = int(xp.cuda.runtime.getDevice())
-    found = _THREAD.handles.get(device)
-    if found is None:
-        found = _THREAD.handles[device] = Cublas(xp)
-    return found
+    handle = _THREAD.handles.get(device)
+    if handle is None:
+        handle = _THREAD.handles[device] = Cublas(xp)
+    return handle
 
 
 def library(xp: Any) -> Any:
@@ -165,9 +165,9 @@ class Cublas:
         self._library = library(xp)
         for name, types in _SIGNATURES.items():
             getattr(self._library, name).argtypes = types
-        made = ctypes.c_void_p()
-        self._call("cublasCreate_v2", ctypes.byref(made))
-        self._handle = made.value
+        handle = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(handle))
+        self._handle = handle.value
         self._stream: int | None = None
         self._workspaces: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         weakref.finalize(self, self._library.cublasDestroy_v2, self._handle)
@@ -177,17 +177,17 @@ class Cublas:
 
         They share it, and each has to keep it, and this handle, for as long as it lives.
         """
-        found = self._workspaces.get(stream)
-        if found is None:
-            found = self._workspaces[stream] = self._xp.empty(WORKSPACE_BYTES, np.uint8)
-        return found
+        memory = self._workspaces.get(stream)
+        if memory is None:
+            memory = self._workspaces[stream] = self._xp.empty(WORKSPACE_BYTES, np.uint8)
+        return memory
 
     @contextlib.contextmanager
     def working_in(self, workspace: Array) -> Iterator[None]:
         """Products of the current stream use this memory, and take none themselves."""
         self._follow(self._xp.cuda.get_current_stream().ptr)
-        place = workspace.data.ptr
-        self._call("cublasSetWorkspace_v2", self._handle, place, workspace.nbytes)
+        address = workspace.data.ptr
+        self._call("cublasSetWorkspace_v2", self._handle, address, workspace.nbytes)
         try:
             yield
         finally:

@@ -39,7 +39,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
     each = size // 4
     lanes = _FLOATS // each
     width_of_tile = _VECTORS * lanes
-    given = types.Array(kind, 2, "A", readonly=True)
+    matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
 
     @compiled(parallel=False)
@@ -51,12 +51,12 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
     @compiled(parallel=False)
     def turn(w, w_step, depth, count, packed):
         """The same of weights that lie by columns, `w_step` bytes apart."""
-        whole = depth // lanes * lanes if count == width_of_tile and each == 1 else 0
+        square_end = depth // lanes * lanes if count == width_of_tile and each == 1 else 0
         for f in range(0, width_of_tile, lanes):
-            for k in range(0, whole, lanes):
+            for k in range(0, square_end, lanes):
                 to = packed + 4 * (width_of_tile * k + f)
                 turn_square(lanes, w + f * w_step + 4 * k, w_step, to, 4 * width_of_tile)
-        for k in range(whole, depth):
+        for k in range(square_end, depth):
             for f in range(count):
                 to, at = packed + size * (width_of_tile * k + f), w + f * w_step + size * k
                 copy_floats(to, at, each)
@@ -100,7 +100,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                         copy(source, step, deep, count, packed.ctypes.data)
                     source, step = packed.ctypes.data, size * width_of_tile
                 for q in range(0, rows, _ROWS):
-                    seen = first + q * row_step
+                    x_rows = first + q * row_step
                     to = y + q * y_step + size * f
                     start, start_step = zeros.ctypes.data, 0
                     if k:
@@ -110,29 +110,29 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                     last = rows - 1 - q
                     if count == width_of_tile:
                         whole_product_tile(
-                            size, _ROWS, _VECTORS, lanes, seen, beside, next_step, source, step,
+                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step,
                         )  # fmt: skip
                     elif count <= _NARROW * lanes:
                         product_tile(
-                            size, _ROWS, _NARROW, lanes, seen, beside, next_step, source, step,
+                            size, _ROWS, _NARROW, lanes, x_rows, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count,
                         )  # fmt: skip
                     elif count <= _HALF * lanes:
                         product_tile(
-                            size, _ROWS, _HALF, lanes, seen, beside, next_step, source, step,
+                            size, _ROWS, _HALF, lanes, x_rows, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count,
                         )  # fmt: skip
                     else:
                         product_tile(
-                            size, _ROWS, _VECTORS, lanes, seen, beside, next_step, source, step,
+                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step, count,
                         )  # fmt: skip
         keep_alive(gathered)
         keep_alive(packed)
         keep_alive(zeros)
 
-    @by_parts(given, given, types.Array(kind, 2, "C"), types.intp, types.intp)
+    @by_parts(matrix, matrix, types.Array(kind, 2, "C"), types.intp, types.intp)
     def product(part, parts, x, w, y, height, width):
         """A block of y = x @ w, of `height` rows and `width` columns but for the last ones.
 
@@ -149,7 +149,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         )  # fmt: skip
 
     @by_parts(
-        given, given, types.Array(kind, 1, "C", readonly=True), types.Array(kind, 2, "C"),
+        matrix, matrix, types.Array(kind, 1, "C", readonly=True), types.Array(kind, 2, "C"),
         types.intp, types.intp, kind,
     )  # fmt: skip
     def biased_product(part, parts, x, w, bias, y, height, width, low):

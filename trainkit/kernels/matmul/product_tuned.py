@@ -95,8 +95,8 @@ def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False
 
 def pooled_product(x: Array, w: Array) -> Array:
     """The product of two matrices, on the pool where that pays."""
-    found = product(x, w)
-    return np.matmul(x, w) if found is None else found
+    result = product(x, w)
+    return np.matmul(x, w) if result is None else result
 
 
 def product_of(x: Array, w: Array) -> Array | None:
@@ -107,8 +107,8 @@ def product_of(x: Array, w: Array) -> Array | None:
     if x.ndim == 2 == w.ndim or min(x.ndim, w.ndim) < 2:
         return product(x, w)
     if w.ndim == 2 and x.flags.c_contiguous:  # one large product, not many small ones
-        found = product(x.reshape(-1, x.shape[-1]), w)
-        return None if found is None else found.reshape(*x.shape[:-1], w.shape[1])
+        flat_product = product(x.reshape(-1, x.shape[-1]), w)
+        return None if flat_product is None else flat_product.reshape(*x.shape[:-1], w.shape[1])
     return stacked_product(x, w)
 
 
@@ -183,11 +183,11 @@ def _blocks(
     tall, vectors, lanes = tiling(4)
     tile = vectors * lanes * 4 // size
     tiles = -(-columns // tile)
-    wanted = max(1, min(_most_blocks(threads), rows * depth * columns // _BLOCK))
+    block_count = max(1, min(_most_blocks(threads), rows * depth * columns // _BLOCK))
     least = _LOW if across and depth * columns * size <= cache_bytes(2) // 2 else _HIGH
-    down = min(wanted, max(1, rows // least))
-    beside = min(tiles, -(-wanted // down))
-    down = max(down, min(-(-wanted // beside), max(1, rows // 16)))
+    down = min(block_count, max(1, rows // least))
+    beside = min(tiles, -(-block_count // down))
+    down = max(down, min(-(-block_count // beside), max(1, rows // 16)))
     height = tall * -(-rows // (tall * down))
     width = tile * -(-tiles // beside)
     return height, width, -(-rows // height) * -(-columns // width)

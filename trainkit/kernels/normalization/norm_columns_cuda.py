@@ -367,7 +367,7 @@ def normalized(
         return None
     outer, _, columns = dims
     plan = _plan(*dims, group)
-    wanted, wide = _vector_dtype(x, scale), computed_in(x.dtype)
+    vector_dtype, wide = _vector_dtype(x, scale), computed_in(x.dtype)
     x, scale, offset = xp.ascontiguousarray(x), _vector(xp, scale, wide), _vector(xp, offset, wide)
     means, spreads = xp.empty((2, outer, plan.parts, columns), wide)
     y = xp.empty(x.shape, x.dtype)
@@ -378,7 +378,7 @@ def normalized(
     blocks, sizes = plan.second
     tail = (means, spreads, sizes, plan.part_rows, wide(epsilon))
     kernels[1](blocks, (x, scale, offset, y, mean, variance, *tail), _THREADS)
-    return y, _vector(xp, mean, wanted), _vector(xp, variance, wanted)
+    return y, _vector(xp, mean, vector_dtype), _vector(xp, variance, vector_dtype)
 
 
 def normalized_gradient(
@@ -405,18 +405,18 @@ def normalized_gradient(
     if kernels is None:
         return None
     plan = _plan(*dims, group)
-    wanted, wide = _vector_dtype(x, scale), computed_in(x.dtype)
+    vector_dtype, wide = _vector_dtype(x, scale), computed_in(x.dtype)
     g, x = map(xp.ascontiguousarray, (g, x))
     scale, by_mean, by_variance = (_vector(xp, a, wide) for a in (scale, by_mean, by_variance))
-    found = xp.empty((4, outer, plan.parts, columns), wide)
+    partial_sums = xp.empty((4, outer, plan.parts, columns), wide)
     by_x = xp.empty(x.shape, x.dtype)
     by_scale, by_offset = (xp.empty(columns, wide) if alone else None for _ in range(2))
     blocks, sizes = plan.first
-    kernels[0](blocks, (g, x, found, sizes), _THREADS)
+    kernels[0](blocks, (g, x, partial_sums, sizes), _THREADS)
     blocks, sizes = plan.second
-    given = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, found)
-    kernels[1](blocks, (*given, sizes, plan.part_rows, wide(epsilon)), _THREADS)
-    return by_x, _vector(xp, by_scale, wanted), _vector(xp, by_offset, wanted)
+    arrays = (g, x, scale, by_mean, by_variance, by_x, by_scale, by_offset, partial_sums)
+    kernels[1](blocks, (*arrays, sizes, plan.part_rows, wide(epsilon)), _THREADS)
+    return by_x, _vector(xp, by_scale, vector_dtype), _vector(xp, by_offset, vector_dtype)
 
 
 def moments(

@@ -83,15 +83,15 @@ def column_sums(part, parts, a, centre, one, two):
             one[worker, f] = 0
             two[worker, f] = 0
         first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
-        whole = first_row + (last_row - first_row) // step * step
-        for row in range(first_row, whole, step):
+        unrolled_end = first_row + (last_row - first_row) // step * step
+        for row in range(first_row, unrolled_end, step):
             second, third, fourth = row + np.uintp(1), row + np.uintp(2), row + np.uintp(3)
             for f in range(features):
                 w, x = a[row, f] - centre[f], a[second, f] - centre[f]
                 y, z = a[third, f] - centre[f], a[fourth, f] - centre[f]
                 one[worker, f] = one[worker, f] + w + x + y + z
                 two[worker, f] = two[worker, f] + w * w + x * x + y * y + z * z
-        for row in range(whole, last_row):
+        for row in range(unrolled_end, last_row):
             for f in range(features):
                 w = a[row, f] - centre[f]
                 one[worker, f] += w

@@ -49,7 +49,7 @@ def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
 
 def _served(
     xp: Any,
-    what: tuple[Any, ...],
+    problem: tuple[Any, ...],
     x: Array,
     own: Callable[[], Any],
     library: Callable[[], Any],
@@ -59,7 +59,7 @@ def _served(
 
     Args:
         xp: CuPy.
-        what: name and sizes, by which a choice that was measured is known.
+        problem: name and sizes, by which a choice that was measured is known.
         x: what is normalized.
         own: runs the own kernel.
         library: the same by cuDNN.
@@ -69,10 +69,10 @@ def _served(
     if mode == "off" or x.dtype not in _OF_CUDNN:
         return own()
     if mode == "measure":
-        return _FASTEST(xp, (what[0], x.dtype.name, x.shape, *what[1:]), own, library)
+        return _FASTEST(xp, (problem[0], x.dtype.name, x.shape, *problem[1:]), own, library)
     first, second = (library, own) if by_rule or mode == "force" else (own, library)
-    found = first()
-    return second() if found is None else found
+    result = first()
+    return second() if result is None else result
 
 
 def _dims(x: Array, axis: Axes) -> tuple[int, int, int] | None:
@@ -91,13 +91,13 @@ def _of_rows(
     epsilon: float,
     centred: bool = True,
 ) -> Any:
-    given = (xp, x, scale, offset, width, epsilon, centred)
+    arguments = (xp, x, scale, offset, width, epsilon, centred)
     return _served(
         xp,
         ("rows", width, centred, scale is None),
         x,
-        partial(norm_rows_cuda.normalized, *given),
-        partial(_ROWS, *given),
+        partial(norm_rows_cuda.normalized, *arguments),
+        partial(_ROWS, *arguments),
         _is_for_cudnn(x, width, WIDE),
     )
 
@@ -150,17 +150,17 @@ def normalized_gradient(
     width = trailing_size(x, axis)
     if not width:
         return None
-    given = (xp, g, x, scale, width, epsilon, centred)
-    found = _served(
+    arguments = (xp, g, x, scale, width, epsilon, centred)
+    gradients = _served(
         xp,
         ("rows gradient", width, centred, scale is None),
         x,
-        partial(norm_rows_cuda.normalized_gradient, *given),
-        partial(_ROWS_GRADIENT, *given),
+        partial(norm_rows_cuda.normalized_gradient, *arguments),
+        partial(_ROWS_GRADIENT, *arguments),
     )
-    if found is None:
+    if gradients is None:
         return None
-    by_x, by_scale, by_offset = found
+    by_x, by_scale, by_offset = gradients
     if by_offset is None:  # cuDNN makes none of root mean squares
         by_offset = xp.zeros(width, by_scale.dtype)
     sizes = tuple(x.shape[a] for a in axis)
@@ -180,8 +180,8 @@ def _batch_gradient(
     """The same for batches; cuDNN knows nothing of gradients by the moments."""
     if dims is None:
         return None
-    given = (xp, g, x, scale, by_mean, by_variance, dims, epsilon)
-    own = partial(norm_columns_cuda.normalized_gradient, *given)
+    arguments = (xp, g, x, scale, by_mean, by_variance, dims, epsilon)
+    own = partial(norm_columns_cuda.normalized_gradient, *arguments)
     if by_mean is not None or by_variance is not None:
         return own()
     library = partial(_BATCH_GRADIENT, xp, g, x, scale, epsilon)
@@ -214,8 +214,8 @@ def standardized(
     if grouped is None:
         return None
     dims, size = grouped
-    found = norm_columns_cuda.normalized(xp, x, None, None, dims, epsilon, size)
-    return found and found[0]
+    results = norm_columns_cuda.normalized(xp, x, None, None, dims, epsilon, size)
+    return results and results[0]
 
 
 def standardized_gradient(
@@ -224,18 +224,20 @@ def standardized_gradient(
     """Its gradient by x, or `None`."""
     width = trailing_size(x, axis)
     if width:
-        given = (xp, g, x, None, width, epsilon, centred)
-        found = _served(
+        arguments = (xp, g, x, None, width, epsilon, centred)
+        gradients = _served(
             xp,
             ("rows gradient alone", width, centred),
             x,
-            partial(norm_rows_cuda.normalized_gradient, *given, parameters=False),
-            partial(_ROWS_GRADIENT, *given),
+            partial(norm_rows_cuda.normalized_gradient, *arguments, parameters=False),
+            partial(_ROWS_GRADIENT, *arguments),
         )
-        return found and found[0]
+        return gradients and gradients[0]
     grouped = _groups(x, axis) if centred else None
     if grouped is None:
         return None
     dims, size = grouped
-    found = norm_columns_cuda.normalized_gradient(xp, g, x, None, None, None, dims, epsilon, size)
-    return found and found[0]
+    gradients = norm_columns_cuda.normalized_gradient(
+        xp, g, x, None, None, None, dims, epsilon, size
+    )
+    return gradients and gradients[0]

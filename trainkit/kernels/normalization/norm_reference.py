@@ -26,15 +26,17 @@ def statistics(xp: Any, x: Array, axes: Axes, centred: bool = True) -> tuple[Arr
     mean = x.mean(axis=axes, keepdims=True)
     if not centred:
         mean = xp.zeros_like(mean)
-    rest = x - mean
-    variance = xp.square(rest).mean(axis=axes, keepdims=True)
-    return rest, mean, variance
+    deviation = x - mean
+    variance = xp.square(deviation).mean(axis=axes, keepdims=True)
+    return deviation, mean, variance
 
 
-def apart(xp: Any, rest: Array, axes: Axes, epsilon: float) -> tuple[Array, Array]:
+def apart(xp: Any, deviation: Array, axes: Axes, epsilon: float) -> tuple[Array, Array]:
     """What is left beside a mean, over the root of its mean square; and the factor for that."""
-    factor = 1 / xp.sqrt(xp.square(rest).mean(axis=axes, keepdims=True) + rest.dtype.type(epsilon))
-    return rest * factor, factor
+    factor = 1 / xp.sqrt(
+        xp.square(deviation).mean(axis=axes, keepdims=True) + deviation.dtype.type(epsilon)
+    )
+    return deviation * factor, factor
 
 
 def normalized(

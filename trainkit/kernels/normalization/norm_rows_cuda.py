@@ -311,8 +311,8 @@ def normalized_gradient(
     if not parameters:
         return by_x, None, None
     by_scale, by_offset = xp.empty(width, dtype), xp.empty(width, dtype)
-    given = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
-    kernels[1](2 * -(-width // _TILE), given, _BLOCK)
+    arguments = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
+    kernels[1](2 * -(-width // _TILE), arguments, _BLOCK)
     return by_x, by_scale, by_offset
 
 
@@ -329,9 +329,9 @@ def moments(
     rows, wide = x.size // width, computed_in(x.dtype)
     threads, blocks, numbers = _plan(rows, min(width, WIDEST), EACH, x.dtype, centred, epsilon)
     mean, factor = (xp.empty(rows, wide) for _ in range(2))
-    count, _, *rest = numbers
-    given = (xp.ascontiguousarray(x), mean, factor, count, np.int32(width), *rest)
-    kernels[0](min(blocks, 1 << 16), given, threads)
+    count, _, *settings = numbers
+    arguments = (xp.ascontiguousarray(x), mean, factor, count, np.int32(width), *settings)
+    kernels[0](min(blocks, 1 << 16), arguments, threads)
     return mean, factor
 
 
@@ -342,10 +342,10 @@ def parameters_of(x: Array, *parameters: Array | None) -> Any:
         x: what is normalized.
         parameters: those that there are.
     """
-    found = {a.dtype for a in parameters if a is not None} or {x.dtype}
-    if len(found) > 1 or not found <= {x.dtype, np.dtype(computed_in(x.dtype))}:
+    dtypes = {a.dtype for a in parameters if a is not None} or {x.dtype}
+    if len(dtypes) > 1 or not dtypes <= {x.dtype, np.dtype(computed_in(x.dtype))}:
         return None
-    return found.pop()
+    return dtypes.pop()
 
 
 def _packed(xp: Any, a: Array | None) -> Array | None:

@@ -100,10 +100,10 @@ def normalized_rows_gradient(
 ) -> tuple[Array, Array, Array] | None:
     """Gradients by x, scale and offset, or `None` where the plain version is to do it."""
     features = trailing_size(x, axis)
-    found = ROWS_GRADIENT(g, x, scale, np.float32(epsilon), features) if features else None
-    if found is None:
+    gradients = ROWS_GRADIENT(g, x, scale, np.float32(epsilon), features) if features else None
+    if gradients is None:
         return None
-    result, *sums = found
+    result, *sums = gradients
     by_scale, by_offset = (y.reshape([x.shape[a] for a in axis]) for y in sums)
     return result, by_scale, by_offset
 

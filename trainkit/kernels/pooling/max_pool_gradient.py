@@ -51,13 +51,13 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
         largest = read(y)
         outer = Loop(builder, rows, [x, result, read(g)])
         inner = Loop(builder, columns, outer.values)
-        here, there, left = inner.values
-        found = builder.fcmp_ordered("==", read(here), largest)
-        write(builder.fadd(read(there), builder.select(found, left, none)), there)
-        left = builder.select(found, none, left)
-        inner.close([tile.plus(here, pixel), tile.plus(there, pixel), left])
-        here, there = outer.values[:2]
-        outer.close([tile.plus(here, line), tile.plus(there, line), left])
+        x_at, result_at, left = inner.values
+        is_maximum = builder.fcmp_ordered("==", read(x_at), largest)
+        write(builder.fadd(read(result_at), builder.select(is_maximum, left, none)), result_at)
+        left = builder.select(is_maximum, none, left)
+        inner.close([tile.plus(x_at, pixel), tile.plus(result_at, pixel), left])
+        x_at, result_at = outer.values[:2]
+        outer.close([tile.plus(x_at, line), tile.plus(result_at, line), left])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -21,9 +21,9 @@ _LANES = tiling(1)[2]
 
 
 @inlined
-def _seen(place, stride, before, window, size):
-    """From where to where the window at `place` covers an axis of an image."""
-    start = place * stride - before
+def _seen(index, stride, before, window, size):
+    """From where to where window `index` covers an axis of an image."""
+    start = index * stride - before
     return max(start, 0), min(start + window, size)
 
 
@@ -63,7 +63,7 @@ def max_pool_gradient(part, parts, g, x, y, result, window):
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     high, wide = y.shape[1], y.shape[2]
     pixel = 4 * channels
-    whole, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
+    whole_vectors, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
     for number in range(start_n, stop_n):
         n = np.int64(number)
         for a in range(height):
@@ -76,21 +76,21 @@ def max_pool_gradient(part, parts, g, x, y, result, window):
                 start, stop = _seen(j, stride_w, left, columns, width)
                 if first >= last or start >= stop:
                     continue
-                place = pixel * ((n * height + first) * width + start)
-                here, there = x.ctypes.data + place, result.ctypes.data + place
-                place = pixel * ((n * high + i) * wide + j)
-                largest, given = y.ctypes.data + place, g.ctypes.data + place
+                offset = pixel * ((n * height + first) * width + start)
+                x_at, result_at = x.ctypes.data + offset, result.ctypes.data + offset
+                offset = pixel * ((n * high + i) * wide + j)
+                largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
                 tall, long, line = last - first, stop - start, pixel * width
                 for v in range(vectors):  # no unpacked tuples: they would hide the literals
                     c = 4 * _LANES * v
-                    if v < whole:
+                    if v < whole_vectors:
                         give_to_first(
-                            _LANES, 0, here + c, there + c, largest + c, given + c,
+                            _LANES, 0, x_at + c, result_at + c, largest + c, g_at + c,
                             tall, long, line, pixel, _LANES,
                         )  # fmt: skip
                     else:
                         give_to_first(
-                            _LANES, 1, here + c, there + c, largest + c, given + c,
+                            _LANES, 1, x_at + c, result_at + c, largest + c, g_at + c,
                             tall, long, line, pixel, channels - _LANES * v,
                         )  # fmt: skip
 

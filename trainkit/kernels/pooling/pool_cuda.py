@@ -190,8 +190,10 @@ def _kernels(xp: Any, w: Windows, dtypes: list[Any], *kernels: TypedKernel) -> A
     """The kernels, each for its dtype; `None` where one is not for these windows or can't run."""
     if len(w.window) > AXES:
         return None
-    found = [ready(xp, dtype, kernel) for dtype, kernel in zip(dtypes, kernels, strict=True)]
-    return None if None in found else [some[0] for some in found if some]
+    ready_kernels = [
+        ready(xp, dtype, kernel) for dtype, kernel in zip(dtypes, kernels, strict=True)
+    ]
+    return None if None in ready_kernels else [some[0] for some in ready_kernels if some]
 
 
 def _launch(kernel: Any, w: Windows, result: Array, *arrays: Array) -> None:
@@ -202,11 +204,11 @@ def _launch(kernel: Any, w: Windows, result: Array, *arrays: Array) -> None:
 
 
 def _pooled(xp: Any, kernel: TypedKernel, w: Windows, x: Array) -> Array | None:
-    found = _kernels(xp, w, [x.dtype], kernel) if x.size else None
+    kernels = _kernels(xp, w, [x.dtype], kernel) if x.size else None
     y = xp.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
-    if not found or not y.size:
+    if not kernels or not y.size:
         return None
-    _launch(found[0], w, y, xp.ascontiguousarray(x), y)
+    _launch(kernels[0], w, y, xp.ascontiguousarray(x), y)
     return y
 
 
@@ -219,12 +221,12 @@ def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Arra
     """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
     if not g.size or math.prod(w.window) >= 2**31 or x.dtype != y.dtype:
         return None
-    found = _kernels(xp, w, [x.dtype, g.dtype], FIRSTS, MAXIMA_BACK)
-    if not found:
+    kernels = _kernels(xp, w, [x.dtype, g.dtype], FIRSTS, MAXIMA_BACK)
+    if not kernels:
         return None
     firsts, by_x = xp.empty(y.shape, np.int32), xp.empty(x.shape, g.dtype)
-    _launch(found[0], w, firsts, *map(xp.ascontiguousarray, (x, y)), firsts)
-    _launch(found[1], w, by_x, xp.ascontiguousarray(g), firsts, by_x)
+    _launch(kernels[0], w, firsts, *map(xp.ascontiguousarray, (x, y)), firsts)
+    _launch(kernels[1], w, by_x, xp.ascontiguousarray(g), firsts, by_x)
     return by_x
 
 
@@ -235,9 +237,9 @@ def average_pool(xp: Any, w: Windows, x: Array) -> Array | None:
 
 def average_pool_gradient(xp: Any, w: Windows, g: Array, x: Array) -> Array | None:
     """Each `g` shared equally by what its window covers, in the shape of `x`."""
-    found = _kernels(xp, w, [g.dtype], MEANS_BACK) if g.size else None
-    if not found:
+    kernels = _kernels(xp, w, [g.dtype], MEANS_BACK) if g.size else None
+    if not kernels:
         return None
     by_x = xp.empty(x.shape, g.dtype)
-    _launch(found[0], w, by_x, xp.ascontiguousarray(g), by_x)
+    _launch(kernels[0], w, by_x, xp.ascontiguousarray(g), by_x)
     return by_x

@@ -47,10 +47,10 @@ def _firsts(xp: Any, w: Windows, x: Array, y: Array) -> Iterator[tuple[Any, Arra
     padded = w.pad(xp, x, lowest(x.dtype))
     still_open = xp.ones(y.shape, bool)
     for offset in _offsets(w):
-        here = padded[offset] == y
-        here &= still_open
-        still_open ^= here
-        yield offset, here
+        is_first = padded[offset] == y
+        is_first &= still_open
+        still_open ^= is_first
+        yield offset, is_first
 
 
 def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array:
@@ -61,8 +61,8 @@ def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Arra
     if by_bits:
         _add_at_firsts(w, g, x, y, total)
     else:
-        for offset, here in _firsts(xp, w, x, y):
-            total[offset] += xp.where(here, g, g.dtype.type(0))
+        for offset, is_first in _firsts(xp, w, x, y):
+            total[offset] += xp.where(is_first, g, g.dtype.type(0))
     return xp.ascontiguousarray(total[w.interior])
 
 
@@ -76,20 +76,20 @@ def _add_at_firsts(w: Windows, g: Array, x: Array, y: Array, total: Array) -> No
     It holds zeros; where windows don't overlap, those outside of all windows are enough.
     """
     bits = _BITS[g.dtype.itemsize]
-    given, result = g.view(bits), total.view(bits)
-    for offset, here in _firsts(np, w, x, y):
+    gradient_bits, result = g.view(bits), total.view(bits)
+    for offset, is_first in _firsts(np, w, x, y):
         if w.overlap:
-            total[offset] += np.multiply(given, here, dtype=bits).view(g.dtype)
+            total[offset] += np.multiply(gradient_bits, is_first, dtype=bits).view(g.dtype)
         else:
-            np.multiply(given, here, out=result[offset])
+            np.multiply(gradient_bits, is_first, out=result[offset])
 
 
 def max_pool_pick(xp: Any, w: Windows, values: Array, x: Array, y: Array) -> Array:
     """`values` at the position of the first maximum of `x` in each window."""
     padded = w.pad(xp, values)
     result = xp.zeros(y.shape, values.dtype)
-    for offset, here in _firsts(xp, w, x, y):
-        xp.copyto(result, padded[offset], where=here)
+    for offset, is_first in _firsts(xp, w, x, y):
+        xp.copyto(result, padded[offset], where=is_first)
     return result
 
 

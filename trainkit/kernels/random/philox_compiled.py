@@ -81,8 +81,8 @@ def words(part, parts, low, high, key, words):
 
 
 @by_parts(VECTOR, _FLAGS, float32, VECTOR, exact=True)
-def dropped(part, parts, x, kept, scale, result):
+def dropped(part, parts, x, keep_mask, scale, result):
     """The product of x and `scale` where it is kept, else of x and 0."""
     first, last = chunk_range(part, parts, x.size, 16)
     for i in range(first, last):
-        result[i] = x[i] * (scale if kept[i] else np.float32(0))
+        result[i] = x[i] * (scale if keep_mask[i] else np.float32(0))

@@ -250,6 +250,8 @@ def normal(dtype: str) -> RawKernel:
     """Draws of the standard normal distribution: `(state, next, out, used, count)`."""
     store, rounding = _STORES[dtype]
     name = f"philox_normal_{dtype}"
-    given = {**REAL[working(dtype)], "store": store, "round": rounding, "name": name}
-    given["shifts"] = "\n".join(_SHIFT.format(by=by, **given) for by in (4, 2, 1))
-    return RawKernel(name, SHORT_FLOATS + PHILOX + PAIR.format(**given) + _NORMAL.format(**given))
+    substitutions = {**REAL[working(dtype)], "store": store, "round": rounding, "name": name}
+    substitutions["shifts"] = "\n".join(_SHIFT.format(by=by, **substitutions) for by in (4, 2, 1))
+    return RawKernel(
+        name, SHORT_FLOATS + PHILOX + PAIR.format(**substitutions) + _NORMAL.format(**substitutions)
+    )

@@ -20,8 +20,8 @@ Drawn = tuple[Array, Array]
 
 def serves(xp: Any, kernel: RawKernel, state: Array) -> bool:
     """Whether `kernel` can be launched, and `state` lies on the current GPU."""
-    here = int(xp.cuda.Device().id)
-    lies_here = isinstance(state, xp.ndarray) and int(state.device.id) == here
+    device = int(xp.cuda.Device().id)
+    lies_here = isinstance(state, xp.ndarray) and int(state.device.id) == device
     return lies_here and kernel.is_there(xp)
 
 
@@ -150,26 +150,30 @@ def truncated_normal(xp: Any, state: Array, count: int, dtype: np.dtype[Any]) ->
     if not count:
         return drawn
     chunks = -(-count // truncated_cuda.CHUNK)
-    counts, places = xp.empty(chunks + 1, np.int64), xp.empty(count, np.int64)
+    counts, positions = xp.empty(chunks + 1, np.int64), xp.empty(count, np.int64)
     number, size = np.int32(chunks), np.int64(count)
     each, summed, listed, again = kernels
     each(chunks, (out, counts, size))
     summed(1, (counts, number), threads=truncated_cuda.SOLE_THREADS)
-    listed(chunks, (out, counts, places, size))
-    again(1, (out, places, counts, number, new), threads=truncated_cuda.SOLE_THREADS)
+    listed(chunks, (out, counts, positions, size))
+    again(1, (out, positions, counts, number, new), threads=truncated_cuda.SOLE_THREADS)
     return out, new
 
 
-def dropped(xp: Any, x: Array, kept: Array, *, scale: float) -> Array | None:
-    """`x` times `scale` where `kept`, else times 0; `None` for a mask that broadcasts."""
-    if x.shape != kept.shape or x.dtype.name not in dropped_cuda.DTYPES or kept.dtype != bool:
+def dropped(xp: Any, x: Array, keep_mask: Array, *, scale: float) -> Array | None:
+    """`x` times `scale` where `keep_mask`, else times 0; `None` for a mask that broadcasts."""
+    if (
+        x.shape != keep_mask.shape
+        or x.dtype.name not in dropped_cuda.DTYPES
+        or keep_mask.dtype != bool
+    ):
         return None
     kernel = dropped_cuda.dropped(x.dtype.name)
-    if not (serves(xp, kernel, x) and serves(xp, kernel, kept)):
+    if not (serves(xp, kernel, x) and serves(xp, kernel, keep_mask)):
         return None
     out = xp.empty(x.shape, x.dtype)
     if out.size:
         factor = (np.float64 if x.dtype == np.float64 else np.float32)(x.dtype.type(scale))
-        x, kept = xp.ascontiguousarray(x), xp.ascontiguousarray(kept)
-        kernel(blocks_for(out.size), (x, kept, out, factor, np.int64(out.size)))
+        x, keep_mask = xp.ascontiguousarray(x), xp.ascontiguousarray(keep_mask)
+        kernel(blocks_for(out.size), (x, keep_mask, out, factor, np.int64(out.size)))
     return out

@@ -44,21 +44,21 @@ def words(key: int, counter: int, count: int) -> Array | None:
     run = WORDS.find((), 8e-6 + 2.7e-9 * count)
     if run is None:
         return None
-    found = np.empty((count + 3) // 4 * 4, np.uint64)
+    stream_words = np.empty((count + 3) // 4 * 4, np.uint64)
     work = shared(_WORD_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
-    run(*work, _WORD(counter & _LOW), _WORD(counter >> 64 & _LOW), _WORD(key & _LOW), found)
-    return found[:count]
+    run(*work, _WORD(counter & _LOW), _WORD(counter >> 64 & _LOW), _WORD(key & _LOW), stream_words)
+    return stream_words[:count]
 
 
-def dropped(x: Array, kept: Array, scale: float) -> Array | None:
-    """`x` times `scale` where `kept`, else times 0; `None` where that is left to NumPy."""
-    if x.dtype is not _F32 or x.shape != kept.shape or not x.size:
+def dropped(x: Array, keep_mask: Array, scale: float) -> Array | None:
+    """`x` times `scale` where `keep_mask`, else times 0; `None` where that is left to NumPy."""
+    if x.dtype is not _F32 or x.shape != keep_mask.shape or not x.size:
         return None
     run = DROPPED.find((), 2e-6 + 1e-9 * x.size)
     if run is None:
         return None
     result = np.empty(x.shape, np.float32)
-    given = (owned(a).reshape(-1) for a in (x, kept))
+    flat_arrays = (owned(a).reshape(-1) for a in (x, keep_mask))
     work = shared(_FLOAT_NANOSECONDS * x.size) if x.size >= MANY_FLOATS else (0, 1)
-    run(*work, *given, np.float32(scale), result.reshape(-1))
+    run(*work, *flat_arrays, np.float32(scale), result.reshape(-1))
     return result

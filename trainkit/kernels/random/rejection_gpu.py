@@ -50,8 +50,11 @@ class _Draws:
         self.distribution, self._rounds = distribution, rounds
         self.chunks = -(-out.size // truncated_cuda.CHUNK)
         self.state = xp.ascontiguousarray(state)
-        given = [*map(self._parameter, parameters, [dims] * len(parameters)), (None, np.int64(0))]
-        (one, one_step), (two, two_step) = given[:2]
+        operands = [
+            *map(self._parameter, parameters, [dims] * len(parameters)),
+            (None, np.int64(0)),
+        ]
+        (one, one_step), (two, two_step) = operands[:2]
         self._parameters = (one, two, one_step, two_step)
         self._open: tuple[Any, Any] = (None, None)
 
@@ -72,13 +75,13 @@ class _Draws:
         return before, self.state
 
     def _lists(self) -> tuple[Array, Array]:
-        places = self.xp.empty(self.chunks * truncated_cuda.CHUNK, np.int64)
-        return places, self.xp.empty(self.chunks + 1, np.int64)
+        positions = self.xp.empty(self.chunks * truncated_cuda.CHUNK, np.int64)
+        return positions, self.xp.empty(self.chunks + 1, np.int64)
 
-    def _summed(self, places: Array, counts: Array) -> None:
+    def _summed(self, positions: Array, counts: Array) -> None:
         sole = truncated_cuda.SOLE_THREADS
         truncated_cuda.summed_counts()(1, (counts, np.int32(self.chunks)), threads=sole)
-        self._open = (places, counts)
+        self._open = (positions, counts)
 
     def invert(self) -> None:
         """Draw what inversion serves for."""
@@ -92,14 +95,14 @@ class _Draws:
         number = np.int32(self.chunks)
         for _ in range(self._rounds):
             lists = self._lists()
-            given = (*self._parameters, *self.states(), *self._open, number)
+            arguments = (*self._parameters, *self.states(), *self._open, number)
             kernel = rejection_cuda.tried(self.distribution)
-            kernel(self.chunks, (*given, *lists, self.values, self.size))
+            kernel(self.chunks, (*arguments, *lists, self.values, self.size))
             self._summed(*lists)
-        given = (*self._parameters, *self.states(), *self._open, number)
-        rest = rejection_cuda.tried_until_taken(self.distribution)
+        arguments = (*self._parameters, *self.states(), *self._open, number)
+        last_kernel = rejection_cuda.tried_until_taken(self.distribution)
         left = self.xp.empty(int(self.size), np.int64)
-        rest(1, (*given, left, self.values), threads=rejection_cuda.SOLE_THREADS)
+        last_kernel(1, (*arguments, left, self.values), threads=rejection_cuda.SOLE_THREADS)
 
 
 def _kernels(distribution: str) -> list[RawKernel]:

@@ -140,9 +140,9 @@ extern "C" __global__ void redrawn({real}* x, long long* list, const long long* 
 
 
 def _kernel(name: str, text: str, dtype: str) -> RawKernel:
-    given = REAL[dtype]
+    substitutions = REAL[dtype]
     at_k = "four.w[k]" if dtype == "float64" else "half_word(four, k)"
-    for key, value in {**given, "at_k": at_k}.items():
+    for key, value in {**substitutions, "at_k": at_k}.items():
         text = text.replace("{" + key + "}", str(value))
     return RawKernel(name, f"#define CHUNK {CHUNK}\n{text}")
 

@@ -33,11 +33,11 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            add_rows(before, weights, offsets, sums, here, units, width)
-            for q in range(here):
+            add_rows(before, weights, offsets, sums, own_samples, units, width)
+            for q in range(own_samples):
                 n = worker * samples + q
                 for u in range(units):
                     share = z[worker, q, 2 * units + u]
@@ -55,10 +55,10 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
 
 
 @by_parts(CUBE, MATRIX, *[CUBE] * 5, apart=True)
-def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, kept):
+def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, reset_states):
     """A GRU whose reset gate multiplies before the product.
 
-    `kept`, (workers, samples, units), is room, too.
+    `reset_states`, (workers, samples, units), is room, too.
     """
     units = state.shape[2]
     width = 3 * units
@@ -72,26 +72,26 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            given = projected[worker * samples, t].ctypes.data, steps * width
-            add_rows(before, weights, given, sums, here, units, 2 * units)
-            for q in range(here):
+            inputs = projected[worker * samples, t].ctypes.data, steps * width
+            add_rows(before, weights, inputs, sums, own_samples, units, 2 * units)
+            for q in range(own_samples):
                 n = worker * samples + q
                 for u in range(units):
                     update = sigmoid(z[worker, q, u])
                     reset = sigmoid(z[worker, q, units + u])
                     share = reset * state[worker, q, u]
                     z[worker, q, u] = update
-                    kept[worker, q, u] = share
+                    reset_states[worker, q, u] = share
                     gates[n, t, u] = update
                     gates[n, t, units + u] = reset
                     gates[n, t, 3 * units + u] = share
-            shares = kept[worker].ctypes.data, units
-            of_new, new_sums = behind(given, 2 * units), behind(sums, 2 * units)
-            add_rows(shares, weights_of_new, of_new, new_sums, here, units, units)
-            for q in range(here):
+            shares = reset_states[worker].ctypes.data, units
+            of_new, new_sums = behind(inputs, 2 * units), behind(sums, 2 * units)
+            add_rows(shares, weights_of_new, of_new, new_sums, own_samples, units, units)
+            for q in range(own_samples):
                 n = worker * samples + q
                 for u in range(units):
                     new = tanh(z[worker, q, 2 * units + u])
@@ -122,11 +122,11 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for after in range(steps):
             t = steps - 1 - after
-            for q in range(here):
+            for q in range(own_samples):
                 n = worker * samples + q
                 take_before(room, hidden, first, worker, q, n, t)
                 for u in range(units):
@@ -147,17 +147,17 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
                     grads[n, t, 2 * units + u] = room[worker, q, u]
                 for u in range(units):
                     shares[n, t, u] = z[worker, q, 2 * units + u]
-            add_rows(grad, weights, back, back, here, width, units)
+            add_rows(grad, weights, back, back, own_samples, width, units)
     keep_alive(strips)
 
 
 @by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
 def gru_reset_before_gradient(
-    part, parts, by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none
+    part, parts, by_hidden, first, turned, hidden, gates, grads, dh, z, room, by_shares, none
 ):
     """Gradients of `gru_reset_before`.
 
-    `kept` is room, too; `none` are as many zeros as units.
+    `by_shares` is room, too; `none` are as many zeros as units.
     """
     units = dh.shape[2]
     width = 3 * units
@@ -172,11 +172,11 @@ def gru_reset_before_gradient(
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for after in range(steps):
             t = steps - 1 - after
-            for q in range(here):
+            for q in range(own_samples):
                 n = worker * samples + q
                 take_before(room, hidden, first, worker, q, n, t)
                 for u in range(units):
@@ -188,17 +188,17 @@ def gru_reset_before_gradient(
                     z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
                     dh[worker, q, u] = by_h * update
             by_new = behind(grad, 2 * units)
-            by_share_rows = kept[worker].ctypes.data, units
-            add_rows(by_new, weights_of_new, zeros, by_share_rows, here, units, units)
-            for q in range(here):
+            by_share_rows = by_shares[worker].ctypes.data, units
+            add_rows(by_new, weights_of_new, zeros, by_share_rows, own_samples, units, units)
+            for q in range(own_samples):
                 n = worker * samples + q
                 for u in range(units):
-                    reset, by_share = gates[n, t, units + u], kept[worker, q, u]
+                    reset, by_share = gates[n, t, units + u], by_shares[worker, q, u]
                     by_reset = by_share * room[worker, q, u]
                     z[worker, q, units + u] = by_reset * reset * (one - reset)
                     dh[worker, q, u] += by_share * reset
                 for u in range(width):
                     grads[n, t, u] = z[worker, q, u]
-            add_rows(grad, weights, back, back, here, 2 * units, units)
+            add_rows(grad, weights, back, back, own_samples, 2 * units, units)
     keep_alive(strips)
     keep_alive(strips_of_new)

@@ -44,12 +44,12 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            given = projected[worker * samples, t].ctypes.data, steps * width
-            add_rows(before, weights, given, sums, here, units, width)
-            for q in range(here):
+            inputs = projected[worker * samples, t].ctypes.data, steps * width
+            add_rows(before, weights, inputs, sums, own_samples, units, width)
+            for q in range(own_samples):
                 n = worker * samples + q
                 for u in range(units):
                     i = sigmoid(z[worker, q, u])
@@ -90,15 +90,15 @@ def lstm_gradient(
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
-        here = min(samples, batch - worker * samples)
+        own_samples = min(samples, batch - worker * samples)
         back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
-        for q in range(here):
+        for q in range(own_samples):
             n = worker * samples + q
             for u in range(units):
                 dh[worker, q, u] = by_hidden[n, steps - 1, u]
         for after in range(steps):
             t = steps - 1 - after
-            for q in range(here):
+            for q in range(own_samples):
                 n = worker * samples + q
                 if by_memory.shape[0]:
                     for u in range(units):
@@ -120,9 +120,9 @@ def lstm_gradient(
                     z[worker, q, 3 * units + u] = by_o
                 for u in range(width):
                     grads[n, t, u] = z[worker, q, u]
-            given, apart = none.ctypes.data, 0
+            start, apart = none.ctypes.data, 0
             if t:
-                given = by_hidden[worker * samples, t - 1].ctypes.data
+                start = by_hidden[worker * samples, t - 1].ctypes.data
                 apart = steps * units
-            add_rows(grad, weights, (given, apart), back, here, width, units)
+            add_rows(grad, weights, (start, apart), back, own_samples, width, units)
     keep_alive(strips)

@@ -49,8 +49,8 @@ class _Sequence:
 
 def _fits(*arrays: Array | None) -> bool:
     """Whether there are elements, of one dtype."""
-    given = [a for a in arrays if a is not None]
-    return all(a.dtype == given[0].dtype and a.size for a in given)
+    present = [a for a in arrays if a is not None]
+    return all(a.dtype == present[0].dtype and a.size for a in present)
 
 
 def _packed(xp: Any, *arrays: Array | None) -> list[Any]:
@@ -96,8 +96,8 @@ def lstm_gradient(
     kernels = ready(xp, gates.dtype, cuda.LSTM_BACK)
     if kernels is None:
         return None
-    given = _packed(xp, by_hidden, by_memory, c, memory, gates)
-    by_hidden, by_memory, c, memory, gates = given
+    packed_arrays = _packed(xp, by_hidden, by_memory, c, memory, gates)
+    by_hidden, by_memory, c, memory, gates = packed_arrays
     grads, by_next = xp.empty_like(gates), xp.empty(h.shape, gates.dtype)
     by_state = xp.empty(h.shape, computed_in(gates.dtype))
     launch = _Sequence(c, memory)
@@ -131,7 +131,7 @@ def gru(
     gates = xp.empty((batch, steps, 4 * units), projected.dtype)
     launch = _Sequence(h, hidden)
     product = xp.empty((batch, width if reset_after else 2 * units), projected.dtype)
-    kept = None if reset_after else xp.empty((batch, units), projected.dtype)
+    candidate_product = None if reset_after else xp.empty((batch, units), projected.dtype)
     for t in range(steps):
         earlier = launch.earlier(t)
         if reset_after:
@@ -140,8 +140,8 @@ def gru(
             continue
         matmul(xp, earlier, kernel[:, : 2 * units], out=product)
         launch(kernels[0], t, product, projected, earlier, gates)
-        matmul(xp, gates[:, t, 3 * units :], kernel[:, 2 * units :], out=kept)
-        launch(kernels[1], t, kept, projected, earlier, hidden, gates)
+        matmul(xp, gates[:, t, 3 * units :], kernel[:, 2 * units :], out=candidate_product)
+        launch(kernels[1], t, candidate_product, projected, earlier, hidden, gates)
     return hidden, gates
 
 
@@ -162,8 +162,8 @@ def gru_gradient(
     if kernels is None:
         return None
     by_hidden, h, hidden, gates = _packed(xp, by_hidden, h, hidden, gates)
-    whole = _after_gradient if reset_after else _before_gradient
-    return whole(xp, kernels, _Sequence(h, hidden), by_hidden, h, kernel, hidden, gates)
+    gradient_function = _after_gradient if reset_after else _before_gradient
+    return gradient_function(xp, kernels, _Sequence(h, hidden), by_hidden, h, kernel, hidden, gates)
 
 
 def _room(xp: Any, launch: _Sequence, dtype: Any) -> tuple[Array, Array, Array]:

@@ -88,16 +88,16 @@ def lstm_gradient(
     grads = xp.empty(gates.shape, gates.dtype)
     turned = xp.ascontiguousarray(kernel.T)
     by_h, by_c = xp.zeros_like(h), xp.zeros_like(c)
-    a, z, rest = (xp.empty((4, batch, units), gates.dtype) for _ in range(3))
+    a, z, complements = (xp.empty((4, batch, units), gates.dtype) for _ in range(3))
     squashed, cell, share = (xp.empty_like(by_c) for _ in range(3))
     i, f, g, o = a
     cell[...] = memory[:, -1]
-    given, results = by_gate(gates), by_gate(grads)
+    gate_values, results = by_gate(gates), by_gate(grads)
     for t in range(steps - 1, -1, -1):
-        a[...] = given[t]
-        xp.subtract(1, a, out=rest)  # times the gate its slope, but that of the tanh
-        xp.multiply(g, g, out=rest[2])
-        xp.subtract(1, rest[2], out=rest[2])
+        a[...] = gate_values[t]
+        xp.subtract(1, a, out=complements)  # times the gate its slope, but that of the tanh
+        xp.multiply(g, g, out=complements[2])
+        xp.subtract(1, complements[2], out=complements[2])
         xp.add(by_h, by_hidden[:, t], out=by_h)
         xp.tanh(cell, out=squashed)
         xp.multiply(by_h, squashed, out=z[3])
@@ -114,7 +114,7 @@ def lstm_gradient(
         xp.multiply(by_c, i, out=z[2])
         xp.multiply(z[:2], a[:2], out=z[:2])
         xp.multiply(z[3], o, out=z[3])
-        xp.multiply(z, rest, out=results[t])
+        xp.multiply(z, complements, out=results[t])
         xp.multiply(by_c, f, out=by_c)
         matmul(xp, grads[:, t], turned, out=by_h)
     by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(grads))
@@ -146,8 +146,8 @@ def gru(
         both += 0.5
         update, reset = both[:, :units], both[:, units:]
         share = inner[:, 2 * units :] if reset_after else reset * h
-        kept = reset * share if reset_after else matmul(xp, share, kernel[:, 2 * units :])
-        new = xp.tanh(projected[:, t, 2 * units :] + kept)
+        recurrent_part = reset * share if reset_after else matmul(xp, share, kernel[:, 2 * units :])
+        new = xp.tanh(projected[:, t, 2 * units :] + recurrent_part)
         h = new + update * (h - new)
         hidden[:, t] = h
         gates[:, t, : 2 * units] = both
@@ -166,9 +166,11 @@ def gru_gradient(
     reset_after: bool,
 ) -> tuple[Array, Array, Array, Array]:
     """Gradients by the projected inputs, the first h, the recurrent kernel and its bias."""
-    whole = _after_gradient if reset_after else _before_gradient
-    found: tuple[Array, Array, Array, Array] = whole(xp, by_hidden, h, kernel, hidden, gates)
-    return found
+    gradient_function = _after_gradient if reset_after else _before_gradient
+    gradients: tuple[Array, Array, Array, Array] = gradient_function(
+        xp, by_hidden, h, kernel, hidden, gates
+    )
+    return gradients
 
 
 def _after_gradient(

@@ -105,8 +105,8 @@ def lstm_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by projected inputs, first h and c, and recurrent kernel, or `None`."""
     batch, steps, units = hidden.shape
-    given = (by_hidden, c, memory, gates, *(() if by_memory is None else (by_memory,)))
-    run = _found(LSTM_GRADIENT, steps, batch, kernel, *given)
+    operands = (by_hidden, c, memory, gates, *(() if by_memory is None else (by_memory,)))
+    run = _found(LSTM_GRADIENT, steps, batch, kernel, *operands)
     if run is None:
         return None
     if by_memory is None:
@@ -127,20 +127,20 @@ def gru(
 ) -> tuple[Array, Array] | None:
     """(hidden, gates) of all steps, or `None` where the plain version is to do it."""
     batch, steps, _ = projected.shape
-    given = (projected, h) if bias is None else (projected, h, bias)
-    run = _found(GRU[reset_after], steps, batch, kernel, *given)
+    operands = (projected, h) if bias is None else (projected, h, bias)
+    run = _found(GRU[reset_after], steps, batch, kernel, *operands)
     if run is None:
         return None
     units = kernel.shape[0]
     hidden = np.empty((batch, steps, units), np.float32)
     gates = np.empty((batch, steps, 4 * units), np.float32)
     state = _by_worker(h)
-    z, kept = _room(batch, 3 * units, units)
+    z, reset_states = _room(batch, 3 * units, units)
     if reset_after:
         offsets = np.zeros(3 * units, np.float32) if bias is None else owned(bias)
         run(owned(projected), owned(kernel), offsets, hidden, gates, state, z)
     else:
-        run(owned(projected), owned(kernel), hidden, gates, state, z, kept)
+        run(owned(projected), owned(kernel), hidden, gates, state, z, reset_states)
     return hidden, gates
 
 
@@ -153,7 +153,7 @@ def gru_gradient(
     if run is None:
         return None
     grads = np.empty((batch, steps, 3 * units), np.float32)
-    dh, z, room, kept = _room(batch, units, 3 * units, units, units)
+    dh, z, room, by_shares = _room(batch, units, 3 * units, units, units)
     arrays = tuple(map(owned, (by_hidden, h, kernel.T, hidden, gates)))
     earlier, by_gates = rows(before(np, h, hidden)), rows(grads)[:, : 2 * units]
     if reset_after:
@@ -162,7 +162,7 @@ def gru_gradient(
         by_new = pooled_product(earlier.T, rows(shares))
         by_bias = np.concatenate([leading_sum(grads, 2)[: 2 * units], leading_sum(shares, 2)])
     else:
-        run(*arrays, grads, dh, z, room, kept, np.zeros(units, np.float32))
+        run(*arrays, grads, dh, z, room, by_shares, np.zeros(units, np.float32))
         by_new = pooled_product(rows(gates)[:, 3 * units :].T, rows(grads)[:, 2 * units :])
         by_bias = np.zeros(3 * units, np.float32)
     by_kernel = np.concatenate([pooled_product(earlier.T, by_gates), by_new], axis=1)

@@ -76,8 +76,8 @@ def all_finite(xp: Any, arrays: Sequence[Array]) -> Array | None:
         groups.setdefault(x.dtype, []).append(x if in_any_order else xp.ascontiguousarray(x))
     if not all(d in _FORMS and _kernel(d).is_there(xp) for d in groups):
         return None
-    found = xp.ones((), np.bool_)
+    is_finite = xp.ones((), np.bool_)
     for dtype, some in groups.items():
         for table, blocks in pointer_table.tables(some, [x.size for x in some]):
-            _kernel(dtype)(blocks, (table, found))
-    return found
+            _kernel(dtype)(blocks, (table, is_finite))
+    return is_finite

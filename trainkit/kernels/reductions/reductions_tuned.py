@@ -86,17 +86,17 @@ class _Cube(NamedTuple):
 def _cube(shape: Sizes, axis: Any) -> _Cube | None:
     """The facts of a reduction; `None` where the axes don't lie side by side."""
     rank = len(shape)
-    given = range(rank) if axis is None else axis if type(axis) is tuple else (axis,)
-    if not given or not all(-rank <= a < rank for a in given):
+    raw_axes = range(rank) if axis is None else axis if type(axis) is tuple else (axis,)
+    if not raw_axes or not all(-rank <= a < rank for a in raw_axes):
         return None
-    axes = sorted(a % rank for a in given)
+    axes = sorted(a % rank for a in raw_axes)
     first, after = axes[0], axes[-1] + 1
     if axes != list(range(first, after)):
         return None
     before, between, behind = shape[:first], shape[first:after], shape[after:]
     sizes = math.prod(before), math.prod(between), math.prod(behind)
-    kept = (*before, *(1,) * len(between), *behind)
-    return _Cube(*sizes, bool(before) and not behind, (*before, *behind), kept)
+    keepdims_shape = (*before, *(1,) * len(between), *behind)
+    return _Cube(*sizes, bool(before) and not behind, (*before, *behind), keepdims_shape)
 
 
 def _is_ready(x: Array) -> bool:
@@ -110,14 +110,14 @@ def axis_extreme(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None
     cube = _cube(x.shape, axis)
     if cube is None:
         return None
-    outer, size, inner, _, short, kept = cube
+    outer, size, inner, _, short, keepdims_shape = cube
     if inner > 1:
-        found = _column_extreme(name, x.reshape(outer, size, inner))
+        reduced = _column_extreme(name, x.reshape(outer, size, inner))
     elif outer == 1:
-        found = _whole_extreme(name, x.reshape(-1)) if size >= FEWEST_OF_ALL else None
+        reduced = _whole_extreme(name, x.reshape(-1)) if size >= FEWEST_OF_ALL else None
     else:
-        found = _row_extreme(name, x.reshape(outer, size))
-    return found if found is None else found.reshape(kept if keepdims else short)
+        reduced = _row_extreme(name, x.reshape(outer, size))
+    return reduced if reduced is None else reduced.reshape(keepdims_shape if keepdims else short)
 
 
 def _row_extreme(name: str, x: Array) -> Array | None:
@@ -189,8 +189,8 @@ def leading_sum(x: Array, count: int) -> Array:
     """
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return np.add.reduce(x, 0 if count == 1 else tuple(range(count)))
-    kept = x.shape[count:]
-    return column_sum(x.reshape(-1, math.prod(kept))).reshape(kept)
+    result_shape = x.shape[count:]
+    return column_sum(x.reshape(-1, math.prod(result_shape))).reshape(result_shape)
 
 
 def column_sum(x: Array) -> Array:
@@ -236,11 +236,11 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     cube = _cube(x.shape, axis)
     if cube is None or cube.rows:
         return None
-    outer, size, inner, _, short, kept = cube
+    outer, size, inner, _, short, keepdims_shape = cube
     if outer == inner == 1:
         total = _whole_sum(x.reshape(-1))
         # The axes that stay may be there, each of size 1.
-        shape = kept if keepdims else short
+        shape = keepdims_shape if keepdims else short
         return np.full(shape, total) if shape else total
     if outer == 1:
         total = column_sum(x.reshape(size, inner))
@@ -248,13 +248,13 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
         total = _middle_sum(x.reshape(outer, size, inner))
     else:
         return None
-    return total.reshape(kept if keepdims else short)
+    return total.reshape(keepdims_shape if keepdims else short)
 
 
 def _middle_sum(x: Array) -> Array:
     """Sums along the middle of three axes, by the kernel or by BLAS."""
-    found = _middle_sum_on_pool(x)
-    return np.matmul(np.ones((1, x.shape[1]), x.dtype), x) if found is None else found
+    sums = _middle_sum_on_pool(x)
+    return np.matmul(np.ones((1, x.shape[1]), x.dtype), x) if sums is None else sums
 
 
 def _middle_sum_on_pool(x: Array) -> Array | None:

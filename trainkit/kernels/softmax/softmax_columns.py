@@ -56,9 +56,11 @@ class _Columns(Tile):
         p = constant(_SERIES[0])
         for term in _SERIES[1:]:
             p = self.fused(p, r, constant(term))
-        whole = ir.VectorType(I32, self.lanes)
-        exponent = builder.add(builder.fptosi(n, whole), ir.Constant(whole, [127] * self.lanes))
-        bits = builder.shl(exponent, ir.Constant(whole, [23] * self.lanes))
+        int_vector = ir.VectorType(I32, self.lanes)
+        exponent = builder.add(
+            builder.fptosi(n, int_vector), ir.Constant(int_vector, [127] * self.lanes)
+        )
+        bits = builder.shl(exponent, ir.Constant(int_vector, [23] * self.lanes))
         return builder.fmul(p, builder.bitcast(bits, self.vector))
 
 

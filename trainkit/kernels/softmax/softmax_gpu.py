@@ -54,10 +54,10 @@ def _width(x: Array, axis: Any) -> int:
     """The number of elements along `axis` if these are the last axes, else 0."""
     if axis is None:
         return int(x.size)
-    given = axis if isinstance(axis, tuple) else (axis,)
-    if not all(-x.ndim <= a < x.ndim for a in given):
+    raw_axes = axis if isinstance(axis, tuple) else (axis,)
+    if not all(-x.ndim <= a < x.ndim for a in raw_axes):
         return 0  # the reference refuses it
-    axes = sorted(a % x.ndim for a in given)
+    axes = sorted(a % x.ndim for a in raw_axes)
     if axes != list(range(x.ndim - len(axes), x.ndim)):
         return 0
     return math.prod(x.shape[a] for a in axes)
@@ -69,8 +69,8 @@ def softmax(xp: Any, x: Array, *, axis: Any, logarithm: bool = False) -> Array |
     if not width:
         return None
     y = xp.empty(x.shape, x.dtype)
-    given = (xp.ascontiguousarray(x), y, np.int32(logarithm))
-    return y if _launch(xp, cuda.SOFTMAX, x, width, *given) else None
+    arguments = (xp.ascontiguousarray(x), y, np.int32(logarithm))
+    return y if _launch(xp, cuda.SOFTMAX, x, width, *arguments) else None
 
 
 def log_softmax(xp: Any, x: Array, *, axis: Any) -> Array | None:
@@ -123,8 +123,8 @@ def _cross_entropy(
 
 def loss(xp: Any, labels: Array, logits: Array) -> Array | None:
     """Cross-entropy along the last axis."""
-    found = _cross_entropy(xp, labels, logits)
-    return found and found[0]
+    results = _cross_entropy(xp, labels, logits)
+    return results and results[0]
 
 
 def loss_and_gradients(xp: Any, labels: Array, logits: Array) -> tuple[Array, ...] | None:
@@ -134,8 +134,8 @@ def loss_and_gradients(xp: Any, labels: Array, logits: Array) -> tuple[Array, ..
 
 def gradient(xp: Any, g: Array, labels: Array, logits: Array) -> Array | None:
     """The gradients times `g`, a number for each row."""
-    found = _cross_entropy(xp, labels, logits, g, with_losses=False, with_gradients=True)
-    return found and found[1]
+    results = _cross_entropy(xp, labels, logits, g, with_losses=False, with_gradients=True)
+    return results and results[1]
 
 
 # ------------------------------------------------------------------ attention

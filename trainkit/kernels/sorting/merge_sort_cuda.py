@@ -142,8 +142,8 @@ def key_bytes(dtype: str) -> int:
 def sorted_tiles(dtype: str, tile: int) -> RawKernel:
     """Sorts tiles: `(x, keys, places, n, tiles, falling)`, a block of `tile / 2` threads each."""
     kind, as_ = _TYPES[dtype]
-    given = {"type": kind, "as": as_, "key": WORDS[key_bytes(dtype)], "tile": tile}
-    return RawKernel("sorted_tiles", SHORT_FLOATS + _KEYS + _TILE.format(**given))
+    substitutions = {"type": kind, "as": as_, "key": WORDS[key_bytes(dtype)], "tile": tile}
+    return RawKernel("sorted_tiles", SHORT_FLOATS + _KEYS + _TILE.format(**substitutions))
 
 
 @cache

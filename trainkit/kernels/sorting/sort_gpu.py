@@ -32,24 +32,24 @@ def order_of_rows(xp: Any, x: Array, falling: bool = False) -> Array | None:
     if tiles * x.shape[0] >= 2**31 or not (first.is_there(xp) and merge.is_there(xp)):
         return None
     x = xp.ascontiguousarray(x)
-    places = xp.empty(x.shape, np.int32)
+    positions = xp.empty(x.shape, np.int32)
     if not x.size:
-        return places
+        return positions
     keys = xp.empty(x.shape, f"u{width}")
-    given = (x, keys, places, np.int32(n), np.int32(tiles), np.int32(falling))
-    first(tiles * x.shape[0], given, threads=tile // 2)
+    arguments = (x, keys, positions, np.int32(n), np.int32(tiles), np.int32(falling))
+    first(tiles * x.shape[0], arguments, threads=tile // 2)
     if tiles > 1:
-        others = xp.empty_like(keys), xp.empty_like(places)
+        others = xp.empty_like(keys), xp.empty_like(positions)
     while tile < n:
         sizes = (np.int32(n), np.int64(x.size), np.int32(tile))
-        merge(blocks_for(x.size), (keys, places, *others, *sizes))
-        (keys, places), others = others, (keys, places)
+        merge(blocks_for(x.size), (keys, positions, *others, *sizes))
+        (keys, positions), others = others, (keys, positions)
         tile *= 2
-    return places
+    return positions
 
 
-def picked(xp: Any, x: Array, places: Array, most: int) -> Array | None:
-    """The first `most` elements of each row of `x` in the order `places`, both (rows, n)."""
+def picked(xp: Any, x: Array, positions: Array, most: int) -> Array | None:
+    """The first `most` elements of each row of `x` in the order `positions`, both (rows, n)."""
     kernel = texts.picked_in_rows(x.dtype.itemsize)
     if not kernel.is_there(xp):
         return None
@@ -57,7 +57,7 @@ def picked(xp: Any, x: Array, places: Array, most: int) -> Array | None:
     out = xp.empty((x.shape[0], most), x.dtype)
     if out.size:
         sizes = (np.int32(x.shape[1]), np.int32(most), np.int64(out.size))
-        kernel(blocks_for(out.size), (x, places, out, *sizes))
+        kernel(blocks_for(out.size), (x, positions, out, *sizes))
     return out
 
 
@@ -82,8 +82,8 @@ def sort(xp: Any, x: Array, axis: int = -1) -> Array | None:
     """The elements in rising order along an axis."""
     rows = _as_rows(xp, x, axis)
     order = order_of_rows(xp, rows)
-    found = None if order is None else picked(xp, rows, order, rows.shape[1])
-    return None if found is None else _back(xp, found, x, axis)
+    sorted_values = None if order is None else picked(xp, rows, order, rows.shape[1])
+    return None if sorted_values is None else _back(xp, sorted_values, x, axis)
 
 
 def top_k(xp: Any, x: Array, k: int) -> tuple[Array, Array] | None:
@@ -92,20 +92,20 @@ def top_k(xp: Any, x: Array, k: int) -> tuple[Array, Array] | None:
     order = order_of_rows(xp, rows, falling=True)
     if order is None:
         return None
-    found = picked(xp, rows, order, k)
-    if found is None:
+    top_values = picked(xp, rows, order, k)
+    if top_values is None:
         return None
     dims = (*x.shape[:-1], k)
-    return found.reshape(dims), xp.ascontiguousarray(order[:, :k]).reshape(dims)
+    return top_values.reshape(dims), xp.ascontiguousarray(order[:, :k]).reshape(dims)
 
 
 def sorted_last(xp: Any, x: Array) -> Array:
     """`xp.sort` along the last axis, on a GPU without a wait where that can be."""
-    found = None if xp is np else sort(xp, x)
-    return xp.sort(x, axis=-1) if found is None else found
+    sorted_values = None if xp is np else sort(xp, x)
+    return xp.sort(x, axis=-1) if sorted_values is None else sorted_values
 
 
 def stable_order(xp: Any, x: Array) -> Array:
     """`xp.argsort` along the last axis, equal elements in their order, int64; likewise."""
-    found = None if xp is np else argsort(xp, x)
-    return xp.argsort(x, axis=-1, kind="stable") if found is None else found.astype(np.int64)
+    order = None if xp is np else argsort(xp, x)
+    return xp.argsort(x, axis=-1, kind="stable") if order is None else order.astype(np.int64)

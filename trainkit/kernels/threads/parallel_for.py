@@ -21,8 +21,8 @@ _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
 @intrinsic(prefer_literal=True)
-def spread(typing, pool, parts, work, given):
-    """Call `work(part, parts, *given)` for each part; whoever of the pool is free takes the next.
+def spread(typing, pool, parts, work, operands):
+    """Call `work(part, parts, *operands)` for each part; a free thread of the pool takes the next.
 
     Args:
         typing: Numba's.
@@ -30,10 +30,10 @@ def spread(typing, pool, parts, work, given):
         parts: how many; one is done here too.
         work: a function compiled by Numba that stands in a module, so that it is found on disk.
             It raises nothing.
-        given: a tuple of arrays and numbers. What is a literal in it is one to `work`, too, and
+        operands: a tuple of arrays and numbers. What is a literal in it is one to `work`, too, and
             stands last.
     """
-    kinds = (types.intp, types.intp, *given.types)
+    kinds = (types.intp, types.intp, *operands.types)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pool, parts, _, packed = arguments
@@ -50,7 +50,7 @@ def spread(typing, pool, parts, work, given):
                 builder.call(function, [data, loop.index, parts])
         return context.get_dummy_value()
 
-    return types.void(types.intp, types.intp, work, given), codegen
+    return types.void(types.intp, types.intp, work, operands), codegen
 
 
 def _part(context: Any, module: Any, work: Any, kinds: Any, packed: Any) -> Any:

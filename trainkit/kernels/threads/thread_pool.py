@@ -37,12 +37,12 @@ class ThreadPool:
     """The threads, and the machine code by which they work together."""
 
     def __init__(self) -> None:
-        found = _shipped_pool() or _compiled_pool()
-        self._places = {name: found(name) for name in FIELDS}
-        self._semaphores = [found(name) for name in SEMAPHORES]
+        symbol_address = _shipped_pool() or _compiled_pool()
+        self._places = {name: symbol_address(name) for name in FIELDS}
+        self._semaphores = [symbol_address(name) for name in SEMAPHORES]
         self._reset()
-        self.run_address: int = found("run")
-        serve = ctypes.CFUNCTYPE(None)(found("serve"))
+        self.run_address: int = symbol_address("run")
+        serve = ctypes.CFUNCTYPE(None)(symbol_address("serve"))
         for _ in range(pools.compute_threads() - 1):
             threading.Thread(target=serve, daemon=True, name="trainkit-pool").start()
         self.most = pools.compute_threads()
@@ -96,12 +96,12 @@ def thread_pool() -> ThreadPool | None:
     if pools.compute_threads() < 2:
         return None
     try:
-        made = ThreadPool()
+        pool = ThreadPool()
     except (ImportError, OSError, AttributeError):
         return None
-    pools.when_resized(made.resize)
-    os.register_at_fork(after_in_child=made.be_alone)
-    return made
+    pools.when_resized(pool.resize)
+    os.register_at_fork(after_in_child=pool.be_alone)
+    return pool
 
 
 _MOST_PARTS = 64
@@ -117,5 +117,5 @@ def shared(nanoseconds: float) -> tuple[int, int]:
     parts = int(nanoseconds / _PART_NANOSECONDS)
     if parts < 2:
         return 0, 1
-    found = thread_pool()
-    return (found.run_address if found else 0), min(parts, _MOST_PARTS)
+    pool = thread_pool()
+    return (pool.run_address if pool else 0), min(parts, _MOST_PARTS)
