@@ -71,6 +71,8 @@ class Generalizer:
         return polynomial(self._terms(values), self._at)
 
     def _terms(self, values: Sequence[int]) -> Terms:
+        # The corners settle the polynomial; the points between them show whether it holds there
+        # too.
         corners = 1 << len(self._sizes.names)
         terms = interpolated(self._sizes.names, self._sizes.ends, list(values[:corners]))
         for point, value in zip(self._points, values, strict=True):
@@ -92,12 +94,15 @@ class Generalizer:
         """
         sizes = self.numbers(shapes)
         for column, size in zip(zip(*shapes, strict=True), sizes, strict=True):
+            # Loops over nothing are left out, and one element is broadcast: such code is other
+            # code.
             if isinstance(size, UnknownSize) and min(column) < 2:
                 raise Unsupported("an axis that may have no or one element")
         return sizes
 
     def buffer(self, buffers: Sequence[Buffer]) -> Buffer:
         """One piece of memory for that at each point."""
+        # Views of one buffer stay views of one: which memory is whose is part of what is the same.
         key = tuple(map(id, buffers))
         buffer = self._buffers.get(key)
         if buffer is None:
@@ -134,6 +139,8 @@ class Generalizer:
             return self.view([x for x in operands if isinstance(x, View)])
         if None in values or len({value.dtype for value in values}) != 1:
             raise Unsupported("different operands")
+        # The same at all points. Else it has to be a size that a kernel has made a number of, as
+        # the count by which a mean divides.
         if len({value.tobytes() for value in values}) == 1:
             if all(isinstance(x, View) for x in operands):
                 return self.view([x for x in operands if isinstance(x, View)])
@@ -165,6 +172,8 @@ class Generalizer:
         first = steps[0]
         if len({_kind_of_step(step) for step in steps}) != 1:
             raise Unsupported("other steps at other sizes")
+        # Members are merged one by one, so a loop that took in another step at one of the points is
+        # found by its length.
         if isinstance(first, Loop):
             members, ends = (
                 [getattr(step, part) for step in steps] for part in ("members", "ends")
@@ -204,8 +213,8 @@ def _value_of(x: Operand) -> Any:
     """The one element that an operand is in all calls, else `None`."""
     if isinstance(x, Number):
         return np.asarray(x.value, x.dtype)
-    held = x.buffer.value[0] if x.buffer.kind == "constant" else None
-    return held if held is not None and held.ndim == 0 and x.shape == () else None
+    array = x.buffer.value[0] if x.buffer.kind == "constant" else None
+    return array if array is not None and array.ndim == 0 and x.shape == () else None
 
 
 def _same_constants(buffers: Sequence[Buffer]) -> bool:

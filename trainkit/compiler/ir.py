@@ -74,6 +74,8 @@ class View:
     @property
     def contiguous(self) -> bool:
         """Whether the elements follow one another in row-major order."""
+        # From the last axis on, each stride has to be what all axes behind it take together. An
+        # axis of one element is never gone along, so its stride may be anything.
         expected = self.dtype.itemsize
         for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if n != 1 and stride != expected:
@@ -95,6 +97,7 @@ def layout_of(view: View) -> tuple[tuple[int, ...], list[int] | None]:
     shape = view.shape
     if view.contiguous:
         return shape, None
+    # By falling strides the elements follow one another; the second result puts the axes back.
     order = sorted(range(len(shape)), key=lambda i: -view.strides[i])
     return tuple(shape[i] for i in order), [order.index(i) for i in range(len(shape))]
 
@@ -179,9 +182,10 @@ Step = Elementwise | NumpyLoop | Reduction | Product | LabelCheck | Loop
 def sources_of(step: Any) -> list[View]:
     """The views that a step reads."""
     if isinstance(step, Loop):
-        made = {id(m.out.buffer) for m in step.members}
-        found = [v for part in (*step.members, *step.ends) for v in sources_of(part)]
-        return [v for v in found if id(v.buffer) not in made]
+        # What members hand to one another stays in registers: it is no source of the loop.
+        written_ids = {id(m.out.buffer) for m in step.members}
+        views = [v for part in (*step.members, *step.ends) for v in sources_of(part)]
+        return [v for v in views if id(v.buffer) not in written_ids]
     if isinstance(step, Elementwise | NumpyLoop):
         return [x for x in step.inputs if isinstance(x, View)]
     if isinstance(step, Reduction):

@@ -39,6 +39,7 @@ class UnknownSize(int):
     at: Mapping[str, int]
 
     def __new__(cls, terms: Terms, at: Mapping[str, int]) -> UnknownSize:
+        # A rounded size is a variable of its own: rounding up is no polynomial.
         rounded = {name + ROUNDED: -(-n // ALIGNMENT) * ALIGNMENT for name, n in at.items()}
         size = super().__new__(cls, evaluate(terms, {**at, **rounded}))
         size.terms, size.at = terms, at
@@ -56,6 +57,7 @@ class UnknownSize(int):
         terms: Terms = {}
         for left, a in self.terms.items():
             for right, b in terms_of(other).items():
+                # Products commute, and n·m must be one key with m·n.
                 names = tuple(sorted(left + right))
                 terms[names] = terms.get(names, 0) + a * b
         return polynomial(terms, self.at)
@@ -72,10 +74,13 @@ class UnknownSize(int):
         return -self + other
 
     def __floordiv__(self, other: int) -> int:
+        # Only where every coefficient divides is the quotient a polynomial, and right at all sizes.
         if isinstance(other, UnknownSize) or any(factor % other for factor in self.terms.values()):
             raise Unsupported(f"({self!r}) // {other!r}")
         return polynomial({names: a // other for names, a in self.terms.items()}, self.at)
 
+    # As an `int` this would be worked out for the one choice of sizes at hand, and be a plain
+    # number from then on. Code for other sizes would have it as a constant.
     def _refuse(self, *others: Any) -> Any:
         raise Unsupported(f"arithmetic on the unknown size {self!r}")
 
@@ -83,6 +88,7 @@ class UnknownSize(int):
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __divmod__ = __rdivmod__ = _refuse
 
     def __eq__(self, other: object) -> bool:
+        # Equal to no plain number: what is equal at one choice of sizes alone must not be merged.
         return isinstance(other, UnknownSize) and self.terms == other.terms
 
     def __ne__(self, other: object) -> bool:
@@ -101,6 +107,7 @@ class UnknownSize(int):
         for names, factor in self.terms.items():
             if names and factor < 0:
                 raise Unsupported(f"memory of {self!r} bytes")
+            # A size that is rounded up is a multiple of the unit, and so is whatever it multiplies.
             key = tuple(sorted((names[0] + ROUNDED, *names[1:]))) if names else ()
             terms[key] = factor if names else -(-factor // unit) * unit
         return polynomial(terms, self.at)
@@ -121,6 +128,8 @@ def terms_of(x: int) -> Terms:
 
 def polynomial(terms: Terms, at: Mapping[str, int]) -> int:
     """The number of these terms: a `UnknownSize`, or an `int` where nothing depends on sizes."""
+    # In order and without zeros, so that equal polynomials are equal dictionaries, and hash
+    # alike.
     terms = {names: terms[names] for names in sorted(terms) if terms[names]}
     return UnknownSize(terms, at) if any(terms) else terms.get((), 0)
 
@@ -161,6 +170,8 @@ def interpolated(names: Sequence[str], ends: Sequence[tuple[int, int]], values: 
     if not names:
         return {(): values[0]}
     half, (low, high) = len(values) // 2, ends[0]
+    # Half of the corners lie at either end of the first size. On each side there is a polynomial
+    # in the other sizes; in between, each coefficient runs on a straight line.
     first = interpolated(names[1:], ends[1:], values[:half])
     second = interpolated(names[1:], ends[1:], values[half:])
     terms: Terms = {}

@@ -57,27 +57,29 @@ class KernelTracer:
         """Whether the code can work on elements of this dtype."""
         return is_known(dtype)
 
-    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
+    def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
         """Whether the code has an expression for the ufunc `name` of these operands."""
         raise NotImplementedError(f"{type(self).__name__}.is_expression")
 
     def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedArray:
         """An array that a call gives, in row-major order."""
+        # It is never written to, so its pages are not taken from the system.
         array = np.empty(shape, dtype)
-        made = self.whole(array, "input")
-        made.buffer.index = len(self.inputs)
-        self.inputs.append(made.buffer)
+        traced = self.whole(array, "input")
+        traced.buffer.index = len(self.inputs)
+        self.inputs.append(traced.buffer)
         self.specs.append((shape, dtype))
-        return made
+        return traced
 
     def constant(self, array: Any) -> TracedArray:
         """An array that is the same in all calls."""
-        found = self._constants.get(id(array))
-        if found is None:
+        # By identity: to compare contents, each array would have to be read.
+        traced = self._constants.get(id(array))
+        if traced is None:
             value = np.ascontiguousarray(array).reshape(np.shape(array))
-            found = self._constants[id(array)] = self.whole(value, "constant")
-            found.buffer.value = (value, array)  # both stay alive, so the identity stays taken
-        return found
+            traced = self._constants[id(array)] = self.whole(value, "constant")
+            traced.buffer.value = (value, array)  # both stay alive, so the identity stays taken
+        return traced
 
     def whole(self, array: Any, kind: str = "temporary") -> TracedArray:
         """`array`, which only lends its layout, as a new buffer."""
@@ -91,8 +93,8 @@ class KernelTracer:
 
 
 def _address(array: Any) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 class TracedArray(NDArrayOperatorsMixin):
@@ -118,6 +120,7 @@ class TracedArray(NDArrayOperatorsMixin):
     def view(self) -> View:
         """The elements as a step refers to them."""
         a = self.array
+        # NumPy knows where each of its views starts, so offsets are read off and not worked out.
         return View(self.buffer, _address(a) - self._base, a.shape, a.strides, a.dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -138,6 +141,7 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def _viewed(self, array: Any) -> TracedArray:
         """`array`, a view of this one's stand-in, as an array of the same buffer."""
+        # NumPy copies where a stride can't express it. A copy would be work that no step says.
         if not np.may_share_memory(array, self.array) and array.size:
             raise Unsupported("a view that is a copy")
         self.buffer.views += 1
@@ -180,11 +184,13 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> TracedArray:
         parts = key if isinstance(key, tuple) else (key,)
+        # An index that is itself an array gives a copy, element by element; True is one such.
         basic = all(k is None or k is Ellipsis or isinstance(k, int | slice) for k in parts)
         if not basic or any(isinstance(k, bool) for k in parts):
             raise Unsupported("fancy indexing")
         array = self.array[key]
         if not isinstance(array, np.ndarray):  # one element
+            # With an ellipsis it is a view of no axes, which has an address.
             array = self.array[(*parts, Ellipsis)]
         return self._viewed(array)
 
@@ -192,24 +198,26 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def copied(self) -> TracedArray:
         """The elements in row-major order in memory of their own."""
-        made = self.trace.result(np.empty(self.array.shape, self.array.dtype))
-        self.trace.note(Elementwise("copy", (self.view,), made.view))
-        return made
+        row_major = self.trace.result(np.empty(self.array.shape, self.array.dtype))
+        self.trace.note(Elementwise("copy", (self.view,), row_major.view))
+        return row_major
 
     def astype(self, dtype: Any, copy: bool = True) -> TracedArray:
         """The elements converted to `dtype`."""
-        wanted = np.dtype(dtype)
-        if wanted == self.array.dtype and not copy:
+        target_dtype = np.dtype(dtype)
+        if target_dtype == self.array.dtype and not copy:
             return self
-        if wanted == self.array.dtype:
+        if target_dtype == self.array.dtype:
             name = "copy"
-        elif self.trace.is_known(wanted) and (kind_of(self.array.dtype) + kind_of(wanted) in CASTS):
+        elif self.trace.is_known(target_dtype) and (
+            kind_of(self.array.dtype) + kind_of(target_dtype) in CASTS
+        ):
             name = "cast"
         else:
-            raise Unsupported(f"cast from {self.array.dtype} to {wanted}")
-        made = self.trace.result(np.empty_like(self.array, wanted))
-        self.trace.note(Elementwise(name, (self.view,), made.view))
-        return made
+            raise Unsupported(f"cast from {self.array.dtype} to {target_dtype}")
+        converted = self.trace.result(np.empty_like(self.array, target_dtype))
+        self.trace.note(Elementwise(name, (self.view,), converted.view))
+        return converted
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> TracedArray:
         """Sums along axes."""
@@ -227,6 +235,8 @@ class TracedArray(NDArrayOperatorsMixin):
         """Have the value `other` from now on, as after a call with `out=`."""
         mine = self.view
         fits = other.array.shape == self.array.shape and other.array.dtype == self.array.dtype
+        # Steps so far may refer to the old buffer, which stays as it is: it is this array that goes
+        # over to the new one. So no view of the old one may be about, which would miss the change.
         alone = self.buffer.kind == "temporary" and mine.whole and not self.buffer.views
         if not (fits and alone):
             raise Unsupported("writing into an array that others may see")
@@ -238,17 +248,17 @@ class TracedArray(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if method == "__call__" and not options:
-            made = _called(self.trace, ufunc, inputs)
+            result = _called(self.trace, ufunc, inputs)
         elif method == "reduce":
-            made = _reduced(self.trace, ufunc, *_reduce_arguments(*inputs, **options))
+            result = _reduced(self.trace, ufunc, *_reduce_arguments(*inputs, **options))
         else:
             raise Unsupported(f"{ufunc.__name__}.{method} with {sorted(options)}")
         if out is None or out[0] is None:
-            return made
+            return result
         target = out[0]
         if not isinstance(target, TracedArray):
             raise Unsupported("writing into an array from outside")
-        return target._become(made)
+        return target._become(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = _FUNCTIONS.get(func.__name__)
@@ -272,6 +282,7 @@ def as_traced(trace: KernelTracer, x: Any) -> TracedArray:
 def _operand(trace: KernelTracer, x: Any, dtype: np.dtype[Any]) -> Operand:
     """An input of a step, of the dtype `dtype`."""
     if type(x) in (bool, int, float):
+        # A Python number takes the dtype of the arrays beside it, as NumPy has it.
         return Number(np.array(x).astype(dtype)[()], dtype)
     return as_traced(trace, x).astype(dtype, copy=False).view
 
@@ -289,6 +300,8 @@ def _layout(inputs: Any, dtype: Any) -> Any:
     """An array as NumPy would make it for an element-wise result."""
     arrays = [np.asarray(_stand_in(x)) for x in inputs]
     flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate", "no_subtype"]]
+    # The layout of a result follows its operands' by rules of NumPy's, which differ with order,
+    # broadcasting and size. Its iterator allocates by the same rules.
     stepping = np.nditer(
         [*arrays, None],
         ["zerosize_ok", "refs_ok"],
@@ -308,27 +321,30 @@ def _called(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:
     types = ufunc.resolve_dtypes((*map(_kind_of, inputs), None))
     if not all(map(trace.is_known, types)):
         raise Unsupported(f"{ufunc.__name__} of {types}")
-    given = tuple(_operand(trace, x, t) for x, t in zip(inputs, types, strict=False))
-    made = trace.result(_layout(inputs, types[-1]))
-    if trace.is_expression(ufunc.__name__, given):
-        trace.note(Elementwise(ufunc.__name__, given, made.view))
+    # `types` has one more, that of the result.
+    operands = tuple(_operand(trace, x, t) for x, t in zip(inputs, types, strict=False))
+    result = trace.result(_layout(inputs, types[-1]))
+    if trace.is_expression(ufunc.__name__, operands):
+        trace.note(Elementwise(ufunc.__name__, operands, result.view))
     else:
-        _require_alike(ufunc, given, made.view)
+        # NumPy cuts other layouts into several runs. Then a function's vectors begin elsewhere, and
+        # its last bits may differ.
+        _require_alike(ufunc, operands, result.view)
         if not has_loop(ufunc, types):
             raise Unsupported(f"no loop of {ufunc.__name__} for {types}")
-        trace.note(NumpyLoop(ufunc, given, made.view))
-    return made
+        trace.note(NumpyLoop(ufunc, operands, result.view))
+    return result
 
 
-def _require_alike(ufunc: Any, given: tuple[Operand, ...], out: View) -> None:
+def _require_alike(ufunc: Any, operands: tuple[Operand, ...], out: View) -> None:
     """Refuse arrays over which NumPy would not go in one run of its loop."""
     if out.size * out.dtype.itemsize != out.buffer.size:
         raise Unsupported("a result with gaps")
-    for x in given:
+    for x in operands:
         if isinstance(x, View) and x.shape != ():
             same = [s // x.dtype.itemsize for s in x.strides]
-            wanted = [s // out.dtype.itemsize for s in out.strides]
-            if x.shape != out.shape or same != wanted:
+            out_strides = [s // out.dtype.itemsize for s in out.strides]
+            if x.shape != out.shape or same != out_strides:
                 raise Unsupported(f"{ufunc.__name__} over arrays of different layouts")
 
 
@@ -351,32 +367,39 @@ def _reduced(
 ) -> TracedArray:
     if ufunc not in (np.add, np.maximum, np.minimum):
         raise Unsupported(f"{ufunc.__name__}.reduce")
+    # Which dtype a sum of small integers has is asked of NumPy, by a sum of one element.
     plain = np.empty((), x.array.dtype)[None]
-    wanted = np.dtype(dtype) if dtype is not None else ufunc.reduce(plain).dtype
-    if wanted != x.array.dtype:
-        if wanted.kind == "f":  # NumPy converts and sums piece by piece
+    result_dtype = np.dtype(dtype) if dtype is not None else ufunc.reduce(plain).dtype
+    if result_dtype != x.array.dtype:
+        if result_dtype.kind == "f":  # NumPy converts and sums piece by piece
             raise Unsupported("a sum in another type of float")
-        x = x.astype(wanted)
+        x = x.astype(result_dtype)
     rank = x.array.ndim
     axes = range(rank) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
     reduced = tuple(sorted(np.lib.array_utils.normalize_axis_tuple(tuple(axes), rank)))
     view = x.view
+    # NumPy adds in the order of the memory, so in another layout sums have other bits.
     if not view.contiguous or not view.size:
         raise Unsupported("a reduction of elements out of order")
+    # The code reduces runs by NumPy's loop, and adds whole rows by itself; it has no maximum of
+    # rows.
     if ufunc is not np.add and not _last_axes(view.shape, reduced):
         raise Unsupported("an extreme along leading axes")
+    # Reduced axes stay with size 1 in the step, so that the result's strides pair with the
+    # source's.
     shape = tuple(1 if i in reduced else n for i, n in enumerate(view.shape))
-    made = trace.result(np.empty(shape, wanted))
-    trace.note(Reduction(ufunc, view, reduced, made.view))
+    result = trace.result(np.empty(shape, result_dtype))
+    trace.note(Reduction(ufunc, view, reduced, result.view))
     if keepdims:
-        return made
+        return result
     final = tuple(n for i, n in enumerate(view.shape) if i not in reduced)
-    made.array = made.array.reshape(final)  # no view: the array itself
-    return made
+    result.array = result.array.reshape(final)  # no view: the array itself
+    return result
 
 
 def _last_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     """Whether the axes that are reduced come after all that are kept, and not all have size 1."""
+    # False sorts before True: in order means that no axis stays behind one that is reduced.
     kinds = [i in axes for i, n in enumerate(shape) if n != 1]
     return kinds == sorted(kinds) and any(kinds)
 
@@ -389,16 +412,17 @@ def _product(trace: KernelTracer, a: Any, b: Any) -> TracedArray:
         raise Unsupported("a product of these")
     if a.array.dtype.kind == "f" and not has_loop(np.matmul, (a.array.dtype,) * 3):
         raise Unsupported("no product of this dtype")
+    # Broadcasting is a matter of strides, 0 along what is repeated, so no operand is copied.
     batch = np.broadcast_shapes(a.array.shape[:-2], b.array.shape[:-2])
     left = np.broadcast_to(a.array, (*batch, *a.array.shape[-2:]))
     right = np.broadcast_to(b.array, (*batch, *b.array.shape[-2:]))
     if 0 in left.shape or 0 in right.shape:
         raise Unsupported("a product of nothing")
     out = np.empty((*batch, left.shape[-2], right.shape[-1]), a.array.dtype)
-    made = trace.result(out)
+    product = trace.result(out)
     one, two = (TracedArray(trace, x, t.buffer, t._base).view for x, t in ((left, a), (right, b)))
-    trace.note(Product(one, two, made.view))
-    return made
+    trace.note(Product(one, two, product.view))
+    return product
 
 
 def check_labels(trace: KernelTracer, labels: TracedArray, limit: int) -> None:
@@ -407,6 +431,7 @@ def check_labels(trace: KernelTracer, labels: TracedArray, limit: int) -> None:
     Raises:
         Unsupported: the labels are computed inside, so the code could not be left at its start.
     """
+    # The check comes before all steps, when nothing is computed yet.
     if labels.buffer.kind not in ("input", "constant"):
         raise Unsupported("labels that are computed")
     trace.note(LabelCheck(labels.view, limit))
@@ -422,10 +447,10 @@ def _where(trace: KernelTracer, condition: Any, x: Any, y: Any) -> TracedArray:
     chosen = as_traced(trace, condition)
     if chosen.array.dtype != np.bool_:
         raise Unsupported("a condition that is no bool")
-    given = (chosen.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
-    made = trace.result(_layout((condition, x, y), dtype))
-    trace.note(Elementwise("where", given, made.view))
-    return made
+    operands = (chosen.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
+    selected = trace.result(_layout((condition, x, y), dtype))
+    trace.note(Elementwise("where", operands, selected.view))
+    return selected
 
 
 def _of_view(name: str) -> Callable[..., TracedArray]:

@@ -73,8 +73,8 @@ def _rounded(text: str, dtype: np.dtype[Any]) -> str:
 
 def headers_for(dtypes: Iterable[np.dtype[Any]]) -> str:
     """The lines in front of a kernel that has elements of these dtypes in memory."""
-    found = dict.fromkeys(_HEADERS[d.char] for d in dtypes if is_short(d))
-    return "".join(f"#include <{header}>\n" for header in sorted(found))
+    headers = dict.fromkeys(_HEADERS[d.char] for d in dtypes if is_short(d))
+    return "".join(f"#include <{header}>\n" for header in sorted(headers))
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
@@ -82,9 +82,12 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "b":
         return "true" if value else "false"
     if kind_of(dtype) == "f":
+        # By the bits, as decimals would be rounded once more by the compiler; infinities and NaN
+        # have no spelling at all.
         short = dtype.itemsize <= 4
         bits = struct.pack(">f" if short else ">d", float(value)).hex()
         return f"__int_as_float(0x{bits})" if short else f"__longlong_as_double(0x{bits}LL)"
+    # C++ takes the minus for an operator, and the number behind it is one too large.
     if int(value) == np.iinfo(np.int64).min:
         return "(-9223372036854775807LL - 1)"
     return f"(({type_of(dtype)}){int(value)}{'ULL' if dtype.kind == 'u' else 'LL'})"
@@ -143,6 +146,8 @@ def _extreme(sign: str) -> Text:
     """The better of two; a NaN wins, and of equal ones the second."""
 
     def text(dtype: Any, x: str, y: str) -> str:
+        # Comparisons with NaN are false: one in `y` is chosen by that, one in `x` needs its own
+        # test.
         unordered = f" || {x} != {x}" if dtype.kind == "f" else ""
         return f"{x} {sign} {y}{unordered} ? {x} : {y}"
 
@@ -150,6 +155,7 @@ def _extreme(sign: str) -> Text:
 
 
 def _sign(dtype: Any, x: str) -> str:
+    # A NaN equals nothing and is no greater than 0, so it comes out itself; -0.0 gives 0.
     one, zero, minus = _one(dtype), _zero(dtype), literal(-1, dtype) if dtype.kind != "u" else ""
     below = f"{x} < {zero} ? {minus} : " if minus else ""
     equal = f"{x} == {zero} ? {zero} : {x}" if dtype.kind == "f" else zero
@@ -241,10 +247,11 @@ def _found(name: str, dtype: np.dtype[Any]) -> Text | None:
     return next((table[name] for table in tables if name in table), None)
 
 
-def is_known(name: str, given: tuple[Operand, ...]) -> bool:
+def is_known(name: str, operands: tuple[Operand, ...]) -> bool:
     """Whether there is an expression for the ufunc `name` of these operands."""
-    dtype = given[0].dtype
+    dtype = operands[0].dtype
     if is_short(dtype):
+        # The float32 behind a short float rounds back to it.
         return name != "nextafter" and _found(name, _FLOAT) is not None
     return _found(name, dtype) is not None
 
@@ -264,11 +271,12 @@ def expression(name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]
         return _cast(dtype, x[0], out)
     if name == "where":
         return f"{x[0]} ? {x[1]} : {x[2]}"
-    given = _FLOAT if is_short(dtype) else dtype
-    text = _found(name, given)
+    # Each result is rounded on its own, so that a graph gives the bits of single operations.
+    compute_dtype = _FLOAT if is_short(dtype) else dtype
+    text = _found(name, compute_dtype)
     assert text is not None
-    made = text(given, *x)
-    return _rounded(made, out) if is_short(out) and name not in _EXACT else made
+    code = text(compute_dtype, *x)
+    return _rounded(code, out) if is_short(out) and name not in _EXACT else code
 
 
 _EXACT = frozenset(
@@ -282,6 +290,7 @@ def _cast(dtype: np.dtype[Any], x: str, out: np.dtype[Any]) -> str:
         return f"{x} != 0"
     if not is_short(out):
         return f"({type_of(out)}){x}"
+    # By way of float32 it would be rounded twice.
     if dtype == np.float64 and out == np.float16:
         return f"__half2float(__double2half({x}))"
     return _rounded(f"(float){x}", out)

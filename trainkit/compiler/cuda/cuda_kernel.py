@@ -56,13 +56,14 @@ class CudaTracer(KernelTracer):
         """Short floats are worked on, too: as float32, with each result rounded."""
         return super().is_known(dtype) or cuda_functions.is_short(dtype)
 
-    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
-        if not cuda_functions.is_known(name, given):
+    def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
+        if not cuda_functions.is_known(name, operands):
             raise Unsupported(f"{name} on a GPU")
         return True
 
     def constant(self, array: Any) -> TracedArray:
         """A single number, which stands in the code."""
+        # Its value stands in the text, so it has to be read, and one number is read from the host.
         if np.size(array) != 1:
             raise Unsupported("an array made by a kernel")
         return super().constant(array)
@@ -83,19 +84,22 @@ class CudaCode:
         for i, result in enumerate(results):
             result.buffer.kind, result.buffer.index = "output", i
         self.outputs = [result.view for result in results]
-        made = {v.buffer for v in self.outputs}
-        order = needed(joined(trace.steps), made)
-        held = held_in_memory(order, made)
-        launches = _launches(_loops([s for s in order if isinstance(s, Loop)], held), held)
+        output_buffers = {v.buffer for v in self.outputs}
+        order = needed(joined(trace.steps), output_buffers)
+        materialized = held_in_memory(order, output_buffers)
+        launches = _launches(
+            _loops([s for s in order if isinstance(s, Loop)], materialized), materialized
+        )
         self.loops = [loop for at_once in launches for loop in at_once]
         pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
+        # The loops of a launch run in no order, so none may write over what another one reads.
         pairs = [pair for pair in pairs if not _is_read_beside(*pair, launches)]
-        self.reusable = {(made.index, source.index) for made, source in pairs}
+        self.reusable = {(output.index, source.index) for output, source in pairs}
         shared = {buffer for pair in pairs for buffer in pair}
         self.kernels = [
-            source_of(at_once[0], held, shared)
+            source_of(at_once[0], materialized, shared)
             if len(at_once) == 1
-            else table_source_of(at_once, held)
+            else table_source_of(at_once, materialized)
             for at_once in launches
             if 0 not in at_once[0].out.shape
         ]
@@ -111,44 +115,49 @@ class CudaCode:
         return "\n".join(kernel.text for kernel in self.kernels)
 
 
-def _loops(loops: Sequence[Loop], held: set[Buffer]) -> list[tuple[Loop, str]]:
+def _loops(loops: Sequence[Loop], materialized: set[Buffer]) -> list[tuple[Loop, str]]:
     """The same loops with their likeness; parts that are done alike are on their own."""
     parts = [unrelated(loop) for loop in loops]
-    alike = {id(part): likeness(part, held) for some in parts for part in some}
+    # Only what occurs twice is worth a table. The rest of a loop goes back into kernels that are
+    # as long as registers allow, as each launch costs some microseconds.
+    alike = {id(part): likeness(part, materialized) for some in parts for part in some}
     often = Counter(alike.values())
-    found: list[tuple[Loop, str]] = []
+    labelled_loops: list[tuple[Loop, str]] = []
     for some in parts:
-        found += [(part, alike[id(part)]) for part in some if often[alike[id(part)]] > 1]
-        rest = [m for part in some if often[alike[id(part)]] == 1 for m in part.members]
-        others = split(Loop(rest), MOST_STREAMS, held) if rest else []
-        found += [(loop, likeness(loop, held)) for loop in others]
-    return found
+        labelled_loops += [(part, alike[id(part)]) for part in some if often[alike[id(part)]] > 1]
+        unique_members = [m for part in some if often[alike[id(part)]] == 1 for m in part.members]
+        others = split(Loop(unique_members), MOST_STREAMS, materialized) if unique_members else []
+        labelled_loops += [(loop, likeness(loop, materialized)) for loop in others]
+    return labelled_loops
 
 
-def _launches(loops: Sequence[tuple[Loop, str]], held: set[Buffer]) -> list[list[Loop]]:
+def _launches(loops: Sequence[tuple[Loop, str]], materialized: set[Buffer]) -> list[list[Loop]]:
     """The loops in an order in which what one reads is there, those alike at once."""
     launches: list[list[Loop]] = []
     texts: list[str] = []
-    made: dict[Buffer, int] = {}
+    launch_of: dict[Buffer, int] = {}
     for loop, text in loops:
-        ready = max((made.get(v.buffer, -1) for v in sources_of(loop)), default=-1)
-        most = most_loops(loop, held) if 0 not in loop.out.shape else 0
+        # Behind the last launch that it reads from; any later one of the same text takes it in.
+        ready = max((launch_of.get(v.buffer, -1) for v in sources_of(loop)), default=-1)
+        # Loops over nothing keep to themselves, for their launches are left out.
+        most = most_loops(loop, materialized) if 0 not in loop.out.shape else 0
         later = range(len(launches) - 1, ready, -1)
-        place = next((i for i in later if texts[i] == text and len(launches[i]) < most), -1)
-        if place < 0:
-            place = len(launches)
+        launch_index = next((i for i in later if texts[i] == text and len(launches[i]) < most), -1)
+        if launch_index < 0:
+            launch_index = len(launches)
             launches.append([])
             texts.append(text)
-        launches[place].append(loop)
-        made.update({m.out.buffer: place for m in loop.members})
+        launches[launch_index].append(loop)
+        launch_of.update({m.out.buffer: launch_index for m in loop.members})
     return launches
 
 
-def _is_read_beside(made: Buffer, source: Buffer, launches: list[list[Loop]]) -> bool:
-    """Whether a loop reads `source` while another one, which makes `made`, may write over it."""
-    at_once = next(some for some in launches if any(_makes(loop, made) for loop in some))
+def _is_read_beside(output: Buffer, source: Buffer, launches: list[list[Loop]]) -> bool:
+    """Whether a loop reads `source` while another one, which makes `output`, may write over it."""
+    # Launches follow one another on the stream, so only this one matters.
+    at_once = next(some for some in launches if any(_makes(loop, output) for loop in some))
     return any(
-        v.buffer is source for loop in at_once if not _makes(loop, made) for v in sources_of(loop)
+        v.buffer is source for loop in at_once if not _makes(loop, output) for v in sources_of(loop)
     )
 
 

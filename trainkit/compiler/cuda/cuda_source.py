@@ -112,38 +112,40 @@ class TableSource:
 
     def launch(self, arrays: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
         """Blocks and arguments, given the arrays in which `views` are."""
+        # Offsets are in the addresses here, so that loops over other parts of arrays have one text.
         starts = [x.data.ptr + v.offset for x, v in zip(arrays, self.views, strict=True)]
         width = len(self.members[0])
-        places = [starts[i : i + width] for i in range(0, len(starts), width)]
+        addresses = [starts[i : i + width] for i in range(0, len(starts), width)]
         blocks = [blocks_for(-(-size // self.each)) for size in self.sizes]
         record = layout(width, most_members(width))
-        return sum(blocks), (filled(record, places, self.sizes, blocks),)
+        return sum(blocks), (filled(record, addresses, self.sizes, blocks),)
 
 
-def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSource:
+def source_of(loop: Loop, materialized: set[Buffer], shared: set[Buffer]) -> KernelSource:
     """The kernel of a loop.
 
     Args:
         loop: its steps.
-        held: the buffers that need memory.
+        materialized: the buffers that need memory.
         shared: those of them that may lie in one place with another.
     """
-    return _CudaWriter(loop, held, shared).written()
+    return _CudaWriter(loop, materialized, shared).written()
 
 
-def likeness(loop: Loop, held: set[Buffer]) -> str:
+def likeness(loop: Loop, materialized: set[Buffer]) -> str:
     """A text that is equal for loops that do the same, each with arrays of its own."""
-    return _CudaWriter(loop, held, held, in_table=True).likeness()
+    return _CudaWriter(loop, materialized, materialized, in_table=True).likeness()
 
 
-def most_loops(loop: Loop, held: set[Buffer]) -> int:
+def most_loops(loop: Loop, materialized: set[Buffer]) -> int:
     """How many loops like this one a table has room for."""
-    return most_members(len(_CudaWriter(loop, held, held, in_table=True).views))
+    return most_members(len(_CudaWriter(loop, materialized, materialized, in_table=True).views))
 
 
-def table_source_of(loops: Sequence[Loop], held: set[Buffer]) -> TableSource:
+def table_source_of(loops: Sequence[Loop], materialized: set[Buffer]) -> TableSource:
     """The kernel of loops of one likeness, no more of them than `most_loops`."""
-    writers = [_CudaWriter(loop, held, held, in_table=True) for loop in loops]
+    writers = [_CudaWriter(loop, materialized, materialized, in_table=True) for loop in loops]
+    # One text serves all members, so a long one decides for the short ones.
     by_four = any(writer.goes_by_four() for writer in writers)
     name, text = writers[0].written_for_table(by_four)
     members = tuple(writer.views for writer in writers)
@@ -153,26 +155,29 @@ def table_source_of(loops: Sequence[Loop], held: set[Buffer]) -> TableSource:
 
 def _named(head: str, text: str) -> tuple[str, str]:
     """The name of a kernel, which says what it does, and all of its text."""
+    # The name is made of the text, so equal kernels of different graphs are compiled once.
     name = "fused_" + hashlib.sha256((head + text).encode()).hexdigest()[:16]
     return name, f'{head}extern "C" __global__ void {name}{text}'
 
 
 class _CudaWriter:
     def __init__(
-        self, loop: Loop, held: set[Buffer], shared: set[Buffer], in_table: bool = False
+        self, loop: Loop, materialized: set[Buffer], shared: set[Buffer], in_table: bool = False
     ) -> None:
         self.loop = loop
         self.shared = shared
         self.in_table = in_table
-        made = dict.fromkeys(m.out for m in loop.members)
+        outputs = dict.fromkeys(m.out for m in loop.members)
         self.sources = [v for v in dict.fromkeys(sources_of(loop)) if v.buffer.kind != "constant"]
-        self.results = [v for v in made if v.buffer in held]
+        self.results = [v for v in outputs if v.buffer in materialized]
         self.views = (*self.sources, *self.results)
         shape = loop.out.shape
         strides = [spread_strides(v, shape) for v in self.views]
         self.dims = coalesced(shape, strides, by=spread_strides(loop.out, shape))
         self.size = math.prod(shape)
         ways = range(len(self.views))
+        # Arithmetic on 64 bits takes a GPU several instructions. `far` is in bytes and so more than
+        # the position that is computed: it errs on the safe side.
         far = max(abs(sum((n - 1) * s[k] for n, s in self.dims)) for k in ways)
         self.index = "long long" if max(self.size, far) >= _FEWEST_LONG else "int"
         self.steps = [
@@ -184,12 +189,13 @@ class _CudaWriter:
     def written(self) -> KernelSource:
         by_four = self.goes_by_four()
         parameters = [
+            # A result that may be put over an input must not be promised to lie apart from it.
             f"{self._pointer(k)} {'' if v.buffer in self.shared else '__restrict__ '}p{k}"
             for k, v in enumerate(self.views)
         ]
         text = f"({', '.join(parameters)}) {{\n{self.body(by_four)}}}\n"
-        name, whole = _named(self.head(by_four), text)
-        return KernelSource(name, whole, self.views, self.size, EACH if by_four else 1)
+        name, source_text = _named(self.head(by_four), text)
+        return KernelSource(name, source_text, self.views, self.size, EACH if by_four else 1)
 
     def written_for_table(self, by_four: bool) -> tuple[str, str]:
         """The name and the text of a kernel that takes a table."""
@@ -209,6 +215,8 @@ class _CudaWriter:
 
     def likeness(self) -> str:
         """What loops have in common that one text can do."""
+        # Parameters are called by their numbers and sizes are read from the table, so the text is
+        # the same for arrays of any length.
         dtypes = " ".join(v.dtype.name for v in self.views)
         return f"{len(self.sources)} {dtypes}\n{self.body(by_four=False)}"
 
@@ -275,22 +283,24 @@ class _CudaWriter:
         self.names, self.lines, self.axes = {}, [], ["i"]
         self._do(lambda k: f"q{k}.v[k]" if k in moved else f"p{k}[{self._place(k)}]")
         kinds = {k: name_of(self.views[k].dtype) for k in moved}
-        place = {
+        vectors = {
             k: f"(({'const ' * (k in inputs)}{kinds[k]}*)({self._start(k)}))[j]" for k in moved
         }
-        loads = "".join(f"      const {kinds[k]} q{k} = {place[k]};\n" for k in inputs)
+        loads = "".join(f"      const {kinds[k]} q{k} = {vectors[k]};\n" for k in inputs)
         rooms = "".join(f"      {kinds[k]} q{k};\n" for k in outputs)
         body = "".join(f"        {line}\n" for line in self.lines)
-        saves = "".join(f"      {place[k]} = q{k};\n" for k in outputs)
+        saves = "".join(f"      {vectors[k]} = q{k};\n" for k in outputs)
+        # Where arrays begin is known only at the launch: views may begin anywhere. Without
+        # alignment `done` stays 0, and the loop behind does all.
         address = " | ".join(f"(unsigned long long)p{k}" for k in moved)
         first, threads = self._thread()
-        whole = f"size / {EACH}" if self.in_table else str(self.size // EACH)
+        vector_count = f"size / {EACH}" if self.in_table else str(self.size // EACH)
         most = f"size / {EACH} * {EACH}" if self.in_table else str(self.size // EACH * EACH)
         return (
             f"  {index} done = 0;\n"
             f"  if ((({address}) & {ALIGNMENT - 1}) == 0) {{\n"
             f"    done = {most};\n"
-            f"    for ({index} j = {first}; j < {whole}; j += {threads}) {{\n{loads}{rooms}"
+            f"    for ({index} j = {first}; j < {vector_count}; j += {threads}) {{\n{loads}{rooms}"
             f"#pragma unroll\n      for (int k = 0; k < {EACH}; ++k) {{\n{body}      }}\n{saves}"
             f"    }}\n  }}\n{self._one_by_one('done')}"
         )
@@ -310,17 +320,19 @@ class _CudaWriter:
         """The place along each axis, the last one moving fastest."""
         index = self.index
         self.axes = [f"i{k}" for k in range(len(sizes))] if len(sizes) > 1 else ["i"]
-        rest = "i"
+        quotient = "i"
+        # Sizes are literals, which makes multiplications and shifts of these divisions.
         for k in range(len(sizes) - 1, 0, -1):
-            self.lines.append(f"const {index} i{k} = {rest} % {sizes[k]};")
-            self.lines.append(f"const {index} r{k} = {rest} / {sizes[k]};")
-            rest = f"r{k}"
+            self.lines.append(f"const {index} i{k} = {quotient} % {sizes[k]};")
+            self.lines.append(f"const {index} r{k} = {quotient} / {sizes[k]};")
+            quotient = f"r{k}"
         if len(sizes) > 1:
-            self.lines.append(f"const {index} i0 = {rest};")
+            self.lines.append(f"const {index} i0 = {quotient};")
 
     def _place(self, k: int) -> str:
         """Where the element of a view lies, in elements from the start of its buffer."""
         view = self.views[k]
+        # A single element has no axes, but there is a loop variable: hence not strict.
         steps = [(axis, s) for axis, s in zip(self.axes, self.steps[k], strict=False) if s]
         parts = [axis if s == 1 else f"{axis} * {s}" for axis, s in steps]
         if view.offset and not self.in_table:  # there it is in the address
@@ -339,10 +351,10 @@ class _CudaWriter:
         self.lines.append(f"const {value_type_of(view.dtype)} {name} = {text};")
 
     def _compute(self, member: Elementwise) -> None:
-        given = [self._operand(x) for x in member.inputs]
+        operands = [self._operand(x) for x in member.inputs]
         out: View = member.out
         dtype = member.inputs[-1].dtype
-        self._hold(out, expression(member.name, dtype, given, out.dtype))
+        self._hold(out, expression(member.name, dtype, operands, out.dtype))
 
     def _operand(self, x: Operand) -> str:
         if isinstance(x, Number):

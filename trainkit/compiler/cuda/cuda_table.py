@@ -30,6 +30,7 @@ FIND = """\
 def most_members(buffers: int) -> int:
     """How many members, of so many arrays each, a table has room for."""
     members = MOST_MEMBERS
+    # Padding is NumPy's business, so the size is asked for instead of being computed.
     while layout(buffers, members).itemsize > ARGUMENT_BYTES:
         members -= 1
     return members
@@ -69,7 +70,7 @@ def declaration(buffers: int, members: int, *more: str) -> str:
 
 def filled(
     record: np.dtype[Any],
-    places: Sequence[Sequence[int]],
+    addresses: Sequence[Sequence[int]],
     sizes: Sequence[int],
     blocks: Sequence[int],
 ) -> Any:
@@ -77,13 +78,14 @@ def filled(
 
     Args:
         record: its fields.
-        places: the addresses of the arrays of each member.
+        addresses: those of the arrays of each member.
         sizes: the elements of each member.
         blocks: how many blocks work on each.
     """
-    table, count = np.zeros((), record), len(places)
-    table["place"][:, :count] = np.array(places, np.uint64).T
+    table, count = np.zeros((), record), len(addresses)
+    table["place"][:, :count] = np.array(addresses, np.uint64).T
     table["size"][:count] = sizes
+    # Rising, so that a block finds its member by bisection; the last is the number of all blocks.
     table["first"][: count + 1] = list(accumulate(blocks, initial=0))
     table["count"] = count
     return table

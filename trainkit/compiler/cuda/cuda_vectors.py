@@ -23,11 +23,11 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 def declarations(dtypes: Iterable[np.dtype[Any]], each: int = EACH) -> str:
     """The types of `each` elements of each of these dtypes."""
-    found = {name_of(d): d for d in dtypes}
+    dtypes_by_name = {name_of(d): d for d in dtypes}
     return "".join(
         f"struct __align__({min(ALIGNMENT, each * d.itemsize)}) {name} "
         f"{{ {type_of(d)} v[{each}]; }};\n"
-        for name, d in sorted(found.items())
+        for name, d in sorted(dtypes_by_name.items())
     )
 
 

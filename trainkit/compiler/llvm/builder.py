@@ -87,6 +87,8 @@ class FunctionBuilder:
                 for k, factor in enumerate(factors):
                     lines.append(f"  {name}.{i}.{k} = mul nsw i64 {product}, %{factor}")
                     product = f"{name}.{i}.{k}"
+                # A register is written once, so partial sums have names of their own; the last one
+                # has the name that the body refers to.
                 sum_name = name if i == last else f"{name}.{i}"
                 lines.append(f"  {sum_name} = add nsw i64 {total}, {product}")
                 total = sum_name
@@ -102,6 +104,7 @@ class FunctionBuilder:
 
     def moved(self, pointer: str, i: str, stride: int, dtype: np.dtype[Any]) -> str:
         """The address `i` times `stride` bytes after `pointer`."""
+        # What is broadcast stays where it is: no instruction, and the load can be hoisted.
         if stride == 0:
             return pointer
         if stride == dtype.itemsize:
@@ -154,6 +157,8 @@ class FunctionBuilder:
         """
         label, count = self.name()[1:], self.number(count)
         before = self._block
+        # A loop tests at its end, and its count is at least 1: steps over nothing are not written.
+        # Only the range that a thread is handed may be empty, and is tested before.
         if first is None:
             self.do(f"br label %{label}")
         else:
@@ -161,18 +166,24 @@ class FunctionBuilder:
             self.do(f"br i1 {some}, label %{label}, label %{label}.end")
         self.start(label)
         index = f"%{label}.i"
-        place = len(self.lines)
+        # The phi has to open the block, but where the second of its values comes from is known only
+        # when the body is written: its line is kept free until then.
+        phi_line = len(self.lines)
         self.lines.append("")
         after = ""
         if inner:
+            # Accesses of the body are marked as one group, and the loop says that in this group no
+            # turn depends on another. Without that, LLVM would test at run time that no two of the
+            # addresses overlap, and would make no vectors where there are many.
             self._inner = self._node()
             allowed = self._node('!"llvm.loop.parallel_accesses"', self._inner)
             after = f", !llvm.loop {self._node('self', allowed)}"
         body(index)
+        # What follows is outside of the loop, and must not carry its promise.
         self._inner = None if inner else self._inner
         following = self.line(f"add nuw nsw i64 {index}, 1")
         more = self.line(f"icmp ult i64 {following}, {count}")
-        self.lines[place] = (
+        self.lines[phi_line] = (
             f"  {index} = phi i64 [{first or 0}, %{before}], [{following}, %{self._block}]"
         )
         self.do(f"br i1 {more}, label %{label}, label %{label}.end{after}")
@@ -180,10 +191,14 @@ class FunctionBuilder:
 
     def total(self, count: int, kind: str, first: str, body: Callable[[str, str], str]) -> str:
         """`total = first; for i in range(count): total = body(i, total)`."""
-        held: list[str] = []
-        place = len(self.lines) + 2  # after the branch and the label of the loop
+        totals: list[str] = []
+        phi_line = len(self.lines) + 2  # after the branch and the label of the loop
         before, total = self._block, self.name()
-        self.loop(count, lambda i: held.append(body(i, total)))
-        label = self.lines[place - 1][:-1]
-        self.lines[place] += f"\n  {total} = phi {kind} [{first}, %{before}], [{held[0]}, %{label}]"
-        return held[0]
+        self.loop(count, lambda i: totals.append(body(i, total)))
+        label = self.lines[phi_line - 1][:-1]
+        # Both phis have to stand before all else in the block. Neither names a block of the body:
+        # `body` opens none, so the last turn ends in the block of the loop itself.
+        self.lines[phi_line] += (
+            f"\n  {total} = phi {kind} [{first}, %{before}], [{totals[0]}, %{label}]"
+        )
+        return totals[0]

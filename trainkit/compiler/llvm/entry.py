@@ -48,9 +48,9 @@ class EntryWriter:
 
     Args:
         steps: in order.
-        given: buffer, shape and dtype of the arrays that are given first.
+        arguments: buffer, shape and dtype of the arrays that are given first.
         outputs: the buffers of the arrays that are given after them.
-        places: the offsets of temporaries in the memory that is given last.
+        offsets: those of temporaries in the memory that is given last.
         reusable: pairs of an output and an input in whose memory it may lie.
         unknown: the sizes that arrays have at a call, and within which ends the code serves them.
     """
@@ -58,17 +58,17 @@ class EntryWriter:
     def __init__(
         self,
         steps: Sequence[Step],
-        given: Sequence[Given],
+        arguments: Sequence[Given],
         outputs: Sequence[Buffer],
-        places: dict[Buffer, int],
+        offsets: dict[Buffer, int],
         reusable: Sequence[tuple[Buffer, Buffer]] = (),
         unknown: SizeRange | None = None,
     ) -> None:
         self._module = ModuleText()
         self._steps = steps
-        self._given = given
+        self._given = arguments
         self._outputs = outputs
-        self._places = places
+        self._places = offsets
         self._reusable = reusable
         self._unknown = dict(zip(unknown.names, unknown.ends, strict=True)) if unknown else {}
         self._text = FunctionBuilder()
@@ -86,6 +86,8 @@ class EntryWriter:
         """The text of the module."""
         text = self._text
         self._pick_up()
+        # Before anything is written, so that a call with a bad label leaves all arrays as they
+        # were.
         for step in self._steps:
             if isinstance(step, LabelCheck):
                 write_check(text, step, self._pointer(step.labels))
@@ -102,13 +104,16 @@ class EntryWriter:
         self._leave(True)
         text.start("fail")
         self._leave(False)
+        # Sums and products of sizes are asked for all over the function, and needed right behind
+        # the point where the sizes are read. They are taken off the list, as else the head, which
+        # stands before that point, would have them again.
         text.lines[self._after_sizes : self._after_sizes] = text.head()
         text.sizes.clear()
         self._module.entry(text)
         return self._module.text()
 
-    def _leave(self, done: bool) -> None:
-        result = self._text.line(f"call ptr @PyBool_FromLong(i64 {int(done)})")
+    def _leave(self, completed: bool) -> None:
+        result = self._text.line(f"call ptr @PyBool_FromLong(i64 {int(completed)})")
         self._text.do(f"ret ptr {result}")
 
     def _call(self, step: Step) -> None:
@@ -127,6 +132,9 @@ class EntryWriter:
         """Share out the loops: each part of the work is a part of all of them."""
         body = FunctionBuilder()
         operands: list[str] = []
+        # Loops without arrays in common lie one behind the other on a line, as long as they are
+        # heavy, and a part is a range of this line. Others are all cut alike, so that a thread has
+        # what it wrote in the first in its cache for the second.
         weights = [_weight(body, size) for size in together.sizes] if together.apart else [1]
         total = functools.reduce(functools.partial(_sum, body), weights)
         ends = self._part_ends(body, total)
@@ -139,20 +147,23 @@ class EntryWriter:
             first, after = (self._share(body, end, start, weight, turns) for end in ends)
             start = _sum(body, start, weight) if together.apart else 0
             some, none = (body.name()[1:] for _ in range(2))
+            # A part may end before a loop begins, or begin after its end.
             some_turns = body.line(f"icmp ult i64 {first}, {after}")
             body.do(f"br i1 {some_turns}, label %{some}, label %{none}")
             body.start(some)
-            given = [
+            arguments = [
+                # The pool hands one pointer to each part, so that is to an array of all addresses.
                 f"ptr {body.load('ptr', body.at('%p0', 8 * (len(operands) + i)))}"
                 for i in range(len(views))
             ]
-            given += [f"i64 {first}", f"i64 {after}", *(f"i64 %{x}" for x in part.unknown)]
-            body.do(f"call void {name}({', '.join(given)})")
+            arguments += [f"i64 {first}", f"i64 {after}", *(f"i64 %{x}" for x in part.unknown)]
+            body.do(f"call void {name}({', '.join(arguments)})")
             body.do(f"br label %{none}")
             body.start(none)
             operands += [self._pointer(v) for v in views]
         text = self._text
         work = self._work(body, len(operands))
+        # Sizes travel behind the addresses, in cells of the same 8 bytes.
         text.cells = max(text.cells, len(operands) + len(self._unknown))
         values = [
             *(f"ptr {pointer}" for pointer in operands),
@@ -168,6 +179,8 @@ class EntryWriter:
         part = ("i64 %part", "i64 %parts")
         if not self._unknown:
             return self._module.function(body, 1, part)
+        # Parameters have the names of the sizes, and those that a body uses come in alphabetical
+        # order. So two functions: the pool's, of an address alone, loads sizes and passes them on.
         for name in self._unknown:  # all of them, in the order of their places
             body.number(UnknownSize({(name,): 1}, dict.fromkeys(self._unknown, 1)))
         outer, inner = FunctionBuilder(), self._module.function(body, 1, part)
@@ -175,8 +188,8 @@ class EntryWriter:
             outer.load("i64", outer.at("%p0", 8 * (count + i))) for i in range(len(self._unknown))
         ]
         order = dict(zip(self._unknown, sizes, strict=True))
-        given = ", ".join(["ptr %p0", *part, *(f"i64 {order[name]}" for name in body.unknown)])
-        outer.do(f"call void {inner}({given})")
+        arguments = ", ".join(["ptr %p0", *part, *(f"i64 {order[name]}" for name in body.unknown)])
+        outer.do(f"call void {inner}({arguments})")
         return self._module.function(outer, 1, part)
 
     def _parts(self, size: int) -> int | str:
@@ -189,9 +202,9 @@ class EntryWriter:
         return text.line(f"select i1 {few}, i64 {parts}, i64 {_MOST_PARTS}")
 
     @staticmethod
-    def _part_ends(text: FunctionBuilder, whole: int | str) -> tuple[str, str]:
-        """Where a part begins and ends, when all parts together are `whole` long."""
-        ends, fine = [], _in_fine_units(text, whole)
+    def _part_ends(text: FunctionBuilder, total: int | str) -> tuple[str, str]:
+        """Where a part begins and ends, when all parts together are `total` long."""
+        ends, fine = [], _in_fine_units(text, total)
         for part in ("%part", text.line("add i64 %part, 1")):
             end = text.line(f"mul i64 {part}, {fine}")
             ends.append(text.line(f"udiv i64 {end}, %parts"))
@@ -210,9 +223,11 @@ class EntryWriter:
             weight: how long it is.
             turns: how many there are.
         """
+        # Rounding moves up to a unit from one part to the next, which is much of a short loop.
         unit = _UNIT if turns >= _UNIT * 16 else 1
         units, long = _units(text, turns, unit), _in_fine_units(text, weight)
         fine_start = _in_fine_units(text, start)
+        # There is no sign: a part that ends before the loop begins would give a huge share.
         past = text.line(f"icmp ugt i64 {end}, {fine_start}")
         share = text.line(f"sub i64 {end}, {fine_start}")
         share = text.line(f"select i1 {past}, i64 {share}, i64 0")
@@ -221,6 +236,7 @@ class EntryWriter:
         share = text.line(f"mul i64 {share}, {units}")
         share = text.line(f"udiv i64 {share}, {long}")
         share = text.line(f"mul i64 {share}, {unit}")
+        # The last unit may hold fewer turns than the others.
         below = text.line(f"icmp ult i64 {share}, {text.number(turns)}")
         return text.line(f"select i1 {below}, i64 {share}, i64 {text.number(turns)}")
 
@@ -229,11 +245,11 @@ class EntryWriter:
 
     def _pointer(self, view: View) -> str:
         """Address of the first element of a view."""
-        found = self._pointers.get(view.buffer)
-        if found is None:  # a constant that stands in the code
-            found = self._module.constant(view.buffer.value[0].tobytes())
-            self._pointers[view.buffer] = found
-        return self._text.at(found, view.offset)
+        pointer = self._pointers.get(view.buffer)
+        if pointer is None:  # a constant that stands in the code
+            pointer = self._module.constant(view.buffer.value[0].tobytes())
+            self._pointers[view.buffer] = pointer
+        return self._text.at(pointer, view.offset)
 
     # ------------------------------------------------------------------ arguments
 
@@ -256,8 +272,8 @@ class EntryWriter:
     def _data(self, array: str) -> str:
         return self._field("ptr", array, numpy_inner_loops.DATA)
 
-    def _field(self, kind: str, thing: str, place: int) -> str:
-        return self._text.load(kind, self._text.at(thing, place))
+    def _field(self, kind: str, thing: str, offset: int) -> str:
+        return self._text.load(kind, self._text.at(thing, offset))
 
     def _require(self, condition: str) -> None:
         label = self._text.name()[1:]
@@ -273,6 +289,8 @@ class EntryWriter:
         if shape:
             self._require(is_array)
             return self._checked(thing, shape, dtype)
+        # Arithmetic on arrays without axes gives NumPy's scalars, which come back in the next call.
+        # Their value lies right behind the head that all objects have.
         scalar = self._module.object(dtype.type, f"numpy.{dtype.type.__name__}")
         array, other, both = (text.name()[1:] for _ in range(3))
         text.do(f"br i1 {is_array}, label %{array}, label %{other}")
@@ -290,11 +308,14 @@ class EntryWriter:
 
     def _checked(self, array: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
         """Address of the data of an array that has the shape, the dtype and the layout."""
-        wanted = self._module.object(dtype, f"numpy.dtype.{dtype.char}")
-        self._same("ptr", self._field("ptr", array, numpy_inner_loops.DESCR), wanted)
+        # NumPy has one object for each dtype of its own, so their addresses are compared. One with
+        # its bytes swapped is another object, and refused like any other.
+        dtype_object = self._module.object(dtype, f"numpy.dtype.{dtype.char}")
+        self._same("ptr", self._field("ptr", array, numpy_inner_loops.DESCR), dtype_object)
         self._same("i32", self._field("i32", array, numpy_inner_loops.RANK), len(shape))
         flags = self._field("i32", array, numpy_inner_loops.FLAGS)
         masked = self._text.line(f"and i32 {flags}, {_CONTIGUOUS_ALIGNED}")
+        # Strides stand in the code as numbers, so all but one layout is refused.
         self._same("i32", masked, _CONTIGUOUS_ALIGNED)
         if shape:
             sizes = self._field("ptr", array, numpy_inner_loops.SIZES)
@@ -311,8 +332,10 @@ class EntryWriter:
         text = self._text
         for name, (low, high) in self._unknown.items():
             value, size = self._axis_of(name)
-            rest, factor = size.terms.get((), 0), size.terms[(name,)]
-            value = text.line(f"sub i64 {value}, {rest}")
+            constant_term, factor = size.terms.get((), 0), size.terms[(name,)]
+            value = text.line(f"sub i64 {value}, {constant_term}")
+            # A remainder need not be looked for: all axes, this one too, are compared below with
+            # what they are at the size that is found here.
             text.do(f"%{name} = sdiv i64 {value}, {factor}")
             least = text.line(f"icmp sge i64 %{name}, {low}")
             most = text.line(f"icmp sle i64 %{name}, {high}")
@@ -325,6 +348,7 @@ class EntryWriter:
 
     def _axis_of(self, name: str) -> tuple[str, UnknownSize]:
         """The size of an axis of some array, of which an unknown size can be worked out."""
+        # An axis that is the size itself takes no arithmetic, so such a one is looked for first.
         for value, size in self._axes:
             if size.terms == {(name,): 1}:
                 return value, size
@@ -333,8 +357,8 @@ class EntryWriter:
                 return value, size
         raise Unsupported("an unknown size that no array shows")
 
-    def _same(self, kind: str, x: str, wanted: Any) -> None:
-        self._require(self._text.line(f"icmp eq {kind} {x}, {wanted}"))
+    def _same(self, kind: str, x: str, expected: Any) -> None:
+        self._require(self._text.line(f"icmp eq {kind} {x}, {expected}"))
 
 
 def _weight(text: FunctionBuilder, size: int) -> int | str:

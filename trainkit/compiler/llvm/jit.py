@@ -36,12 +36,14 @@ class Machine:
             symbols: their addresses in this process.
         """
         digest = digest_of(self._facts, text)[:40]
+        # A child that is forked off in the middle would find LLVM as this thread left it.
         with forks.COMPILING:
-            found = self._made.get(digest)
-            if found is None:
+            function = self._made.get(digest)
+            if function is None:
                 self._linker.symbols(symbols)
-                found = self._made[digest] = self._kept(digest) or self._new(text, digest)
-        return found
+                # Object code refers to what is outside by name, so the names come first.
+                function = self._made[digest] = self._kept(digest) or self._new(text, digest)
+        return function
 
     def _kept(self, digest: str) -> Any:
         """The function that is kept on disk, `None` where there is none that is whole."""
@@ -61,6 +63,7 @@ class Machine:
     def _compiled(self, text: str, name: str) -> bytes:
         """Object code."""
         llvm = self._llvm
+        # Objects share one linker, in which every function needs a name of its own.
         module = llvm.parse_assembly(text.replace("@run(", f"@{name}("))
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=3)

@@ -32,6 +32,7 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind == "f":
+        # LLVM spells a float32 by the bits of the double that it equals; decimals might be rounded.
         return f"0x{struct.pack('>d', float(value)).hex().upper()}"
     return str(int(value))
 
@@ -89,6 +90,7 @@ def _square(line: Any, dtype: Any, x: str) -> str:
 def _absolute(line: Any, dtype: Any, x: str) -> str:
     if dtype.kind == "f":
         return _intrinsic("fabs")(line, dtype, x)
+    # It has no sign to lose, and every comparison with 0 would be one that is always false.
     if dtype.kind == "u":
         return x
     return _select(line, dtype, _less(line, dtype, x, "0"), _negative(line, dtype, x), x)
@@ -98,6 +100,7 @@ def _extreme(better: Emit) -> Emit:
     """The better of two; a NaN wins, and of equal ones the second."""
 
     def emit(line: Any, dtype: Any, x: str, y: str) -> str:
+        # Comparisons with NaN are false, so a NaN in `y` is chosen here already; one in `x` is not.
         chosen = _select(line, dtype, better(line, dtype, x, y), x, y)
         if dtype.kind != "f":
             return chosen
@@ -109,6 +112,7 @@ def _extreme(better: Emit) -> Emit:
 
 def _sign(line: Any, dtype: Any, x: str) -> str:
     one, minus = literal(1, dtype), literal(-1, dtype)
+    # Of an unsigned type nothing is less than 0, so that its -1 wraps around does no harm.
     below = _select(line, dtype, _less(line, dtype, x, _zero(dtype)), minus, x)
     if dtype.kind == "f":  # 0 of either sign gives 0, a NaN itself
         none = str(line(f"fcmp oeq {type_of(dtype)} {x}, {_zero(dtype)}"))
@@ -140,6 +144,7 @@ def _isnan(line: Any, dtype: Any, x: str) -> str:
 
 
 def _isfinite(line: Any, dtype: Any, x: str) -> str:
+    # Below infinity without its sign: neither an infinity nor a NaN is, as `olt` is ordered.
     size = _absolute(line, dtype, x)
     return str(line(f"fcmp olt {type_of(dtype)} {size}, {literal(np.inf, dtype)}"))
 
@@ -204,11 +209,11 @@ def _table(name: str, kind: str) -> Emit | None:
     return _FLOAT_ONLY.get(name) if kind == "f" else _BITS.get(name)
 
 
-def is_exact(name: str, given: tuple[Any, ...]) -> bool:
+def is_exact(name: str, operands: tuple[Any, ...]) -> bool:
     """Whether the ufunc `name` of these operands has one right result, to be compiled here."""
-    kind = given[0].dtype.kind
+    kind = operands[0].dtype.kind
     if name in _BETTER_OF_TWO and kind == "f":
-        return isinstance(given[1], Number) and _is_clear(name, given[1].value)
+        return isinstance(operands[1], Number) and _is_clear(name, operands[1].value)
     return _table(name, kind) is not None
 
 
@@ -217,6 +222,7 @@ def _is_clear(name: str, bound: Any) -> bool:
 
     Of 0.0 and -0.0 some take the first, some the larger; with 0.0 second, `maximum` is 0.0 on all.
     """
+    # A bound that is no zero leaves only a single right answer.
     return bool(bound != 0) or (name == "maximum" and not np.signbit(bound))
 
 
@@ -241,21 +247,24 @@ def emitted(line: Any, name: str, dtype: np.dtype[Any], x: list[str], out: np.dt
     return emit(line, dtype, *x)
 
 
-def cast(line: Any, x: str, given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
-    """`x` of dtype `given` converted to `wanted` as C does."""
-    before, after = type_of(given), type_of(wanted)
-    if wanted.kind == "b":
-        return _truth(line, given, x)
+def cast(line: Any, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """`x` of dtype `source` converted to `target` as C does."""
+    before, after = type_of(source), type_of(target)
+    if target.kind == "b":
+        return _truth(line, source, x)
+    # LLVM's integers have no sign, so int32 to uint32 is no instruction.
     if before == after:
         return x
-    if given.kind == "f":
-        word = "fpext" if wanted.itemsize > given.itemsize else "fptrunc"
-    elif wanted.kind == "f":
-        word = "sitofp" if given.kind == "i" else "uitofp"
-    elif given.kind != "b" and wanted.itemsize < given.itemsize:
+    if source.kind == "f":
+        word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
+    elif target.kind == "f":
+        word = "sitofp" if source.kind == "i" else "uitofp"
+    elif source.kind != "b" and target.itemsize < source.itemsize:
         word = "trunc"
     else:
-        word = "sext" if given.kind == "i" else "zext"
+        # C widens by the sign of what it comes from, whatever it goes to; a bool's one bit is no
+        # sign.
+        word = "sext" if source.kind == "i" else "zext"
     return str(line(f"{word} {before} {x} to {after}"))
 
 

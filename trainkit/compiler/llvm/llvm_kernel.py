@@ -31,8 +31,8 @@ from trainkit.compiler.tracer import KernelTracer, TracedArray
 class LlvmTracer(KernelTracer):
     """Takes what is compiled to the same bits on every processor; the rest calls NumPy's loops."""
 
-    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
-        return is_exact(name, given)
+    def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
+        return is_exact(name, operands)
 
 
 class LlvmCode:
@@ -76,14 +76,19 @@ class LlvmCode:
             result.buffer.kind, result.buffer.index = "output", i
             outputs[result.buffer] = result.view
         steps = with_rows_reduced(needed(joined(trace.steps), set(outputs)))
-        given = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
-        return cls(steps, given, list(outputs.values()))
+        arguments = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
+        return cls(steps, arguments, list(outputs.values()))
 
     @functools.cached_property
     def _written(self) -> tuple[str, dict[str, int]]:
-        given = [*self.arguments, *((b, b.value[0].shape, b.value[0].dtype) for b in self._large)]
+        arguments = [
+            *self.arguments,
+            *((b, b.value[0].shape, b.value[0].dtype) for b in self._large),
+        ]
         buffers = [view.buffer for view in self.views]
-        writer = EntryWriter(self.steps, given, buffers, self._offsets, self._pairs, self.unknown)
+        writer = EntryWriter(
+            self.steps, arguments, buffers, self._offsets, self._pairs, self.unknown
+        )
         return writer.written(), writer.symbols
 
     @property
@@ -99,7 +104,7 @@ class LlvmCode:
     @property
     def reusable(self) -> set[tuple[int, int]]:
         """Pairs (output, input): the output may be written into the input's memory."""
-        return {(made.index, source.index) for made, source in self._pairs}
+        return {(output.index, source.index) for output, source in self._pairs}
 
     @property
     def makers(self) -> list[Callable[[], Any]]:
@@ -125,8 +130,8 @@ class LlvmCode:
                 ):
                     (name,) = names
                     if len(name) == 1:
-                        rest, factor = size.terms.get((), 0), size.terms[name]
-                        sizes.setdefault(name[0], (n - rest) // factor)
+                        constant_term, factor = size.terms.get((), 0), size.terms[name]
+                        sizes.setdefault(name[0], (n - constant_term) // factor)
         return sizes
 
     def compiled(self) -> Callable[..., bool]:
@@ -134,13 +139,13 @@ class LlvmCode:
 
         It gives False, and has written nothing, when an array does not fit its place.
         """
-        found: Callable[..., bool] = machine().function(self.text, self.symbols)
-        return found
+        function: Callable[..., bool] = machine().function(self.text, self.symbols)
+        return function
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:
-    found = {v.buffer: None for step in steps for v in sources_of(step)}
-    return [b for b in found if b.kind == "constant"]
+    buffers = {v.buffer: None for step in steps for v in sources_of(step)}
+    return [b for b in buffers if b.kind == "constant"]
 
 
 def _maker(view: View) -> Callable[[], Any]:

@@ -32,43 +32,45 @@ _WIDEST_ROW = 64
 """Elements of a row of integers that a product keeps in registers."""
 
 
-def write_step(module: ModuleText, step: Step, held: Any) -> tuple[FunctionBuilder, list[View]]:
+def write_step(
+    module: ModuleText, step: Step, has_memory: Any
+) -> tuple[FunctionBuilder, list[View]]:
     """The body of the function of a step, and the views whose addresses it takes.
 
     Args:
         module: gives constants, and names for NumPy's loops.
         step: the step.
-        held: function of a view to whether it has memory.
+        has_memory: function of a view to whether it has memory.
     """
-    made = _RowsWriter if isinstance(step, Loop) and step.ends else _WRITERS[type(step)]
-    writer = made(module, step, held)
+    writer_type = _RowsWriter if isinstance(step, Loop) and step.ends else _WRITERS[type(step)]
+    writer = writer_type(module, step, has_memory)
     writer.write()
     return writer.text, writer.views
 
 
 def write_part(
-    module: ModuleText, step: Loop, held: Any
+    module: ModuleText, step: Loop, has_memory: Any
 ) -> tuple[FunctionBuilder, list[View], int]:
     """The body of a function that does the turns from `%first` to `%after` of the outermost loop.
 
     Args:
         module: gives constants.
         step: the loop.
-        held: function of a view to whether it has memory.
+        has_memory: function of a view to whether it has memory.
 
     Returns:
         The body, the views whose addresses it takes, and how many turns there are.
     """
-    writer = (_RowsWriter if step.ends else _LoopWriter)(module, step, held)
+    writer = (_RowsWriter if step.ends else _LoopWriter)(module, step, has_memory)
     turns = writer.write_part()
     return writer.text, writer.views, turns
 
 
 class _StepWriter:
-    def __init__(self, module: ModuleText, step: Any, held: Any) -> None:
+    def __init__(self, module: ModuleText, step: Any, has_memory: Any) -> None:
         self.module = module
         self.step = step
-        self.held = held
+        self.held = has_memory
         self.text = FunctionBuilder()
         self.views: list[View] = []
         self._parameters: dict[View, str] = {}
@@ -90,8 +92,10 @@ class _StepWriter:
             return self.pointer(x)
         if not isinstance(x.value, UnknownSize):
             return self.module.constant(np.array(x.value, x.dtype).tobytes())
-        place, self.text.words = self.text.words, self.text.words + 1
-        address = self.text.at("%words", 8 * place)
+        # A number that depends on the sizes of a call can't be a constant of the module; NumPy's
+        # loops want an address, so it is put on the stack.
+        word_index, self.text.words = self.text.words, self.text.words + 1
+        address = self.text.at("%words", 8 * word_index)
         self.text.put(x.dtype, self.literal(x), address)
         return address
 
@@ -114,6 +118,8 @@ class _StepWriter:
     ) -> None:
         """Call the loop of a ufunc as NumPy does."""
         text = self.text
+        # Calls come one after the other, so one array of addresses serves all of a function, and is
+        # as long as the longest.
         text.cells = max(text.cells, len(pointers))
         for i, pointer in enumerate(pointers):
             text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
@@ -134,10 +140,13 @@ class _StepWriter:
     def reduce(self, step: Reduction, count: int, far: int, source: str, out: str) -> None:
         """Reduce a run of elements into one place, which holds a zero already for sums."""
         text, dtype = self.text, step.source.dtype
+        # A maximum has no number to start from that every dtype knows.
         if step.ufunc is not np.add:  # the first element is where it starts
             kind = memory_type(dtype)
             text.store(kind, text.load(kind, source), out)
             count, source = count - 1, text.at(source, far)
+        # With the result as first operand, and steps of 0, a loop of two operands is a reduction.
+        # NumPy calls it like this too, and its sums are then pairwise, with the same bits.
         self.call(step.ufunc, [dtype] * 3, [out, source, out], [count], [0, far, 0])
 
 
@@ -153,6 +162,7 @@ class _LoopWriter(_StepWriter):
 
     def write_part(self) -> int:
         """Write the turns from `%first` to `%after` of the outermost loop; how many there are."""
+        # A single element has no axes, but parts are ranges of one.
         dims = self._dims() or [(1, (0,) * len(self._touched))]
         self._nest(dims, {v: self.pointer(v) for v in self._touched}, {}, part=True)
         return dims[0][0]
@@ -161,6 +171,7 @@ class _LoopWriter(_StepWriter):
         loop, shape = self.step, self.step.out.shape
         self._outs = {m.out for m in loop.members}
         views = dict.fromkeys([*sources_of(loop), *(m.out for m in loop.members)])
+        # What stays in a register has no address, and no say in which axes can become one.
         self._touched = [v for v in views if v not in self._outs or self.held(v)]
         strides = [spread_strides(v, shape) for v in self._touched]
         return coalesced(shape, strides, by=spread_strides(loop.out, shape))
@@ -174,25 +185,27 @@ class _LoopWriter(_StepWriter):
     ) -> None:
         """The loops over `dims`; an operand that does not move in them is loaded before them."""
         text, loaded = self.text, dict(loaded)
+        # Done here, as LLVM may not: for all that it knows, a store to a result changes the
+        # operand.
         for k, v in enumerate(self._touched):
             if v not in self._outs and v not in loaded and all(s[k] == 0 for _, s in dims):
                 loaded[v] = text.element(v.dtype, pointers[v])
         if not dims:
             self._body(pointers, loaded)
             return
-        (count, steps), rest = dims[0], dims[1:]
+        (count, steps), inner_dims = dims[0], dims[1:]
 
         def body(i: str) -> None:
             moved = {
                 v: text.moved(pointers[v], i, steps[k], v.dtype)
                 for k, v in enumerate(self._touched)
             }
-            self._nest(rest, moved, loaded)
+            self._nest(inner_dims, moved, loaded)
 
         if part:
-            text.loop("%after", body, inner=not rest, first="%first")
+            text.loop("%after", body, inner=not inner_dims, first="%first")
         else:
-            text.loop(count, body, inner=not rest)
+            text.loop(count, body, inner=not inner_dims)
 
     def _body(self, pointers: dict[View, str], loaded: dict[View, str]) -> None:
         """One element: all loads first, so that a result may lie where an operand lay."""
@@ -201,9 +214,11 @@ class _LoopWriter(_StepWriter):
             if v not in values:
                 values[v] = text.element(v.dtype, pointers[v])
         for member in self.step.members:
-            given = [self.literal(x) if isinstance(x, Number) else values[x] for x in member.inputs]
+            operands = [
+                self.literal(x) if isinstance(x, Number) else values[x] for x in member.inputs
+            ]
             values[member.out] = llvm_functions.emitted(
-                text.line, member.name, member.inputs[-1].dtype, given, member.out.dtype
+                text.line, member.name, member.inputs[-1].dtype, operands, member.out.dtype
             )
         for v in dict.fromkeys(m.out for m in self.step.members):
             if v in pointers:
@@ -221,6 +236,7 @@ class _RowsWriter(_LoopWriter):
         return self._rows(part=True)
 
     def _rows(self, part: bool) -> int:
+        # Called for `_outs` and `_touched` alone: axes are cut into rows and their insides below.
         self._dims()
         shape, first = self.step.out.shape, first_inside(self.step.ends[0])
         ends = [end.out for end in self.step.ends]
@@ -233,6 +249,8 @@ class _RowsWriter(_LoopWriter):
         strides = [spread_strides(v, shape) for v in self._touched]
         by = spread_strides(self.step.out, shape)
         outer = [
+            # A row that only the reductions read needs no more memory than its own length: every
+            # row lies where the last one lay.
             (0,) * first if v in self._brief else s[:first]
             for v, s in zip(self._touched, strides, strict=True)
         ]
@@ -242,8 +260,11 @@ class _RowsWriter(_LoopWriter):
         for v in self._brief:
             pointers[v] = f"%row{len(self.text.rows)}"
             self.text.rows.append(math.prod(shape[first:]) * v.dtype.itemsize)
+            # Where a row's length depends on sizes, this has it worked out at the head, before the
+            # stack is asked for so much.
             self.text.number(self.text.rows[-1])
         self._each_row(dims, pointers, part)
+        # There is an outermost axis, as there are at least two rows.
         return dims[0][0]
 
     def _each_row(self, dims: Dims, pointers: dict[View, str], part: bool = False) -> None:
@@ -271,6 +292,7 @@ class _RowsWriter(_LoopWriter):
         for end in self.step.ends:
             source, out = end.source, pointers[end.out]
             count = math.prod(source.shape[first_inside(end) :])
+            # Unlike an extreme, a sum adds to what its place holds.
             if end.ufunc is np.add:
                 self.text.store(memory_type(source.dtype), literal(0, source.dtype), out)
             self.reduce(end, count, source.dtype.itemsize, pointers[source], out)
@@ -300,17 +322,17 @@ class _ReductionWriter(_StepWriter):
         source, out = self.step.source, self.step.out
         over = tuple(0 if i in self.step.axes else s for i, s in enumerate(out.strides))
         dims = coalesced(source.shape, [source.strides, over], by=source.strides)
-        here, there = self.pointer(source), self.pointer(out)
+        source_pointer, out_pointer = self.pointer(source), self.pointer(out)
         if self.step.ufunc is np.add:
-            self._fill(there)
-        self._reduce(dims, here, there)
+            self._fill(out_pointer)
+        self._reduce(dims, source_pointer, out_pointer)
 
-    def _fill(self, there: str) -> None:
+    def _fill(self, out_pointer: str) -> None:
         out, text = self.step.out, self.text
         kind, zero = memory_type(out.dtype), literal(0, out.dtype)
 
         def body(i: str) -> None:
-            text.store(kind, zero, text.moved(there, i, out.dtype.itemsize, out.dtype))
+            text.store(kind, zero, text.moved(out_pointer, i, out.dtype.itemsize, out.dtype))
 
         text.loop(out.size, body, inner=True)
 
@@ -318,6 +340,9 @@ class _ReductionWriter(_StepWriter):
         text, dtype = self.text, self.step.source.dtype
         if len(dims) <= 1:
             count, (far, over) = dims[0] if dims else (1, (0, 0))
+            # The innermost axis decides. Where it is reduced, a run goes to NumPy's loop at once;
+            # where it stays, whole rows are added to a row of sums, as NumPy does, and in its
+            # order.
             if over == 0 and count > 1:
                 self._run(count, far, source, out)
             else:
@@ -326,8 +351,8 @@ class _ReductionWriter(_StepWriter):
         count, (far, over) = dims[0]
 
         def body(i: str) -> None:
-            here, there = text.moved(source, i, far, dtype), text.moved(out, i, over, dtype)
-            self._reduce(dims[1:], here, there)
+            source_row, out_row = text.moved(source, i, far, dtype), text.moved(out, i, over, dtype)
+            self._reduce(dims[1:], source_row, out_row)
 
         text.loop(count, body)
 
@@ -340,10 +365,13 @@ class _ReductionWriter(_StepWriter):
         kind, size = memory_type(dtype), dtype.itemsize
 
         def body(i: str) -> None:
-            there = text.moved(out, i, size, dtype)
-            given = [text.load(kind, there), text.load(kind, text.moved(source, i, size, dtype))]
-            total = llvm_functions.emitted(text.line, "add", dtype, given, dtype)
-            text.store(kind, total, there)
+            element = text.moved(out, i, size, dtype)
+            addends = [
+                text.load(kind, element),
+                text.load(kind, text.moved(source, i, size, dtype)),
+            ]
+            total = llvm_functions.emitted(text.line, "add", dtype, addends, dtype)
+            text.store(kind, total, element)
 
         text.loop(count, body, inner=True)
 
@@ -384,8 +412,11 @@ class _ProductWriter(_StepWriter):
         text, step = self.text, self.step
         (m, k), p = step.a.shape[-2:], step.b.shape[-1]
         dtype, size = step.out.dtype, step.out.dtype.itemsize
-        known = not isinstance(p, UnknownSize)
-        wide = p if known and p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
+        has_known_width = not isinstance(p, UnknownSize)
+        # All sums of a row are in registers while k goes by, so each number of `a` is loaded once
+        # for the row. That takes neighbours in `b`, and a width known now; else it is one at a
+        # time.
+        wide = p if has_known_width and p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
         kind = type_of(dtype)
         row = f"<{wide} x {kind}>"
         (am, ak), (bk, bp) = step.a.strides[-2:], step.b.strides[-2:]
@@ -393,13 +424,14 @@ class _ProductWriter(_StepWriter):
         def entry(i: str, j: str) -> None:
             left, right = text.moved(a, i, am, dtype), text.moved(b, j, bp * wide, dtype)
             total = text.total(k, row, "zeroinitializer", lambda q, t: term(left, right, q, t))
-            there = text.moved(out, i, step.out.strides[-2], dtype)
-            there = text.moved(there, j, size * wide, dtype)
-            text.do(f"store {row} {total}, ptr {there}, align {size}")
+            row_pointer = text.moved(out, i, step.out.strides[-2], dtype)
+            row_pointer = text.moved(row_pointer, j, size * wide, dtype)
+            text.do(f"store {row} {total}, ptr {row_pointer}, align {size}")
 
         def term(left: str, right: str, q: str, total: str) -> str:
             x = text.load(kind, text.moved(left, q, ak, dtype))
             far = text.moved(right, q, bk, dtype)
+            # One number in all lanes, as LLVM's vectors spell it.
             first = text.line(f"insertelement {row} poison, {kind} {x}, i32 0")
             mask = f"<{wide} x i32> zeroinitializer"
             spread = text.line(f"shufflevector {row} {first}, {row} poison, {mask}")
@@ -428,6 +460,7 @@ def write_check(text: FunctionBuilder, check: LabelCheck, start: str) -> None:
         if view.dtype.itemsize < 8:
             word = "sext" if view.dtype.kind == "i" else "zext"
             value = text.line(f"{word} {kind} {value} to i64")
+        # Without sign a negative label is a huge one, so one comparison tests both ends.
         inside = text.line(f"icmp ult i64 {value}, {text.number(check.limit)}")
         further = text.name()[1:]
         text.do(f"br i1 {inside}, label %{further}, label %fail")

@@ -41,17 +41,19 @@ class ModuleText:
 
     def constant(self, data: bytes) -> str:
         """The name of bytes that stand in the code."""
-        found = self._constants.get(data)
-        if found is None:
-            found = self._constants[data] = f"@c{len(self._constants)}"
+        name = self._constants.get(data)
+        if name is None:
+            name = self._constants[data] = f"@c{len(self._constants)}"
             text = "".join(f"\\{b:02X}" for b in data)
             kind = f"[{len(data)} x i8]"
-            self._globals.append(f'{found} = private constant {kind} c"{text}", align 64')
-        return found
+            self._globals.append(f'{name} = private constant {kind} c"{text}", align 64')
+        return name
 
     def object(self, value: Any, name: str) -> str:
         """The name of a Python object that lives as long as the process."""
         if name not in self.symbols:
+            # The text has only the name. Code is kept on disk, and in the next process the object
+            # lies elsewhere.
             self.symbols[name] = id(value)
             self._globals.append(f'@"{name}" = external global i8')
         return f'@"{name}"'
@@ -76,16 +78,18 @@ class ModuleText:
             count: the addresses, which come first; unknown sizes come last, by their names.
             more: further parameters, each with its type.
         """
+        # Layers of one shape have equal bodies, as names are counted from the start of each, so the
+        # text tells whether there is such a function already.
         more += tuple(f"i64 %{name}" for name in body.unknown)
         rows = [str(n) for n in body.rows]
         key = "\n".join([str(count), *rows, *more, *body.head(), *body.lines, *body.metadata])
-        found = self._functions.get(key)
-        if found is None:
-            found = self._functions[key] = f"@step{len(self._functions)}"
+        function_name = self._functions.get(key)
+        if function_name is None:
+            function_name = self._functions[key] = f"@step{len(self._functions)}"
             parameters = ", ".join([*(f"ptr %p{i}" for i in range(count)), *more])
-            head = f"define internal void {found}({parameters}) noinline nounwind {{"
+            head = f"define internal void {function_name}({parameters}) noinline nounwind {{"
             self._add(head, body, "  ret void")
-        return found
+        return function_name
 
     def outside(self, name: str, address: int, declaration: str) -> None:
         """Let the code refer to the function or the memory `name` of this process."""
@@ -112,10 +116,14 @@ class ModuleText:
         self._add(f"{head} noinline optnone {{" if long else f"{head} {{", body)
 
     def _add(self, head: str, body: FunctionBuilder, *end: str) -> None:
+        # A body counts its nodes from 0, and the module holds those of all: numbers are filled in
+        # here.
         first = len(self._metadata)
         names = [str(first + i) for i in range(len(body.metadata))]
         for name, text in zip(names, body.metadata, strict=True):
             self._metadata.append(f"!{name} = {text.format(*names)}")
+        # Stack memory is taken once, at the entry: inside of a loop each turn would take more of
+        # it.
         cells = [f"  %cells = alloca [{body.cells} x ptr], align 8"] if body.cells else []
         cells += [f"  %words = alloca [{body.words} x i64], align 8"] if body.words else []
         rows = [
@@ -124,7 +132,10 @@ class ModuleText:
             else f"  %row{i} = alloca [{n} x i8], align 64"
             for i, n in enumerate(body.rows)
         ]
+        # Only what refers to a node goes through `format`: other lines may hold braces of their
+        # own.
         lines = [line.format(*names) if "!{" in line else line for line in body.lines]
+        # Rows come behind the head's arithmetic, which says how long they are.
         self._bodies += [head, "entry:", *cells, *body.head(), *rows, *lines, *end, "}"]
 
     def text(self) -> str:

@@ -37,6 +37,8 @@ class _Spans:
 
     def add(self, start: int, end: int) -> None:
         """With the bytes from `start` to `end` in it, too."""
+        # Spans never overlap, so starts and ends are both in order, and those from `first` up to
+        # `after` are just the ones that the new span touches.
         first = bisect_left(self._ends, start)
         after = bisect_right(self._starts, end)
         if first < after:
@@ -46,6 +48,7 @@ class _Spans:
 
     def meet(self, start: int, end: int) -> bool:
         """Whether some byte from `start` to `end` is in it."""
+        # Spans before this one end too early; those after it begin later still.
         i = bisect_right(self._ends, start)
         return i < len(self._starts) and self._starts[i] < end
 
@@ -56,8 +59,8 @@ class _Spans:
 class _Memory:
     """What steps touch: arrays of their own, and bytes of the memory that temporaries share."""
 
-    def __init__(self, places: dict[Buffer, int]) -> None:
-        self._places = places
+    def __init__(self, offsets: dict[Buffer, int]) -> None:
+        self._places = offsets
         self._arrays: set[Buffer] = set()
         self._spans = _Spans()
 
@@ -68,6 +71,8 @@ class _Memory:
             if start is None:
                 self._arrays.add(buffer)
             else:
+                # Temporaries may lie in one another's memory at different times. It is bytes that
+                # have to be compared here, as two buffers can be one place.
                 self._spans.add(start, start + max(buffer.size, 1))
         return self
 
@@ -95,13 +100,13 @@ class ParallelLoops:
             else a part of each loop, so that what one has read is in a cache for the next.
     """
 
-    def __init__(self, places: dict[Buffer, int]) -> None:
+    def __init__(self, offsets: dict[Buffer, int]) -> None:
         self.loops: list[Loop] = []
         self.sizes: list[int] = []
         self.apart = True
         self._touched: set[Buffer] = set()
-        self._read = _Memory(places)
-        self._written = _Memory(places)
+        self._read = _Memory(offsets)
+        self._written = _Memory(offsets)
 
     @property
     def bytes(self) -> int:
@@ -120,42 +125,48 @@ class ParallelLoops:
 
     def admits(self, read: _Memory, written: _Memory) -> bool:
         """Whether a loop may go on while others are still at an earlier one."""
+        # What it writes must be neither read nor written by the others, and what it reads must not
+        # be written by them: threads reach a loop at different times.
         earlier = (self._written, self._read)
         return not any(map(written.meets, earlier)) and not read.meets(self._written)
 
 
 def in_parallel(
     steps: Iterable[Step],
-    held: set[Buffer],
-    places: dict[Buffer, int],
+    materialized: set[Buffer],
+    offsets: dict[Buffer, int],
     reusable: Sequence[tuple[Buffer, Buffer]],
 ) -> list[Step | ParallelLoops]:
     """The steps, in their order, with neighbouring loops over much memory for several threads.
 
     Args:
         steps: the steps.
-        held: the buffers that have memory.
-        places: offsets of temporaries in the memory that they share.
+        materialized: the buffers that have memory.
+        offsets: those of temporaries in the memory that they share.
         reusable: pairs of an output and an input in whose memory it may lie.
     """
     over: dict[Buffer, list[Buffer]] = {}
     for output, source in reusable:
+        # A call may put this output into that input's memory. The code is the same then, so here
+        # writing the one always counts as writing the other.
         over.setdefault(output, []).append(source)
-    found: list[Step | ParallelLoops] = []
+    groups: list[Step | ParallelLoops] = []
     for step in steps:
         if not isinstance(step, Loop) or 0 in step.out.shape:
-            found.append(step)
+            # Loops over nothing have no turns to share out.
+            groups.append(step)
             continue
-        made = [v for v in results_of(step) if v.buffer in held]
-        outs = {v.buffer for v in made}
-        read = _Memory(places).add(v.buffer for v in sources_of(step))
-        written = _Memory(places).add([*outs, *(b for out in outs for b in over.get(out, ()))])
-        last = found[-1] if found else None
+        results = [v for v in results_of(step) if v.buffer in materialized]
+        outs = {v.buffer for v in results}
+        read = _Memory(offsets).add(v.buffer for v in sources_of(step))
+        written = _Memory(offsets).add([*outs, *(b for out in outs for b in over.get(out, ()))])
+        # Neighbours alone: a step in between may need what the loops before it write.
+        last = groups[-1] if groups else None
         if not isinstance(last, ParallelLoops) or not last.admits(read, written):
-            last = ParallelLoops(places)
-            found.append(last)
-        last.take(step, read, written, dict.fromkeys([*sources_of(step), *made]))
-    return [x for item in found for x in _worth_it(item)]
+            last = ParallelLoops(offsets)
+            groups.append(last)
+        last.take(step, read, written, dict.fromkeys([*sources_of(step), *results]))
+    return [x for item in groups for x in _worth_it(item)]
 
 
 def _worth_it(item: Step | ParallelLoops) -> Sequence[Step | ParallelLoops]:

@@ -35,19 +35,21 @@ def with_rows_reduced(order: list[Step]) -> list[Step]:
     Where no loop does, as for an input, rows of a large array are a loop of their own, which is
     shared out to several threads.
     """
-    made: dict[Buffer, Step] = {}
-    found: list[Step] = []
+    writer_of: dict[Buffer, Step] = {}
+    steps: list[Step] = []
     for step in order:
         if isinstance(step, Reduction) and _has_rows(step):
-            home = made.get(step.source.buffer)
+            home = writer_of.get(step.source.buffer)
             if isinstance(home, Loop) and _joins(home, step):
+                # It is done earlier now than where it stood, which is safe: all that it reads is a
+                # result of this loop.
                 home.ends.append(step)
                 continue
             if _bytes_of(step.source) >= parallel.FEWEST_BYTES:
                 step = Loop(ends=[step])
-        found.append(step)
-        made.update((v.buffer, step) for v in results_of(step))
-    return found
+        steps.append(step)
+        writer_of.update((v.buffer, step) for v in results_of(step))
+    return steps
 
 
 def _has_rows(step: Reduction) -> bool:
@@ -55,7 +57,9 @@ def _has_rows(step: Reduction) -> bool:
     shape, first = step.source.shape, first_inside(step)
     width = math.prod(shape[first:])
     return (
+        # Reduced axes come last without a gap: only then is a row one run of memory.
         all(n == 1 or i in step.axes for i, n in enumerate(shape) if i >= first)
+        # One row alone is the sum of all elements.
         and math.prod(shape[:first]) > 1
         and width >= FEWEST_ELEMENTS
         and width * step.source.dtype.itemsize <= MOST_BYTES
@@ -68,6 +72,7 @@ def _joins(loop: Loop, step: Reduction) -> bool:
     return (
         any(m.out == step.source for m in loop.members)
         and len(loop.ends) < _MOST_ENDS
+        # The loop over the rows is written once, so all its reductions have to cut rows alike.
         and all(first_inside(end) == first_inside(step) for end in loop.ends)
     )
 
