@@ -48,6 +48,8 @@ def _fill(source, slot, first, lines, x, n, left):
     these goes to number `left`.
     """
     height, width, numbers = x.shape[1], x.shape[2], source.shape[2]
+    # Padding may be negative, where only a part of a line is seen, or wider than the line; within
+    # these bounds the three lengths below add up to the line's.
     start = min(max(left, 0), numbers)
     stop = max(min(width + left, numbers), start)
     target = source.ctypes.data + 4 * numbers * (slot * source.shape[1] + first)
@@ -99,13 +101,15 @@ def _turn(kernel, offset, packed, block, b, first, some):
     own = packed.shape[1]
     c0, f0 = block[1] // 4 % channels, block[0] // 4 + first[1]
     row, inside = first[0] + first[1], block[2]
-    whole = inside // _LANES * _LANES if some == _LANES else 0
+    vector_end = inside // _LANES * _LANES if some == _LANES else 0
+    # The kernel lies by filters, and here filters are what is summed over: its squares are
+    # transposed in registers, and what makes no whole square is copied number by number.
     source = kernel.ctypes.data + 4 * (filters * (offset * channels + c0) + f0)
     target = packed.ctypes.data + 4 * width * (b * own + row)
-    for c in range(0, whole, _LANES):
+    for c in range(0, vector_end, _LANES):
         turn_square(_LANES, source + 4 * c * filters, 4 * filters, target + 4 * c, 4 * width)
     for f in range(some):
-        for c in range(whole, inside):
+        for c in range(vector_end, inside):
             packed[b, row + f, c] = kernel[offset, c0 + c, f0 + f]
         for c in range(inside, width):
             packed[b, row + f, c] = 0
@@ -122,6 +126,7 @@ def _pack_turned_part(part, parts, kernel, offsets, blocks, packed):
     pieces = (filters + _LANES - 1) // _LANES
     start, stop = chunk_range(part, parts, len(offsets) * pieces, 1)
     for number in range(start, stop):
+        # Numba counts in unsigned numbers here, whose differences below would wrap around.
         t, f0 = np.int64(number) // pieces, np.int64(number) % pieces * _LANES
         some = min(_LANES, filters - f0)
         for b in range(len(blocks)):
@@ -143,25 +148,32 @@ def _pixels_part(
     source_at = source.ctypes.data
     x_image, y_image = 4 * x.shape[1] * x.shape[2], 4 * y.shape[1]
     slot_bytes, table_bytes = 4 * source.shape[1] * source.shape[2], 8 * at.shape[1]
+    # The rectifier is for complete sums; between chunks nothing is cut off.
     lowest = np.float32(-np.inf)
     worker = np.int64(part)
     for task in range(worker, tasks, parts):
-        share, place = task % splits, task // splits % groups
+        # Neighbouring tasks are shares of one group, so threads that run at a time read the same
+        # images and the same weights.
+        share, image_group = task % splits, task // splits % groups
         block = task // splits // groups * each
-        base = x_at + place * group * x_image
+        base = x_at + image_group * group * x_image
         if fill == 1:
+            # A slot for each worker, not for each group: it is overwritten while it is still in the
+            # cache.
             base = source_at + worker * slot_bytes
-            for i in range(min(group, images - place * group)):
+            for i in range(min(group, images - image_group * group)):
                 first_line = i * len(lines)
-                _fill(source, worker, first_line, lines, x, place * group + i, left)
+                _fill(source, worker, first_line, lines, x, image_group * group + i, left)
         elif fill == 2:
-            base = source_at + place * slot_bytes
-        row = at.shape[0] - 1 if place == groups - 1 else 0
+            base = source_at + image_group * slot_bytes
+        # The last group may be smaller; where it is not, there is one row and this is it.
+        row = at.shape[0] - 1 if image_group == groups - 1 else 0
         count = counts[row]
         for b in range(block, block + each):
+            # Chunks outside, tiles inside: the weights of a chunk stay in the cache for all tiles.
             for c in range(chunks.shape[0]):
                 first_run, some, first, some_numbers = chunks[c]
-                done = c == chunks.shape[0] - 1
+                is_last_chunk = c == chunks.shape[0] - 1
                 for tile in range(share * count // splits, (share + 1) * count // splits):
                     where = row * table_bytes + 8 * tile_rows * tile
                     pixel_tile(
@@ -170,8 +182,8 @@ def _pixels_part(
                         some, some_numbers,
                         packed_at + 4 * width * (b * depth + first_run * length + first),
                         bias_at + blocks[b, 1],
-                        y_at + place * group * y_image + blocks[b, 1], to_at + where,
-                        c == 0, blocks[b, 2], low if done else lowest,
+                        y_at + image_group * group * y_image + blocks[b, 1], to_at + where,
+                        c == 0, blocks[b, 2], low if is_last_chunk else lowest,
                     )  # fmt: skip
 
 
@@ -210,6 +222,7 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         at, to, runs, chunks, counts, numbers, low,
     ):  # fmt: skip
         group, splits, each, left, fill, pack = numbers[1:]
+        # Waking helpers takes as long as packing so few weights.
         together = pool if packed.size > _MOST_ALONE else 0
         if pack == 1:
             spread(together, _PARTS, _pack_part, (kernel[0], offsets, blocks, packed))
@@ -218,6 +231,7 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         if fill == 2:
             spread(pool, x.shape[0], _fill_part, (source, lines, x, left))
         tasks = (len(blocks) // each) * ((x.shape[0] + group - 1) // group) * splits
+        # Where tasks fill slots, there are as many parts as slots, and each part keeps to its own.
         workers = source.shape[0] if fill == 1 else tasks
         if WITHOUT_POOL:
             for part in prange(workers):
@@ -226,11 +240,11 @@ def pixels(sixteens: int, by_channel: int) -> Any:
                     counts, numbers, low, tile_rows, vectors, lanes, by_channel,
                 )  # fmt: skip
         else:
-            given = (
+            operands = (
                 x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
                 counts, numbers, low, tile_rows, vectors, lanes, by_channel,
             )  # fmt: skip
-            spread(pool, workers, _pixels_part, given)
+            spread(pool, workers, _pixels_part, operands)
 
     lists, bias_kind = int64[::1], float32[::1]
     kinds = (
@@ -249,6 +263,7 @@ def _channel_weights_part(
     planes, out_h, out_w, by_plane, by_line, by_point, deep, high = numbers[:8]
     images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
     x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
+    # The copy has the padding in it, so offsets need no bounds.
     if source.shape[0] > 0:
         x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
     g_at, y_at, at_at, to_at = g.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
@@ -262,6 +277,8 @@ def _channel_weights_part(
         source_shift, shift, inside = blocks[block]
         steps = np.array([x_image, by_line, by_point, g_image, out_w * g_point, g_point])
         steps_at = steps.ctypes.data
+        # Some images and lines at a time, so that their gradients stay in the first cache while all
+        # tiles of the group use them.
         for n in range(start, stop, deep):
             for plane in range(planes):
                 for line in range(0, out_h, high):
@@ -271,14 +288,16 @@ def _channel_weights_part(
                         i0, i1 = max(line, line_0), min(line + high, line_1)
                         if i0 >= i1 or plane < plane_0 or plane >= plane_1:
                             continue
+                        # The first visit starts from zeros, so the result need not be cleared
+                        # before.
                         begun = n > start or plane > plane_0 or i0 > line_0
                         point = (plane * out_h + i0) * out_w + point_0
-                        seen = plane * by_plane + i0 * by_line + point_0 * by_point
+                        x_offset = plane * by_plane + i0 * by_line + point_0 * by_point
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
                             channel_weight_tile(
                                 tile_rows, vectors, lanes,
-                                x_at + n * x_image + seen + source_shift, at_at + where,
+                                x_at + n * x_image + x_offset + source_shift, at_at + where,
                                 g_at + n * g_image + point * g_point + shift,
                                 min(deep, stop - n), i1 - i0, point_1 - point_0, steps_at,
                                 y_at + share * share_bytes + shift, to_at + where,
@@ -320,6 +339,7 @@ def _packed_weights_part(
     g_at, y_at, to_at = g.ctypes.data, y.ctypes.data, to.ctypes.data
     g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
     longest = deep * min(high, out_h) * out_w
+    # `pack_inputs` writes whole vectors, the last of them beyond its row.
     panel = np.empty(longest * tile_rows + tile_rows + lanes, np.float32)
     grads = np.empty(each * longest * width, np.float32)
     panel_at, grads_at = panel.ctypes.data, grads.ctypes.data
@@ -345,6 +365,8 @@ def _packed_weights_part(
                         points = point_1 - point_0
                         total = some * (i1 - i0) * points
                         for b in range(block_0, block_1):
+                            # Gradients are packed once for all tiles and inputs once for all blocks
+                            # of filters.
                             packed = grads_at + 4 * width * total * (b - block_0)
                             for image in range(n, n + some):
                                 for i in range(i0, i1):
@@ -355,16 +377,20 @@ def _packed_weights_part(
                                         g_point, blocks[b, 2], points, packed,
                                     )  # fmt: skip
                                     packed += 4 * width * points
-                        seen = n * x_image + plane * by_plane + i0 * by_line + point_0 * by_point
+                        x_offset = (
+                            n * x_image + plane * by_plane + i0 * by_line + point_0 * by_point
+                        )
                         for tile in range(tile_0, tile_1):
                             rows_at = at[tile_rows * tile : tile_rows * (tile + 1)]
                             beside = _lie_side_by_side(rows_at)
                             for b in range(block_0, block_1):
+                                # Blocks of one group of channels read the same inputs, and lie side
+                                # by side.
                                 if b == block_0 or blocks[b, 0] != blocks[b - 1, 0]:
                                     packed = panel_at
                                     for image in range(some):
                                         for i in range(i1 - i0):
-                                            first_at = x_at + seen + blocks[b, 0]
+                                            first_at = x_at + x_offset + blocks[b, 0]
                                             first_at += image * x_image + i * by_line
                                             if beside:
                                                 pack_inputs(
@@ -382,6 +408,7 @@ def _packed_weights_part(
                                     y_at + share * share_bytes + blocks[b, 1],
                                     to_at + 8 * tile_rows * tile, not begun, blocks[b, 2],
                                 )  # fmt: skip
+    # Only its address is used above, so Numba would free the array before the loops.
     keep_alive(panel)
     keep_alive(grads)
 
@@ -422,11 +449,11 @@ def weights(sixteens: int, by_channel: int) -> Any:
                     tile_rows, vectors, lanes,
                 )  # fmt: skip
         else:
-            given = (
+            operands = (
                 x, source, g, y, blocks, at, to, pieces, groups, numbers,
                 tile_rows, vectors, lanes,
             )  # fmt: skip
-            spread(pool, tasks, work, given)
+            spread(pool, tasks, work, operands)
 
     lists = int64[::1]
     kinds = (

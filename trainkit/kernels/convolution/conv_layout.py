@@ -201,6 +201,8 @@ def _blocks(g: Geometry, source: Side, result: Side) -> Array:
 
 def _along_axes(parts: Sequence[Array]) -> Array:
     """Sums of one number for each axis, for all places, the last axis fastest."""
+    # Axes are independent: a place is the sum of what each axis adds, so three short lists say
+    # all.
     planes, lines, points = (np.asarray(part) for part in parts)
     return (planes[:, None, None] + lines[:, None] + points).reshape(-1)
 
@@ -226,6 +228,8 @@ class PlanCache(Generic[T]):
         functools.update_wrapper(self, plan)
 
     def __call__(self, g: Geometry) -> T:
+        # Two caches, as one of a single length would either forget plans of texts, one for each
+        # length, or keep gigabytes of tables of large images.
         pixels = max(math.prod(g.sizes), math.prod(g.out))
         return (self._small if pixels <= SMALL_IMAGE else self._large)(g)
 
@@ -242,6 +246,7 @@ class PlanCache(Generic[T]):
 def forward(g: Geometry) -> PixelPlan:
     """Results are windows, which see the input."""
     facts = zip(g.out, g.strides, g.window, g.dilation, g.before, strict=True)
+    # Window 0 sees offset a at `a * dilation - before`, negative ones being in the padding.
     axes = [
         Axis(out, stride, tuple((a, a * dilation - before) for a in range(window)))
         for out, stride, window, dilation, before in facts
@@ -258,27 +263,32 @@ def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """
     facts = zip(g.sizes, g.strides, g.window, g.dilation, g.before, strict=True)
     kinds = [
+        # Positions that are a stride apart lie under the same offsets, so as many kinds as the
+        # stride, and no more than there are positions.
         [_backward_axis(start, fact) for start in range(min(fact[:2]))]  # size, stride
         for fact in facts
     ]
-    found = list(product(*kinds))
-    used = [axes for axes in found if all(axis.offsets for axis in axes)]
+    combinations = list(product(*kinds))
+    used = [axes for axes in combinations if all(axis.offsets for axis in axes)]
     plans = [_pixel_plan(g, axes, _output(g), _input(g)) for axes in used]
-    return tuple(plans), len(used) == len(found)
+    return tuple(plans), len(used) == len(combinations)
 
 
 def _backward_axis(start: int, facts: tuple[int, ...]) -> Axis:
     size, stride, window, dilation, before = facts
+    # Backwards, so that windows rise: runs of them are read from low addresses to high ones.
     at = [(a, start + before - a * dilation) for a in reversed(range(window))]
     offsets = tuple((a, position // stride) for a, position in at if position % stride == 0)
     return Axis(-(-(size - start) // stride), 1, offsets, start, stride)
 
 
 def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -> PixelPlan:
+    # Only offsets that results really see count: padding that no window reaches is not copied.
     padded = any(axis.low < 0 or axis.high >= n for axis, n in zip(axes, source.sizes, strict=True))
     before: Sizes = (0, 0, 0)
     sizes = source.sizes
     if padded:
+        # The copy holds just what is seen, so it may also be smaller than the image.
         before = tuple(-axis.low for axis in axes)
         sizes = tuple(axis.high - axis.low + 1 for axis in axes)
     steps = _distances(sizes, source.channels)
@@ -289,17 +299,24 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
             for i, axis in enumerate(axes)
         ]
     )
+    # By channel a number of the window goes to its own filter and is no term of another's sum.
     inside = 1 if g.by_channel else source.inside
     runs, length = _runs(axes, before, steps, inside, g.groups)
     depth, pixels = len(offsets) * inside, math.prod(axis.size for axis in axes)
     group, splits, apart = _shares(g, pixels, len(blocks), depth * result.channels * 4)
     groups = -(-g.batch // group)
+    # The last group may have fewer images, so it needs a table of its own.
     members = group, g.batch - (groups - 1) * group
     at = _along_axes([np.arange(a.size) * a.step * n for a, n in zip(axes, steps, strict=True)])
-    places = _distances(result.sizes, result.channels)
+    result_steps = _distances(result.sizes, result.channels)
     to = _along_axes(
-        [(np.arange(a.size) * a.stride + a.start) * n for a, n in zip(axes, places, strict=True)]
+        [
+            (np.arange(a.size) * a.stride + a.start) * n
+            for a, n in zip(axes, result_steps, strict=True)
+        ]
     )
+    # Where several tasks read a group, its padded copy is made beforehand for all of them; else
+    # by the task itself, into room of its worker's, which is still in the cache when it is read.
     fill = (2 if apart else 1) if padded else 0
     slots = min(groups, MOST_WORKERS) if fill == 1 else groups
     lines = _line_map(source.sizes, sizes, before)
@@ -308,7 +325,7 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
         offsets,
         blocks,
         _tables(at, sizes[0] * steps[0], members, g.tile[0]),
-        _tables(to, result.sizes[0] * places[0], members, g.tile[0]),
+        _tables(to, result.sizes[0] * result_steps[0], members, g.tile[0]),
         runs,
         _chunks(len(runs), length),
         np.array([-(-n * pixels // g.tile[0]) for n in dict.fromkeys(members)]),
@@ -327,6 +344,8 @@ def _runs(
         for axis, shift in zip(axes, before, strict=True)
     ]
     points, length = at[2], inside
+    # With little dilation a line of the window and its channels are one run of memory. Each run
+    # costs a look into the table and a loop's start, which few channels don't make up for.
     side_by_side = points == list(range(points[0], points[0] + len(points)))
     if side_by_side and inside < SHORT_RUN and groups == 1:
         at[2], length = points[:1], inside * len(points)
@@ -337,9 +356,11 @@ def _runs(
 def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[int, int, bool]:
     """Images of a group, parts of a group's tiles, and whether each block of filters is a task."""
     far = weight_bytes > cache_bytes(2) // 2  # else they stay in the cache of a core
+    # Twice rounded, so that groups are of nearly one size and none is a small remainder.
     groups = -(-g.batch // min(g.batch, -(-(PIXELS_FAR if far else PIXELS_NEAR) // pixels)))
     group = -(-g.batch // groups)
     groups = -(-g.batch // group)
+    # Too few groups for all threads: tiles of a group, and blocks of filters, become tasks.
     if groups < 2 * g.cores:
         return group, -(-2 * g.cores // (groups * blocks)), True
     return group, 1, far and blocks > 1
@@ -350,12 +371,15 @@ def _tables(positions: Array, image: int, members: Pair, rows: int) -> Array:
 
     One row where both are the same.
     """
-    found = []
+    tables = []
     for images in dict.fromkeys(members):
         table = (np.arange(images)[:, None] * image + positions).reshape(-1)
-        found.append(_whole_tiles(table, rows))
-    width = len(found[0])
-    return 4 * np.stack([np.pad(table, (0, width - len(table)), mode="edge") for table in found])
+        # A tile has no loop with a remainder: its last rows do the last pixel over again, which
+        # writes the same numbers to the same place.
+        tables.append(_whole_tiles(table, rows))
+    # The first is the longer one. Padding only makes a rectangle; `counts` ends before it.
+    width = len(tables[0])
+    return 4 * np.stack([np.pad(table, (0, width - len(table)), mode="edge") for table in tables])
 
 
 def _whole_tiles(table: Array, rows: int) -> Array:
@@ -365,6 +389,7 @@ def _whole_tiles(table: Array, rows: int) -> Array:
 
 def _chunks(runs: int, length: int) -> Array:
     if length > CHUNK:
+        # Even pieces: one of CHUNK and a short rest would read all of y again for little.
         size = -(-length // -(-length // CHUNK))
         firsts = range(0, length, size)
         return np.array([(r, 1, n, min(size, length - n)) for r in range(runs) for n in firsts])
@@ -379,16 +404,19 @@ def _chunks(runs: int, length: int) -> Array:
 def weights(g: Geometry) -> WeightPlan:
     """Results are the weights of a kernel, which see the input and the gradients of windows."""
     bounds = _bounds(g)
-    whole = tuple(n for out in g.out for n in (0, out))
-    full = all(bound == whole for bound in bounds)
+    full_bound = tuple(n for out in g.out for n in (0, out))
+    full = all(bound == full_bound for bound in bounds)
     inside = g.channels // g.groups
+    # At edges, offsets see different windows, each set with tiles of its own, and with few
+    # channels a tile would be mostly empty. A padded copy has all offsets see all windows.
     copied = not full and inside < SHORT_RUN
     sizes, before = (_padded_sizes(g), (0, 0, 0)) if copied else (g.sizes, g.before)
     steps = _distances(sizes, g.channels)
     starts = _offset_starts(g, steps, before)[:, None] + np.arange(inside)
     to = g.filters * np.arange(starts.size).reshape(starts.shape)
+    # All weights are one list, cut into tiles without regard to offsets.
     if full or copied:  # all weights see all windows
-        bounds, starts, to = [whole], starts.reshape(1, -1), to.reshape(1, -1)
+        bounds, starts, to = [full_bound], starts.reshape(1, -1), to.reshape(1, -1)
     blocks = _blocks(g, _input(g), _output(g))
     tiles = -(-starts.shape[1] // g.tile[0])
     parts, count, each = _weight_shares(g, tiles * len(bounds), len(blocks))
@@ -417,6 +445,7 @@ def _bounds(g: Geometry) -> list[tuple[int, ...]]:
 
 
 def _seen(offset: int, size: int, out: int, stride: int, dilation: int, before: int) -> Pair:
+    # What `position >= 0` and `position < size` say of i, each rounded inwards.
     shift = before - offset * dilation  # window i sees position i * stride - shift
     low = max(0, -(-shift // stride))
     return low, max(low, min(out, (size - 1 + shift) // stride + 1))
@@ -447,6 +476,8 @@ def _weight_shares(g: Geometry, tiles: int, blocks: int) -> tuple[int, int, int]
     What a task packs of the inputs serves all of its blocks, whose gradients take a quarter of the
     second cache, and so do the sums of a group.
     """
+    # Each part has sums of its own that are added up at the end, in an order that depends on this
+    # number. So neither threads nor caches may decide on it.
     parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, PARTS)
     each = 1
     if not g.by_channel:
@@ -483,7 +514,10 @@ def _pieces(bounds: list[tuple[int, ...]], tiles: int, count: int) -> tuple[Arra
         first, last = number * total // count, (number + 1) * total // count
         start = len(pieces)
         for i, bound in enumerate(bounds):
+            # A group is a range of all tiles, which may begin and end in the middle of a piece.
             low, high = max(first, i * tiles), min(last, (i + 1) * tiles)
+            # Offsets that lie in the padding for all windows have no piece; `complete` then is
+            # False, and their sums are zeros from the start.
             if low < high and _is_seen(bound):
                 pieces.append((low, high, *bound))
         groups.append((start, len(pieces)))

@@ -81,24 +81,32 @@ def pixel_tile(
         masks = tile.masks(count)
         sums = []
         for target in targets:
+            # The first chunk starts from the bias, later ones from what stands in the result. The
+            # choice is one of addresses, so it costs no branch.
             sums += tile.masked_row(builder.select(first, start, target), masks)
+        # Sums are values of the loops and not variables in memory, so they stay in registers.
         outer = Loop(builder, run_count, [runs, w, *sums])
         run, weight, *sums = outer.values
         offset = builder.load(builder.inttoptr(run, I64.as_pointer()))
         inner = Loop(builder, length, [offset, weight, *sums])
         offset, weight, *sums = inner.values
         row = tile.weights(weight)
+        # By channel each lane has its own input, and beyond the last channel there is nothing to
+        # read.
         own = masks if apart else None
         numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
         sums = tile.add_products(sums, numbers, row)
         step = tile.vectors * tile.width
+        # Weights of the next run lie behind those of this one, so the inner loop's address goes on.
         _, weight, *sums = inner.close([tile.plus(offset, BYTES), tile.plus(weight, step), *sums])
         _, _, *sums = outer.close([tile.plus(run, 8), weight, *sums])
         least = tile.spread(low)
         for i, total in enumerate(sums):
+            # Ordered, so that NaN is not less than the bound and stays NaN, as with a rectifier by
+            # itself.
             value = builder.select(builder.fcmp_ordered("<", total, least), least, total)
-            place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(value, place, masks[i % tile.vectors])
+            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
+            tile.masked_store(value, address, masks[i % tile.vectors])
         return context.get_dummy_value()
 
     return signature, codegen
@@ -163,21 +171,26 @@ def channel_weight_tile(
             for old in tile.masked_row(target, masks):
                 sums.append(builder.select(first, zeros, old))
         loops = []
+        # One offset serves all rows: each adds it to its own base, which saves as many counters.
         offset, grad = tile.word(0), g
+        # Three loops in one another rather than a table of points: here both operands advance by
+        # fixed steps.
         for rounds in (images, lines, points):
             loops.append(Loop(builder, rounds, [offset, grad, *sums]))
             offset, grad, *sums = loops[-1].values
         row = tile.masked_row(grad, masks)
         numbers = [tile.seen(tile.plus(base, offset), masks) for base in bases]
         sums = tile.add_products(sums, numbers, row)
+        # Loops end from the inside out. Each goes on from its own first addresses, as the inner
+        # ones have moved theirs to the end of a line.
         for loop, x_step, g_step in zip(
             reversed(loops), reversed(by_x), reversed(by_g), strict=True
         ):
             offset, grad = loop.values[:2]
             _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
         for i, total in enumerate(sums):
-            place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(total, place, masks[i % tile.vectors])
+            address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
+            tile.masked_store(total, address, masks[i % tile.vectors])
         return context.get_dummy_value()
 
     return signature, codegen
@@ -221,11 +234,12 @@ def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first,
             for old in tile.masked_row(target, masks)
         ]
         loop = Loop(builder, points, [x, g, *sums])
-        seen, grad, *sums = loop.values
+        input_row, grad, *sums = loop.values
         row = tile.weights(grad)
-        numbers = [tile.seen(tile.plus(seen, BYTES * q), None) for q in range(tile.rows)]
+        numbers = [tile.seen(tile.plus(input_row, BYTES * q), None) for q in range(tile.rows)]
         sums = tile.add_products(sums, numbers, row)
-        ahead = tile.plus(seen, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
+        # Both panels are packed in this order: no table, no line of the cache that is read in part.
+        ahead = tile.plus(input_row, BYTES * tile.rows), tile.plus(grad, tile.vectors * tile.width)
         _, _, *sums = loop.close([*ahead, *sums])
         for i, total in enumerate(sums):
             address = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)

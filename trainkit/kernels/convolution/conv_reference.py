@@ -45,6 +45,7 @@ def _factor(xp: Any, dtype: Any) -> Any:
 
 
 def _chunks(xp: Any, batch: int, bytes_each: int) -> Iterator[slice]:
+    # On a GPU each part would be several launches, so all images are one part.
     step = batch if xp is not np else max(1, COLUMN_BYTES // max(bytes_each, 1))
     for start in range(0, batch, max(step, 1)):
         yield slice(start, min(start + step, batch))
@@ -56,6 +57,7 @@ def _windows_of(xp: Any, w: Windows, x: Array) -> Callable[[slice], Array]:
     has_padding, interior = w.has_padding, w.interior
 
     def windows(part: slice) -> Array:
+        # Padding stays zero from one part to the next, so only the inside is copied again.
         if not room:
             room.append(w.pad(xp, x[part]) if has_padding else x)
             room.append(w.view(xp, room[0]))
@@ -72,6 +74,8 @@ def _columns(xp: Any, w: Windows, windows: Array, group: slice) -> Array:
     rows = view.shape[0] * math.prod(w.out)
     inside = view.shape[-1]
     if xp is np and not _is_pointwise(w) and _run(w, inside, windows.shape[-1]) < _SHORT_RUN:
+        # Copied by columns, each copy runs along the image, which is long where windows are narrow.
+        # The transpose is a view, and BLAS takes either order.
         axes = range(view.ndim)
         outer = 1 + len(w.window)
         column_by_column = view.transpose(*axes[outer:], *axes[:outer])
@@ -96,13 +100,14 @@ def _all_columns(
     """The columns of each group of channels, of a part of the images."""
     windows = None
     for group in groups:
-        made = None
+        columns = None
         if xp is not np and not _is_pointwise(w):
-            made = windows_cuda.columns(xp, w, x[part], group)
-        if made is None:
+            columns = windows_cuda.columns(xp, w, x[part], group)
+        if columns is None:
+            # The view serves all groups of channels, but not beyond this part.
             windows = windows_of(part) if windows is None else windows
-            made = _columns(xp, w, windows, group)
-        yield made
+            columns = _columns(xp, w, windows, group)
+        yield columns
 
 
 def _is_pointwise(w: Windows) -> bool:
@@ -147,10 +152,13 @@ def conv(
         for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = kernel[..., filters].reshape(columns.shape[1], -1)
             if groups == 1:
+                # Without groups a part of the result is contiguous, and the product goes straight
+                # there.
                 matmul(xp, columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
             else:
-                made = matmul(xp, columns, matrix)
-                y[part][..., filters] = made.reshape(*y[part].shape[:-1], -1)
+                sums = matmul(xp, columns, matrix)
+                y[part][..., filters] = sums.reshape(*y[part].shape[:-1], -1)
+        # While it is in the cache. Short floats are rounded first, so they wait for the end.
         if not at_once:
             finish(y[part])
     return finish(y.astype(dtype, copy=False)) if at_once else y
@@ -165,6 +173,8 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
     channels = kernel.shape[-2] * groups
     if xp is np and not by_channel:
+        # The gradient is a convolution with the turned kernel. It copies windows of the outputs, so
+        # it is for kernels that do not have far more filters than channels.
         around = _windows_back(w)
         if around is not None and kernel.shape[-1] <= 2 * channels:
             return conv(xp, around, g, _turned(kernel, groups), groups).astype(dtype, copy=False)
@@ -183,6 +193,8 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
             if at_once:
                 windows_cuda.sum_windows(w, columns, result, inputs)
                 continue
+            # Overlapping windows are summed in float32, and the sum is rounded once, as one product
+            # would.
             columns = columns.astype(wide, copy=False)
             if _is_pointwise(w):
                 result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
@@ -207,6 +219,8 @@ def _windows_back(w: Windows) -> Windows | None:
 def _turned(kernel: Array, groups: int) -> Array:
     """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
     rank = kernel.ndim - 2
+    # The first window that covers an input sees it under its last offset, the last one under its
+    # first, so offsets come in falling order.
     turned = kernel[(slice(None, None, -1),) * rank]
     parted = turned.reshape(*kernel.shape[:-1], groups, -1)
     back = parted.transpose(*range(rank), rank + 2, rank + 1, rank)
@@ -246,10 +260,10 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
         made_columns = _all_columns(xp, w, x, part, inputs, windows_of)
         for (_, filters), columns in zip(parts, made_columns, strict=True):
             matrix = g[part][..., filters].reshape(columns.shape[0], -1)
-            made = matmul(xp, columns.T, matrix).reshape(*w.window, inside, -1)
+            partial_gradient = matmul(xp, columns.T, matrix).reshape(*w.window, inside, -1)
             if xp is not np and groups == 1:  # all images are one part there
-                return made.astype(dtype, copy=False)
-            result[..., filters] += made
+                return partial_gradient.astype(dtype, copy=False)
+            result[..., filters] += partial_gradient
     return result.astype(dtype, copy=False)
 
 
@@ -264,6 +278,7 @@ def _multiplied(kernel: Array, channels: int) -> Array:
 def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
     padded = w.pad(xp, x)
     weights = _multiplied(kernel, x.shape[-1])
+    # Offset by offset for all channels at once: a matrix product for each would be a tiny one.
     total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
     total[...] = 0
     for position in product(*map(range, w.window)):
@@ -285,5 +300,5 @@ def _depthwise_kernel(xp: Any, w: Windows, x: Array, g: Array, result: Array) ->
     wide = g.reshape(*g.shape[:-1], channels, -1)
     outer = tuple(range(wide.ndim - 2))
     for position in product(*map(range, w.window)):
-        seen = padded[w.offset(position)][..., None]
-        result[(*position, 0)] = (seen * wide).sum(axis=outer).reshape(-1)
+        inputs = padded[w.offset(position)][..., None]
+        result[(*position, 0)] = (inputs * wide).sum(axis=outer).reshape(-1)

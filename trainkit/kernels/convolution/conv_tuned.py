@@ -135,9 +135,11 @@ def forward(
     batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
+        # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.
         if w.has_padding and not _finite(kernel):
             return None
         return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds)
+    # One product of two matrices, for which there are better kernels.
     if groups == 1 and w.pointwise:
         columns = kernel_family.owned(kernel).reshape(channels, filters)
         shift = None if bias is None else kernel_family.owned(bias)
@@ -145,6 +147,7 @@ def forward(
         if y is not None:
             return y.reshape(batch, *w.out, filters)
     each = _by_channel(channels, filters, groups)
+    # Blocks of filters don't reach from one group into the next, which has other channels.
     sixteens = _sixteens(filters if each else filters // groups)
     run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
@@ -153,6 +156,7 @@ def forward(
     y = np.empty((batch, *w.out, filters), np.float32)
     plan = conv_layout.forward(g)
     matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
+    # Then the kernel's rows are the rows of a tile already.
     pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
     low = np.float32(0 if rectify else -np.inf)
@@ -166,8 +170,8 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
 
     That is where compiling does not pay, and where infinite weights may have met zeros.
     """
-    found = _input_gradient(w, g, kernel, groups)
-    return found if found is None or _finite_cheaply(found, kernel) else None
+    gradient = _input_gradient(w, g, kernel, groups)
+    return gradient if gradient is None or _finite_cheaply(gradient, kernel) else None
 
 
 def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
@@ -183,9 +187,9 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
     if groups == 1 and w.pointwise:
         rows = kernel_family.owned(kernel).reshape(channels, filters)
-        seen = product(kernel_family.owned(g).reshape(-1, filters), rows.T)
-        if seen is not None:
-            return _spread_pixels(w, seen.reshape(batch, *w.out, channels))
+        pixels = product(kernel_family.owned(g).reshape(-1, filters), rows.T)
+        if pixels is not None:
+            return _spread_pixels(w, pixels.reshape(batch, *w.out, channels))
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(channels if each else inside)
     run = PIXELS.find((sixteens, int(each)), seconds)
@@ -194,6 +198,7 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
     geometry = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
     plans, complete = conv_layout.backward(geometry)
     shape = (batch, *w.sizes, channels)
+    # With strides wider than the kernel, some positions are seen by no window.
     y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
     turned = kernel_family.owned(kernel).reshape(
         (1, -1, filters) if each else (-1, inside, filters)
@@ -213,12 +218,12 @@ def _pixels_seen(w: Windows, x: Array) -> Array:
     return kernel_family.owned(x).reshape(-1, x.shape[-1])
 
 
-def _spread_pixels(w: Windows, seen: Array) -> Array:
+def _spread_pixels(w: Windows, pixels: Array) -> Array:
     """An array with what `_pixels_seen` takes out of it, and zeros elsewhere."""
     if all(n == 1 for n in w.strides):
-        return seen
-    y = np.zeros((seen.shape[0], *w.sizes, seen.shape[-1]), np.float32)
-    y[(slice(None), *(slice(None, None, n) for n in w.strides))] = seen
+        return pixels
+    y = np.zeros((pixels.shape[0], *w.sizes, pixels.shape[-1]), np.float32)
+    y[(slice(None), *(slice(None, None, n) for n in w.strides))] = pixels
     return y
 
 
@@ -244,9 +249,9 @@ def _run_pixels(
     source = np.empty(plan.source, np.float32)
     tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
     flat = y.reshape(y.shape[0], -1)
-    given = kernel, plan.offsets, packed, plan.blocks, bias, flat
+    operands = kernel, plan.offsets, packed, plan.blocks, bias, flat
     run, pool = work
-    run(pool, x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
+    run(pool, x, source, plan.lines, *operands, *tables, (*plan.numbers, pack), low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
@@ -254,10 +259,10 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
 
     That is where compiling does not pay, and where infinite numbers may have met zeros.
     """
-    found = _kernel_gradient(w, x, g, groups)
-    if found is None or not _finite_cheaply(found, x, g):
+    gradient = _kernel_gradient(w, x, g, groups)
+    if gradient is None or not _finite_cheaply(gradient, x, g):
         return None
-    return None if w.has_padding and _has_blind_windows(w) and not _finite(g) else found
+    return None if w.has_padding and _has_blind_windows(w) and not _finite(g) else gradient
 
 
 def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:

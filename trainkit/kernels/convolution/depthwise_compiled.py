@@ -38,7 +38,9 @@ def _lines_part(
     pixels, window, stride, dilation, back, each,
 ):  # fmt: skip
     first_seen, last_seen, step = reach
-    inside, outside, filters, width, y_width, position, place, x_lines, w_rows, bands = numbers
+    inside, outside, filters, width, y_width, position, y_position, x_lines, w_rows, bands = numbers
+    # Tiles at an edge read these in place of a pixel outside: a choice of addresses, not a
+    # branch.
     zeros = np.zeros(_LANES, np.float32)
     zeros_at, bias_at = zeros.ctypes.data, bias.ctypes.data
     x_at, w_at, y_at = x.ctypes.data, kernel.ctypes.data, y.ctypes.data
@@ -47,24 +49,30 @@ def _lines_part(
     x_row, w_row = x_lines * x_line, w_rows * w_line
     lanes = _LANES
     x_lanes, y_lanes = (lanes, lanes // each) if back else (lanes // each, lanes)
-    blocks = (y_width - place + pixels - 1) // pixels
-    vectors, whole = (filters + lanes - 1) // lanes, filters // lanes
+    # Going back, the first tile may start before the line, so that it lies at a window.
+    blocks = (y_width - y_position + pixels - 1) // pixels
+    vectors, whole_vectors = (filters + lanes - 1) // lanes, filters // lanes
     start, stop = chunk_range(part, parts, x.shape[0] * bands, 1)
     for number in range(start, stop):
         task = np.int64(number)
         n, band = task // bands, task % bands
         for i in range(band * len(table) // bands, (band + 1) * len(table) // bands):
             first, rows, offset = table[i]
+            # `rows` lines from here is the first line that this tile has not read, which the tile
+            # below will.
             ahead = max(rows * x_row, x_line)  # the line after the last that is read here
+            # A line that sees nothing still needs its bias: one row is read, all of it outside.
             seen_width, some = (width, rows) if rows > 0 else (0, 1)
             source = x_at + (n * x.shape[1] + first) * x_line
             target = y_at + (n * y.shape[1] + i) * y_line
             weights = w_at + offset * w_line
             for block in range(blocks):
-                at, to = position + block * step, place + block * pixels
+                at, to = position + block * step, y_position + block * pixels
                 x0, y0 = source + at * x_step, target + to * y_step
                 full = at + first_seen >= 0 and at + last_seen < seen_width
-                free = whole if full and to >= 0 and to + pixels <= y_width else 0
+                # Tiles without any test, then those of the last filters, where lanes are cut off; a
+                # tile at an edge tests all.
+                free = whole_vectors if full and to >= 0 and to + pixels <= y_width else 0
                 for c in range(free):
                     line_tile(
                         pixels, window, stride, dilation, back, each, lanes, 0,
@@ -101,13 +109,14 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
             the kernel from one to the next, bands that the lines of y are split in).
         low: the smallest result.
     """
-    seen = seen_by(pixels, window, stride, dilation, back)
+    triples = seen_by(pixels, window, stride, dilation, back)
+    # Going back, `pixels` results lie over fewer windows, and are a multiple of the stride.
     step = pixels // stride if back else pixels * stride
-    reach = seen[0][0], seen[-1][0], step
+    reach = triples[0][0], triples[-1][0], step
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, kernel, bias, y, table, numbers, low):
-        given = (
+        operands = (
             x, kernel, bias, y, table, numbers, low, reach,
             pixels, window, stride, dilation, back, each,
         )  # fmt: skip
@@ -118,7 +127,7 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
                     pixels, window, stride, dilation, back, each,
                 )  # fmt: skip
         else:
-            spread(pool, parts, _lines_part, given)
+            spread(pool, parts, _lines_part, operands)
 
     numbers_kind = UniTuple(int64, 10)
     run.compile(void(*POOL, _LINES, _MATRIX, _VECTOR, _LINES, _TABLE, numbers_kind, float32))
@@ -148,7 +157,9 @@ def _kernel_gradient_part(
         task = np.int64(number)
         share, c0 = task // chunks, task % chunks * chunk
         c1 = min(c0 + chunk, vectors)
-        whole = max(c0, min(c1, filters // lanes))
+        # Of this task's vectors only the last of all may be cut.
+        whole_end = max(c0, min(c1, filters // lanes))
+        # Shares are fixed by the shapes, and lines of one share are added up in order.
         for line in range(share * total // shares, (share + 1) * total // shares):
             n, i = line // height, line % height
             first, rows, offset = table[i]
@@ -161,7 +172,7 @@ def _kernel_gradient_part(
                 at, to = position + block * step, block * pixels
                 x0, g0 = source + at * x_step, grads + to * g_step
                 full = at >= 0 and at + last_seen < width and to + pixels <= g_width
-                free = whole if full else c0
+                free = whole_end if full else c0
                 for c in range(c0, free):
                     kernel_gradient_tile(
                         pixels, window, stride, dilation, each, lanes, 0,
@@ -197,7 +208,7 @@ def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: 
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, g, y, table, numbers):
-        given = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
+        operands = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
         if WITHOUT_POOL:
             for part in prange(parts):
                 _kernel_gradient_part(
@@ -205,7 +216,7 @@ def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: 
                     pixels, window, stride, dilation, each,
                 )  # fmt: skip
         else:
-            spread(pool, parts, _kernel_gradient_part, given)
+            spread(pool, parts, _kernel_gradient_part, operands)
 
     run.compile(void(*POOL, _LINES, _LINES, _LINES, _TABLE, UniTuple(int64, 7)))
     return run

@@ -39,15 +39,17 @@ def seen_by(pixels: int, window: int, stride: int, dilation: int, back: int) -> 
     Returns:
         Triples (position or window of the source, result, offset), in ascending order.
     """
-    found = []
+    triples = []
     for q in range(pixels):
         for b in range(window):
-            place = q - b * dilation
+            position = q - b * dilation
             if not back:
-                found.append((q * stride + b * dilation, q, b))
-            elif place % stride == 0:
-                found.append((place // stride, q, b))
-    return sorted(found)
+                triples.append((q * stride + b * dilation, q, b))
+            # Between windows no window begins, so an offset is under none of them there.
+            elif position % stride == 0:
+                triples.append((position // stride, q, b))
+    # By position, so that each pixel is loaded once and used by all that see it right after.
+    return sorted(triples)
 
 
 class _Line(Tile):
@@ -66,6 +68,7 @@ class _Line(Tile):
         self.few = Tile(builder, 1, 1, lanes // each)
         self.masks_of: dict[Tile, Any] = {}
         if count is not None:
+            # Filters of a channel lie side by side, so whole channels are cut off with them.
             channels = builder.sdiv(count, self.word(each))
             self.masks_of = {self.few: self.few.masks(channels)[0], self: self.masks(count)[0]}
 
@@ -77,11 +80,13 @@ class _Line(Tile):
 
     def read_channels(self, at: Any) -> Any:
         """The vector in which each filter finds its channel."""
-        found = self.read(at, self.few)
+        channels = self.read(at, self.few)
         if self.each == 1:
-            return found
+            return channels
         order = self._lanes([i // self.each for i in range(self.lanes)])
-        return self.builder.shuffle_vector(found, ir.Constant(found.type, ir.Undefined), order)
+        return self.builder.shuffle_vector(
+            channels, ir.Constant(channels.type, ir.Undefined), order
+        )
 
     def write(self, value: Any, at: Any) -> None:
         """A vector of filters, or of channels."""
@@ -94,6 +99,7 @@ class _Line(Tile):
 
     def channels(self, value: Any) -> Any:
         """Sums over the filters of each channel."""
+        # Neighbours are added in pairs: half as many lanes in each round, log2 of `each` rounds.
         while value.type.count > self.few.lanes:
             nothing, half = ir.Constant(value.type, ir.Undefined), value.type.count // 2
             even, odd = (
@@ -132,24 +138,25 @@ class _Line(Tile):
         byte = ir.IntType(8).as_pointer()
         name, kinds = "llvm.prefetch.p0", [byte, I32, I32, I32]
         module = self.builder.module
-        known = module.globals.get(name)
-        fetch = known or ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-        how = [ir.Constant(I32, n) for n in (use, 3, 1)]  # to all caches, as data
+        declared = module.globals.get(name)
+        fetch = declared or ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        hints = [ir.Constant(I32, n) for n in (use, 3, 1)]  # to all caches, as data
         for number in range(items):
             at = self.builder.inttoptr(self.along(base, step, number), byte)
-            self.builder.call(fetch, [at, *how])
+            self.builder.call(fetch, [at, *hints])
 
 
 class _Source:
     """Reads pixels of a line, each once; zeros for those outside."""
 
-    def __init__(self, line: _Line, seen: Seen, step: Any) -> None:
+    def __init__(self, line: _Line, triples: Seen, step: Any) -> None:
         self.line = line
-        self.offsets = {j: line.along(line.word(0), step, j) for j, _, _ in seen}
+        self.offsets = {j: line.along(line.word(0), step, j) for j, _, _ in triples}
         self.valid: dict[int, Any] = {}
 
     def check(self, position: Any, width: Any) -> None:
         """Let pixels be outside of a line of `width`; the first is at `position`."""
+        # Worked out before the loop over rows, as it is the same for all of them.
         self.valid = {j: self.line.inside(position, j, width) for j in self.offsets}
 
     def pixel(self, row: Any, j: int, zeros: Any) -> Any:
@@ -182,7 +189,7 @@ def line_tile(
     start,
     y,
     y_step,
-    place,
+    y_position,
     y_width,
     y_ahead,
     count,
@@ -218,7 +225,7 @@ def line_tile(
         start: address of the vector that sums start from.
         y: address of the first result.
         y_step: from one result to the next.
-        place: of the first result in its line.
+        y_position: of the first result in its line.
         y_width: results of a line.
         y_ahead: from y to what will be written later.
         count: filters that there are.
@@ -232,33 +239,34 @@ def line_tile(
     def codegen(context, builder, signature, arguments):
         pixels, window, stride, dilation, back, each, lanes, careful = facts
         x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[8:18]
-        start, y, y_step, place, y_width, y_ahead, count, zeros, low = arguments[18:]
+        start, y, y_step, y_position, y_width, y_ahead, count, zeros, low = arguments[18:]
         line = _Line(builder, lanes, each, count if careful else None)
-        seen = seen_by(pixels, window, stride, dilation, back)
-        source = _Source(line, seen, x_step)
+        triples = seen_by(pixels, window, stride, dilation, back)
+        source = _Source(line, triples, x_step)
         if careful:
             source.check(position, width)
         for number in range(1 if back else stride):
             row = line.plus(line.along(x, x_row, number), x_ahead)
             line.fetch(row, x_step, pixels // stride if back else pixels * stride, _TO_READ)
+        # A store needs its cache line as well, which comes while the sums are made.
         line.fetch(line.plus(y, y_ahead), y_step, pixels, _TO_WRITE)
         first = ir.Constant(line.vector, [0.0] * lanes) if back else line.read(start)
         loop = Loop(builder, rows, [x, w, *[first] * pixels])
         row, weights, *sums = loop.values
         kernel = [line.read(line.along(weights, w_offset, b)) for b in range(window)]
-        found = {}
-        for j, q, b in seen:
-            if j not in found:
+        inputs = {}
+        for j, q, b in triples:
+            if j not in inputs:
                 at = source.pixel(row, j, zeros)
-                found[j] = line.read(at) if back else line.read_channels(at)
-            sums[q] = line.product(found[j], kernel[b], sums[q])
+                inputs[j] = line.read(at) if back else line.read_channels(at)
+            sums[q] = line.product(inputs[j], kernel[b], sums[q])
         loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
         least = line.spread(low)
         for q, total in enumerate(sums):
             value = line.channels(total) if back else line.least(total, least)
             at = line.along(y, y_step, q)
             if careful:
-                with builder.if_then(line.inside(place, q, y_width)):
+                with builder.if_then(line.inside(y_position, q, y_width)):
                     line.write(value, at)
             else:
                 line.write(value, at)
@@ -285,7 +293,7 @@ def kernel_gradient_tile(
     x_ahead,
     g,
     g_step,
-    place,
+    g_position,
     g_width,
     g_ahead,
     y,
@@ -316,7 +324,7 @@ def kernel_gradient_tile(
         x_ahead: from x to the first row that will be read later.
         g: address of the first window's gradients.
         g_step: from one window to the next.
-        place: of the first window in its line.
+        g_position: of the first window in its line.
         g_width: windows of a line.
         g_ahead: from g to what will be read later.
         y: address of the first row of the kernel.
@@ -332,30 +340,31 @@ def kernel_gradient_tile(
 
     def codegen(context, builder, signature, arguments):
         pixels, window, stride, dilation, each, lanes, careful = facts
-        x, x_row, x_step, position, width, x_ahead, g, g_step, place = arguments[7:16]
+        x, x_row, x_step, position, width, x_ahead, g, g_step, g_position = arguments[7:16]
         g_width, g_ahead, y, y_row, y_offset, rows, count, zeros = arguments[16:]
         line = _Line(builder, lanes, each, count if careful else None)
-        seen = seen_by(pixels, window, stride, dilation, 0)
-        source = _Source(line, seen, x_step)
+        triples = seen_by(pixels, window, stride, dilation, 0)
+        source = _Source(line, triples, x_step)
         if careful:
             source.check(position, width)
         for number in range(stride):
             row = line.plus(line.along(x, x_row, number), x_ahead)
             line.fetch(row, x_step, pixels * stride, _TO_READ)
         line.fetch(line.plus(g, g_ahead), g_step, pixels, _TO_READ)
+        # Loaded once, and kept in registers for all rows of the kernel.
         grads = []
         for q in range(pixels):
             at = line.along(g, g_step, q)
             if careful:
-                at = builder.select(line.inside(place, q, g_width), at, zeros)
+                at = builder.select(line.inside(g_position, q, g_width), at, zeros)
             grads.append(line.read(at))
         loop = Loop(builder, rows, [x, y])
         row, target = loop.values
-        found, sums = {}, {}
-        for j, q, b in seen:
-            if j not in found:
-                found[j] = line.read_channels(source.pixel(row, j, zeros))
-            sums[b] = line.product(found[j], grads[q], sums.get(b))
+        inputs, sums = {}, {}
+        for j, q, b in triples:
+            if j not in inputs:
+                inputs[j] = line.read_channels(source.pixel(row, j, zeros))
+            sums[b] = line.product(inputs[j], grads[q], sums.get(b))
         for b, total in sums.items():
             at = line.along(target, y_offset, b)
             line.write(builder.fadd(line.read(at), total), at)

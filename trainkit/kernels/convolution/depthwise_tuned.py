@@ -53,6 +53,7 @@ def serves(w: Windows, channels: int, filters: int, groups: int) -> bool:
 
 def _pixels(width: int, stride: int = 1) -> int:
     """Results of a tile: multiples of `stride`, enough for sums that need not wait for another."""
+    # Sevens fit widths such as 7, 14 and 28 without a remainder, which eights do not.
     if width % (7 * stride) == 0 and width % 8 and stride < 3:
         return 7 * stride
     return stride * -(-8 // stride)
@@ -85,12 +86,14 @@ def backward_table(w: Windows) -> Array:
     They are ordered by offsets, so those of windows come from below.
     """
     size, out, window, stride, dilation, before = _vertical(w)
+    # Windows begin a stride apart, so an offset is under one only where the stride divides.
     shifts = [[(i + before - a * dilation, a) for a in range(window)] for i in range(size)]
     lines = [[(s // stride, a) for s, a in line if s % stride == 0] for line in shifts]
     return _table(lines, out)
 
 
 def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
+    # Offsets outside are left out, so what remains is one range: its start and length say all.
     inside = [[pair for pair in line if 0 <= pair[0] < size] for line in lines]
     firsts = [line[0] if line else (0, 0) for line in inside]
     rows = zip(firsts, inside, strict=True)
@@ -135,12 +138,12 @@ def forward(
     size, out, window, _, x_lines, _ = _vertical(w)
     y = np.empty((len(x), *w.out, filters), np.float32)
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
-    places = w.sizes[-1], width, -w.pads[-1][0], 0
-    numbers = channels, filters, filters, *places, x_lines, 1, _bands(len(x), out)
+    line_geometry = w.sizes[-1], width, -w.pads[-1][0], 0
+    numbers = channels, filters, filters, *line_geometry, x_lines, 1, _bands(len(x), out)
     low = np.float32(0 if rectify else -np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
-    given = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
-    run(*_work(w, x, y), *given)
+    operands = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
+    run(*_work(w, x, y), *operands)
     return y
 
 
@@ -157,12 +160,15 @@ def input_gradient(
     size, out, window, down, apart, _ = _vertical(w)
     y = np.empty((len(g), *w.sizes, channels), np.float32)
     start = w.pads[-1][0]
-    places = w.out[-1], width, start // stride, -(start % stride)
-    numbers = filters, channels, filters, *places, -apart, down, _bands(len(g), size)
+    # The first tile starts at or before the line, where a window begins, so one pattern of
+    # offsets holds for all tiles.
+    line_geometry = w.out[-1], width, start // stride, -(start % stride)
+    # Rows of the kernel rise while windows come from below, hence the minus.
+    numbers = filters, channels, filters, *line_geometry, -apart, down, _bands(len(g), size)
     none, low = np.zeros(0, np.float32), np.float32(-np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
-    given = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
-    run(*_work(w, g, y), *given)
+    operands = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
+    run(*_work(w, g, y), *operands)
     return y
 
 
@@ -187,9 +193,11 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     if run is None:
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
+    # As many sums apart, so that threads need not wait for one another; shapes alone decide.
     parts = min(PARTS, len(x) * out)
     y = np.zeros((parts, window * w.window[-1], filters), np.float32)
     start = w.pads[-1][0]
+    # Pixels behind the last window would be read for nothing, and count as outside.
     end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
     chunk = _chunk(window * w.window[-1], filters, parts, pools.planned_threads())
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, chunk

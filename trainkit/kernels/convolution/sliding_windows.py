@@ -33,6 +33,7 @@ def pad_pair(size: int, window: int, stride: int, pad: Any, dilation: int = 1) -
         return (0, 0)
     if pad != "same":
         return (pad[0], pad[1])
+    # The window that reaches farthest is the last one, so only its end needs padding.
     count = -(-size // stride)
     total = max((count - 1) * stride + reach(window, dilation) - size, 0)
     return (total // 2, total - total // 2)
@@ -111,6 +112,7 @@ class Windows:
     def tiles(self) -> bool:
         """Whether each element of the padded array lies in exactly one window."""
         sizes = tuple(n * k for n, k in zip(self.out, self.window, strict=True))
+        # Dilated windows leave elements out, unless they have a single one.
         dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.window, strict=True))
         return dense and self.strides == self.window and self.padded == sizes
 
@@ -130,6 +132,8 @@ class Windows:
         batch, *space, channel = padded.strides
         moved = [s * n for s, n in zip(space, self.strides, strict=True)]
         inside = [s * n for s, n in zip(space, self.dilation, strict=True)]
+        # No bounds are checked here: `out` was worked out from `padded`, so the last element of the
+        # last window is inside.
         return xp.lib.stride_tricks.as_strided(
             padded,
             shape=(padded.shape[0], *self.out, *self.window, padded.shape[-1]),
@@ -139,6 +143,7 @@ class Windows:
     def offset(self, position: Sequence[int]) -> tuple[Any, ...]:
         """Index into a padded array of what the element at `position` of all windows sees."""
         spatial = tuple(
+            # The end is right behind the last element: a later one may be outside of the array.
             slice(p * d, p * d + (n - 1) * s + 1, s)
             for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)
         )

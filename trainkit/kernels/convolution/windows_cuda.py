@@ -121,6 +121,7 @@ def geometry(w: Windows, channels: int, group: slice) -> Any:
         ("dilation", w.dilation),
     ):
         g[name] = (1,) * missing + tuple(values)
+    # Padding behind needs no number: what lies beyond the size is 0 in any case.
     g["pad"] = (0,) * missing + tuple(before for before, _ in w.pads)
     g["channels"], g["first"], g["each"] = channels, group.start, group.stop - group.start
     return g
@@ -136,9 +137,12 @@ def columns(xp: Any, w: Windows, x: Array, group: slice) -> Array | None:
     x = xp.ascontiguousarray(x)
     each = (group.stop - group.start) * x.itemsize
     channels, first = x.shape[-1] * x.itemsize, group.start * x.itemsize
+    # The widest word that divides runs, distances and the address: nothing is computed, so
+    # elements are moved as plain bytes, up to 16 at a time.
     unit = math.gcd(16, each, channels, first, x.data.ptr)
     rows = x.shape[0] * math.prod(w.out)
     count = rows * math.prod(w.window) * (each // unit)
+    # Half of what fits, as the loop steps beyond the end before it stops.
     kernel = _columns_kernel(unit, "int" if max(count, x.size) < 2**30 else "long long")
     if not count or not kernel.is_there(xp):
         return None
@@ -154,14 +158,14 @@ def sums_windows(xp: Any, w: Windows, dtype: Any) -> bool:
     return len(w.window) <= AXES and ready(xp, dtype, SUMS) is not None
 
 
-def sum_windows(w: Windows, given: Array, result: Array, group: slice) -> None:
+def sum_windows(w: Windows, column_matrix: Array, result: Array, group: slice) -> None:
     """Write to the channels `group` of `result` what overlapping windows send to each element.
 
     Numbers are added up in float32 at least, and rounded once.
 
     Args:
         w: where the windows lie.
-        given: (images * out, window * channels of the group) in row-major order.
+        column_matrix: (images * out, window * channels of the group) in row-major order.
         result: (images, sizes..., channels) in row-major order, of the same dtype.
         group: the channels.
     """
@@ -169,4 +173,4 @@ def sum_windows(w: Windows, given: Array, result: Array, group: slice) -> None:
     kernel = SUMS.of(result.dtype)
     if count and kernel is not None:
         g = geometry(w, result.shape[-1], group)
-        kernel(blocks_for(count), (given, result, g, np.int64(count)))
+        kernel(blocks_for(count), (column_matrix, result, g, np.int64(count)))

@@ -21,13 +21,14 @@ def data_offset() -> int | None:
     """
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    places = [_places(np.empty(n)) for n in (3, 5, 7)]
-    return places[0][0] if places[0] and places[0] == places[1] == places[2] else None
+    # Another field may hold the same number by chance in one array, but not in three.
+    offsets = [_places(np.empty(n)) for n in (3, 5, 7)]
+    return offsets[0][0] if offsets[0] and offsets[0] == offsets[1] == offsets[2] else None
 
 
 def _places(array: Any) -> list[int]:
     """Offsets in the object of `array` at which the address of its numbers stands."""
     size = min(sys.getsizeof(array) - array.nbytes, _FIRST_BYTES)
     words = ctypes.string_at(id(array), size)
-    wanted = array.ctypes.data.to_bytes(8, sys.byteorder)
-    return [i for i in range(0, size - 7, 8) if words[i : i + 8] == wanted]
+    address = array.ctypes.data.to_bytes(8, sys.byteorder)
+    return [i for i in range(0, size - 7, 8) if words[i : i + 8] == address]

@@ -160,6 +160,8 @@ class ArrayKernel(Family):
             "i64": np.dtype(np.int64),
             "bools": np.dtype(np.bool_),
         }
+        # Written out for its layouts, a call has no loop over them; even small arrays ask each
+        # time.
         exec(compile(_text_of(*self._layouts, self.exact), f"<call of {self.name}>", "exec"), scope)
         self._call = scope["call"]
         return self._call(*inputs)
@@ -176,14 +178,17 @@ def _text_of(takes: str, gives: str, exact: bool) -> str:
     has_width = layouts[-1] == "width"
     layouts = layouts[: len(layouts) - has_width]
     names = [f"x{i}" for i in range(len(layouts))]
+    # The first of full size says how large the others have to be.
     main = next(i for i, layout in enumerate(layouts) if layout in ("flat", "rows"))
+    # With the same bits either version may take an array that is not contiguous, and NumPy needs
+    # no copy of it. With others, the layout would decide on the bits, so it is copied.
     flat = "flat" if exact else "gathered"
     inputs = [
         (x, *_TAKEN[flat if layout == "flat" else layout])
         for x, layout in zip(names, layouts, strict=True)
     ]
-    made = (gives or layouts[main]).split()
-    results = [(f"y{i}", *_GIVEN[layout]) for i, layout in enumerate(made)]
+    result_layouts = (gives or layouts[main]).split()
+    results = [(f"y{i}", *_GIVEN[layout]) for i, layout in enumerate(result_layouts)]
     return _CALL.format(
         inputs=", ".join(names),
         width=", width" if has_width else "",
@@ -191,7 +196,8 @@ def _text_of(takes: str, gives: str, exact: bool) -> str:
         fits=" and ".join(f"({fits.format(x=x)})" for x, fits, _ in inputs),
         default="" if has_width else "width = shape[-1]",
         rooms="; ".join(f"{y} = {make}" for y, make, _, _ in results),
-        parts="min(parts, shares)" if "shares" in made else "parts",
+        # No more parts than shares of the sums, each of which one part makes.
+        parts="min(parts, shares)" if "shares" in result_layouts else "parts",
         taken=", ".join(lay.format(x=x) for x, _, lay in inputs),
         filled=", ".join(lay.format(y=y) for y, _, lay, _ in results),
         results=", ".join(result.format(y=y) for y, _, _, result in results),

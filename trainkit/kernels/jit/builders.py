@@ -48,6 +48,7 @@ def by_parts(
     """
 
     def builder_of(body: Body) -> Builder:
+        # The pool calls it in several threads at once, so Numba's own threads stay out of it.
         part = compiled(parallel=False, exact=exact, ordered=ordered, apart=apart)(body)
         return _builder(body, part, list(inspect.signature(body).parameters)[2:], kinds)
 
@@ -68,6 +69,8 @@ def by_element(
             f"{name}[i]" if isinstance(kind, types.Array) else name
             for name, kind in zip(names, kinds, strict=True)
         ]
+        # Text and not a closure: Numba would digest the formula as an object of this process, and
+        # compile anew in each.
         text = _LOOP.format(names=", ".join(names), items=", ".join(items))
         loop = _function(text, formula, formula=inlined(formula), chunk_range=chunk_range)
         part = compiled(parallel=False, exact=exact, ordered=ordered)(loop)
@@ -89,10 +92,12 @@ def _builder(body: Body, part: Any, names: list[str], kinds: tuple[Any, ...]) ->
 
 def _function(text: str, body: Body, **scope: Any) -> Any:
     """The function that `text` defines, in the file and line of `body`, and called after it."""
-    place = body.__code__
-    module = compile(text, place.co_filename, "exec")
+    body_code = body.__code__
+    module = compile(text, body_code.co_filename, "exec")
+    # Compiled as a module, the function is the only constant that is code. So nothing runs, and
+    # the code can be given the line under which Numba looks for it.
     code = next(item for item in module.co_consts if hasattr(item, "co_code"))
-    code = code.replace(co_firstlineno=place.co_firstlineno)
-    made = FunctionType(code, {"__name__": body.__module__, **scope})
-    made.__qualname__ = f"{body.__name__}.{made.__name__}"
-    return made
+    code = code.replace(co_firstlineno=body_code.co_firstlineno)
+    function = FunctionType(code, {"__name__": body.__module__, **scope})
+    function.__qualname__ = f"{body.__name__}.{function.__name__}"
+    return function

@@ -115,6 +115,7 @@ def read_code(digest: str, until: float = math.inf) -> bytes | None:
             fd = folder.open_file(f"{digest}{_SUFFIX}")
         with os.fdopen(fd, "rb") as file:
             facts = os.fstat(fd)
+            # The size is looked at before anything is read: a huge file is not ours.
             if facts.st_mtime > until or facts.st_size > MOST_BYTES:
                 return None
             data = file.read(MOST_BYTES)
@@ -161,6 +162,7 @@ def _note_use(fd: int, facts: os.stat_result) -> None:
     now = time.time()
     if os.utime in os.supports_fd and now - _last_use(facts) > _TOUCHED_SECONDS:
         try:
+            # The date of access alone: when it was written decides from which run on it is used.
             os.utime(fd, (now, facts.st_mtime))
         except OSError:  # somebody else's
             return
@@ -193,6 +195,8 @@ def _trim(folder: TrustedFolder, keep: str) -> None:
     total = sum(size for _, size, _ in files)
     if total <= MOST_BYTES:
         return
+    # Down to three quarters, so that not each further file has the whole folder listed and sorted
+    # in order to delete one.
     for _, size, name in files:
         if total <= MOST_BYTES * 3 // 4:
             return

@@ -7,8 +7,9 @@ def digest_of(*texts: str | bytes) -> str:
     """SHA-256 of texts, each with its length, as 64 hexadecimal digits."""
     import hashlib
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for text in texts:
         data = text.encode() if isinstance(text, str) else text
-        found.update(f"{len(data)}\n".encode() + data)
-    return found.hexdigest()
+        # With the lengths, "ab" and "c" are other texts than "a" and "bc".
+        digest.update(f"{len(data)}\n".encode() + data)
+    return digest.hexdigest()

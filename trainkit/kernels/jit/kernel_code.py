@@ -54,11 +54,12 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float
     name = function_name(module, builder, key)
     if name is None:
         return None
-    found = shipped_kernel(name)
-    if found is not None:
-        return found
+    kernel = shipped_kernel(name)
+    if kernel is not None:
+        return kernel
     if not available():
         return None
+    # What came along was there before any run began, so it has no date to look at.
     code = shipped_object(name) or read_code(_file_name(name), until)
     if code is None:
         return None
@@ -79,6 +80,8 @@ def compiled_kernel(module: str, builder: str, key: tuple[Any, ...]) -> Any:
         return kernel
     name = function_name(module, builder, key)
     if name is None:
+        # In an archive there is no text to make a digest of, so nothing is kept: the name only has
+        # to be one that this process has not used.
         name = f"k{id(kernel):x}"
         return _loaded(object_code.object_code(kernel, name), name)
     code = object_code.object_code(kernel, name)
@@ -91,16 +94,17 @@ def _loaded(code: bytes, name: str) -> Any:
 
 
 def _file_name(name: str) -> str:
+    # Versions are read from files: an import of Numba is what code on disk saves.
     return digest_of(name, *map(_version, ("numba", "llvmlite")), target.identity())[:40]
 
 
 @lru_cache(maxsize=4)
 def _version(package: str) -> bytes:
     """What a package says of its version in a file of its own, read without importing it."""
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         return b""
     try:
-        return Path(found.origin).with_name("_version.py").read_bytes()
+        return Path(spec.origin).with_name("_version.py").read_bytes()
     except OSError:
         return b""

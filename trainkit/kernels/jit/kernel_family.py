@@ -136,6 +136,8 @@ class Family:
             key: numbers and names that the kernel is compiled for.
             seconds: estimate of what this call takes without it.
         """
+        # The usual case, in a call's path: one look-up. False stands for a kernel that could not be
+        # compiled.
         kernel = self._ready.get(key)
         if kernel is not None:
             return kernel or None
@@ -155,6 +157,8 @@ class Family:
     def forget(self) -> None:
         """Start anew, as in a fresh process."""
         for thread in self._threads.values():
+            # A thread that still compiles would put its kernel into the tables after they are
+            # cleared.
             thread.join()
         for table in (self._ready, self._spent, self._threads, self._built):
             table.clear()
@@ -170,9 +174,12 @@ class Family:
         if spent is None:  # of two families with one former name the first to ask has its count
             spent = _RESTORED.pop(f"{self.formerly}{key!r}", None)
         if spent is None or spent >= SWITCH_SECONDS or self.exact:
+            # A file that another process writes during this run must not move the change: the same
+            # run alone would not have found it.
             until = _State.began if spent is None and not self.exact else math.inf
             kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key, until)
             if kernel is not None:
+                # It counts as used from the start, so a checkpoint says so to the run that goes on.
                 self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
                 return kernel
         self._spent[key] = spent or 0.0
@@ -186,8 +193,10 @@ class Family:
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
             self._begin(key)
-        done = self.exact and key in self._threads and not self._threads[key].is_alive()
-        if spent >= SWITCH_SECONDS or done:
+        is_compiled = self.exact and key in self._threads and not self._threads[key].is_alive()
+        if spent >= SWITCH_SECONDS or is_compiled:
+            # For the bits, not for the speed: the change has to come at this call in every run.
+            # Exact kernels, which change none, are taken when they are done.
             self._threads[key].join()
             return self._take(key)
         return None
@@ -197,6 +206,7 @@ class Family:
         with _BEGINNING:  # Dataset.map calls kernels in several threads
             if key not in self._threads:
                 thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
+                # Started before it is in the table: whoever finds it there may join it.
                 thread.start()
                 self._threads[key] = thread
 
@@ -209,6 +219,7 @@ class Family:
         try:
             pools.configure_threads()
             code = _kernel_code()
+            # Without a date: by now the change is settled by counts, so any file that fits will do.
             kernel = code.kernel_at_hand(self.file, self.builder, key)  # another process's
             if kernel is None:
                 work = slow_work(f"compiling the kernel {self.name!r}", "compiling {} kernels")
@@ -280,6 +291,7 @@ class KernelChoice(Trackable):
                 work |= {f"{family.name}{key!r}": s for key, s in family._spent.items()}
         import json
 
+        # Beyond the switch nothing is counted that matters, and equal runs write equal files.
         counts = {name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())}
         text = json.dumps({_BEGAN: _State.began, **counts})
         return {"work": np.frombuffer(text.encode(), np.uint8).copy()}
@@ -316,13 +328,13 @@ def _guarded(kernel: Any) -> Kernel:
     import numba
 
     kernel.disable_compile()
-    found: Kernel = kernel
+    unlocked: Kernel = kernel
     try:
         layer = numba.threading_layer()
     except ValueError:  # nothing has run in parallel yet
-        return found
+        return unlocked
     if layer != "workqueue":
-        return found
+        return unlocked
 
     def locked(*args: Any) -> Any:
         with _LAUNCH:

@@ -32,15 +32,16 @@ def kernel_library() -> Any:
     level = target.level()
     if not level or os.environ.get("TRAINKIT_KERNELS") == "0":
         return None
+    # The file first: `available` looks into many objects, a look at the disk is one call.
     if not os.path.exists(library_path(level)) or not available():
         return None
     try:
-        found = ctypes.PyDLL(library_path(level))
+        library = ctypes.PyDLL(library_path(level))
         for name, thing in OBJECTS.items():
-            ctypes.c_void_p.in_dll(found, name).value = id(thing)
+            ctypes.c_void_p.in_dll(library, name).value = id(thing)
     except (OSError, ValueError):  # of another system, or of an older build
         return None
-    return found
+    return library
 
 
 def address_of(name: str) -> int | None:

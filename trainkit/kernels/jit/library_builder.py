@@ -54,8 +54,10 @@ def environment(level: str) -> dict[str, str]:
     """The variables of a process that compiles for an instruction set."""
     features = [f"+{name}" for name in sorted(LEVELS[level])]
     features += [_WIDE] if level == "x86-64-v4" else []
+    # LLVM has names for the levels of x86-64; for ARM the common base is enough.
     name = "generic" if level == "aarch64" else level
     said = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ",".join(features)}
+    # The child must not load the library that it is about to replace.
     return {**os.environ, **said, "TRAINKIT_KERNELS": "0"}
 
 
@@ -83,10 +85,10 @@ def linker_command(level: str) -> list[str]:
     """
     named = os.environ.get("CC", "").split()
     usual = [f"{_triple(level)}-gcc"] if _triple(level) else ["cc", "gcc", "clang"]
-    found = named or [path for path in map(shutil.which, usual) if path][:1]
-    if not found:
+    command = named or [path for path in map(shutil.which, usual) if path][:1]
+    if not command:
         raise NoLinker(f"no C compiler was found ({', '.join(usual)})")
-    return found
+    return command
 
 
 def build_library(
@@ -104,24 +106,25 @@ def build_library(
         NoLinker: there is no C compiler, or it fails.
     """
     command = linker_command(level)
-    place = Path(library_path(level))
-    place = place if folder is None else folder / place.name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    wanted = list(kernels)
+    path = Path(library_path(level))
+    path = path if folder is None else folder / path.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kernel_list = list(kernels)
     with tempfile.TemporaryDirectory() as temporary:
-        made = place.with_name(f"{os.getpid()}-{place.name}")  # ends in .so, which git ignores
-        link = [*command, "-shared", "-s", "-o", str(made)]
+        # It ends in .so, which git ignores, and lies where it can be renamed to its final name.
+        partial_path = path.with_name(f"{os.getpid()}-{path.name}")
+        link = [*command, "-shared", "-s", "-o", str(partial_path)]
         try:
             objects = _written(temporary, "text", _codes_of_texts(level))
             _run_linker(link, objects)  # before minutes are spent on kernels
-            _compile_together(level, wanted, say, for_library=True)
-            codes = (_code_of(level, kernel, say) for kernel in wanted)
+            _compile_together(level, kernel_list, say, for_library=True)
+            codes = (_code_of(level, kernel, say) for kernel in kernel_list)
             objects += _written(temporary, "kernel", codes)
             _run_linker(link, objects)
-            os.replace(made, place)
+            os.replace(partial_path, path)
         finally:
-            made.unlink(missing_ok=True)
-    return place
+            partial_path.unlink(missing_ok=True)
+    return path
 
 
 def _run_linker(command: Sequence[str], objects: Sequence[str]) -> None:
@@ -156,19 +159,20 @@ def write_objects(
         folder: where that folder is put; by default where this package looks for it.
         say: takes a line for each kernel that is compiled.
     """
-    place = Path(objects_path(level))
-    place = place if folder is None else folder / place.name
-    place.mkdir(parents=True, exist_ok=True)
-    wanted = list(kernels)
-    _compile_together(level, wanted, say, for_library=False)
-    for kernel in wanted:
+    objects_folder = Path(objects_path(level))
+    objects_folder = objects_folder if folder is None else folder / objects_folder.name
+    objects_folder.mkdir(parents=True, exist_ok=True)
+    kernel_list = list(kernels)
+    _compile_together(level, kernel_list, say, for_library=False)
+    for kernel in kernel_list:
         name = function_name(*kernel)
-        (place / f"{name}.o").write_bytes(_code_of(level, kernel, say, for_library=False))
-    return place
+        (objects_folder / f"{name}.o").write_bytes(_code_of(level, kernel, say, for_library=False))
+    return objects_folder
 
 
 def _codes_of_texts(level: str) -> Iterator[bytes]:
     """The code of what a library holds besides kernels."""
+    # Addresses of Python's objects are filled in when the library is loaded.
     cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
     machine = machine_of(level)
     for text in (cells, library_text(machine), library_ufuncs(machine)):
@@ -191,8 +195,8 @@ def _code_of(
     if code is None:
         module, builder, key = kernel
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
-        made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        code = _compiler().object_code(made, name, for_library, _triple(level))
+        dispatcher = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
+        code = _compiler().object_code(dispatcher, name, for_library, _triple(level))
         write_code(digest, code)
     return code
 
@@ -218,6 +222,7 @@ def _compile_together(
     Where some fail, or nothing can be written, the caller compiles what is not there.
     """
     missing = [kernel for kernel in kernels if not has_code(_digest(level, kernel, for_library)[1])]
+    # Counted by what is missing: building again mostly compiles a few kernels.
     processes = min(usable_cores(), _MOST_PROCESSES, len(missing) // _FEWEST)
     if processes < 2:
         return
@@ -228,12 +233,15 @@ def _compile_together(
             task = Path(claims, "task")
             task.write_text(repr((level, missing, claims, for_library)))
             for _ in range(processes - 1):
+                # Processes and not threads, as Numba compiles under one lock.
                 children.append(subprocess.Popen(child_command(_PART, str(task))))
             _compile_claimed(level, missing, claims, for_library, say)
             for child in children:
                 child.wait()
         finally:
             for child in children:
+                # After a success they are gone already; else none may go on writing beside the next
+                # try.
                 child.terminate()
                 child.wait()
 
@@ -248,6 +256,8 @@ def _compile_claimed(
     """Compile the kernels that no other process has taken; a file in `claims` says that one has."""
     for i, kernel in enumerate(kernels):
         try:
+            # To make a file that must not be there is one step for the system, so just one process
+            # gets each kernel, and a slow one does not hold up the others' share.
             Path(claims, str(i)).touch(exist_ok=False)
         except FileExistsError:
             continue
@@ -272,7 +282,7 @@ def build_each(arguments: Sequence[str], levels: Iterable[str]) -> int:
     """
     for level in levels:
         command = child_command(_COMMAND, *arguments, level)
-        done = subprocess.run(command, env=environment(level))
-        if done.returncode:
-            return done.returncode
+        process = subprocess.run(command, env=environment(level))
+        if process.returncode:
+            return process.returncode
     return 0

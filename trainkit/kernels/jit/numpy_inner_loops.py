@@ -46,15 +46,18 @@ KIND, ORDER, ITEM_SIZE = HEAD + 8, HEAD + 10, HEAD + 24
 @lru_cache(maxsize=1)
 def available() -> bool:
     """Whether objects lie in memory here as the machine code expects them."""
+    # Cheap questions first: reading an object at a wrong place would end the process.
     usual = sys.implementation.name == "cpython" and HEAD == 16
     if not usual or sys.maxsize != 2**63 - 1 or sys.byteorder != "little":
         return False
+    # Objects have a longer head there, and more than one thread changes them.
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     return _array_as_expected() and _ufunc_as_expected() and _scalar_as_expected()
 
 
 def _array_as_expected() -> bool:
+    # A part of an array, whose strides, flags and address are not those of a new one.
     array = np.zeros((3, 5), np.float32)[:, 1:3]
     at = id(array)
     read = ctypes.c_void_p.from_address
@@ -89,18 +92,20 @@ def _scalar_as_expected() -> bool:
 
 
 def _ufunc_as_expected() -> bool:
+    # With one input and with two, and one of NumPy's generalized functions.
     for ufunc in (np.add, np.exp, np.matmul):
-        held = _Ufunc.from_address(id(ufunc) + HEAD)
-        found = (held.nin, held.nout, held.nargs, held.ntypes)
-        if found != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
+        fields = _Ufunc.from_address(id(ufunc) + HEAD)
+        counts = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
+        if counts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
             return False
-        if held.name != ufunc.__name__.encode():
+        if fields.name != ufunc.__name__.encode():
             return False
     return _adds()
 
 
 def _adds() -> bool:
     """Whether the loop of `np.add` adds."""
+    # The table may be right and the functions in it not: NumPy may come to hold others there.
     function, data = loop_of(np.add, (np.dtype(np.float32),) * 3)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(function)
     x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
@@ -111,9 +116,9 @@ def _adds() -> bool:
 
 def python_function(name: str) -> int:
     """Address of a function of Python's C interface."""
-    found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-    assert found is not None
-    return found
+    address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 class _Definition(ctypes.Structure):
@@ -138,6 +143,7 @@ def forever(thing: Any) -> Any:
 
 def built_in(address: int) -> Any:
     """A built-in function of the machine code at `address`, which takes an array of pointers."""
+    # CPython keeps the address of the definition and not a copy.
     definition = forever(_Definition(b"segment", address, _FAST_CALL, None))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
@@ -150,10 +156,11 @@ def _index(ufunc: Any, types: Any) -> int:
     chars = [np.dtype(t).char for t in types]
     text = f"{''.join(chars[: ufunc.nin])}->{''.join(chars[ufunc.nin :])}"
     try:
-        found: int = ufunc.types.index(text)
+        # Only the very dtypes: NumPy would cast to the next row that fits, which has other bits.
+        index: int = ufunc.types.index(text)
     except ValueError:
         return -1
-    return found
+    return index
 
 
 def has_loop(ufunc: Any, types: Any) -> bool:
@@ -164,7 +171,7 @@ def has_loop(ufunc: Any, types: Any) -> bool:
 def loop_of(ufunc: Any, types: Any) -> tuple[int, int | None]:
     """Address of the loop for these dtypes, and of the data that it is called with."""
     row = _index(ufunc, types)
-    held = _Ufunc.from_address(id(ufunc) + HEAD)
-    function = held.functions[row]
+    fields = _Ufunc.from_address(id(ufunc) + HEAD)
+    function = fields.functions[row]
     assert function is not None
-    return function, held.data[row] if held.data else None
+    return function, fields.data[row] if fields.data else None

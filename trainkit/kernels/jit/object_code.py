@@ -29,21 +29,27 @@ def object_code(kernel: Any, name: str, for_library: bool = False, triple: str =
         triple: LLVM's name of the machine that it is for, with words of 64 bits, the low byte
             first; by default it is this one.
     """
-    (made,) = kernel.overloads.values()
+    (overload,) = kernel.overloads.values()
     machine = target_machine(for_library, triple)
-    text = made.library.get_llvm_str()
+    text = overload.library.get_llvm_str()
     module = llvm.parse_assembly(_for_another(text) if triple else text)
-    native = made.fndesc.llvm_func_name
+    native = overload.fndesc.llvm_func_name
+    # The first two are where the result and an exception go, by Numba's convention.
     parameters = [str(argument.type) for argument in module.get_function(native).arguments]
-    entry = EntryText(name, native, parameters[2:], made.signature.args)
+    entry = EntryText(name, native, parameters[2:], overload.signature.args)
+    # Several objects share one library, where equal names of Numba's helpers would clash.
     for thing in (*module.functions, *module.global_variables):
         if not thing.is_declaration:
             thing.linkage = "internal"
+    # The entry is a module of its own until both are linked, and has to find the kernel by name.
     module.get_function(native).linkage = "external"
     module.link_in(llvm.parse_assembly(entry.text))
+    # Once they are linked nothing outside needs them, so that they may be inlined and dropped.
     for function in (native, *MEMORY):
         module.get_function(function).linkage = "internal"
     _drop_unused(module, machine)
+    # The text names this machine. What it depends on, words of 64 bits and the order of their
+    # bytes, is the same there.
     if triple:
         module.triple, module.data_layout = triple, str(machine.target_data)
     module.verify()
@@ -71,9 +77,9 @@ def _for_another(text: str) -> str:
     if _COUNTED_DOWN in text:
         text = re.sub(rf"^declare .*@{re.escape(_COUNTED_DOWN)}\(.*$", "", text, flags=re.MULTILINE)
         text = text.replace(f"@{_COUNTED_DOWN}", "@trainkit_count_down") + _COUNT_DOWN
-    found = re.search(r"@(llvm\.x86\.[\w.]+)", text)
-    if found:
-        raise NotImplementedError(f"{found[1]} is for x86 alone")
+    match = re.search(r"@(llvm\.x86\.[\w.]+)", text)
+    if match:
+        raise NotImplementedError(f"{match[1]} is for x86 alone")
     return text
 
 

@@ -67,9 +67,13 @@ class _Object:
         ident, kind, processor, start = header[0], header[1], header[2], header[6]
         count, names = header[12], header[13]
         _require(ident.startswith(_MAGIC) and kind == _RELOCATABLE, "kind of file")
-        here = _PROCESSORS.get(os.uname().machine.lower(), processor)
-        _require(processor == here, "processor")
+        # On a machine that is not listed any processor is taken for its own, which leaves it to
+        # LLVM.
+        own_processor = _PROCESSORS.get(os.uname().machine.lower(), processor)
+        _require(processor == own_processor, "processor")
         self._long = _LONG.get(processor, set())
+        # A count of 0 stands for more sections than the field can tell; compilers' files have
+        # fewer.
         _require(header[11] == _SECTION.size and count > 0, "table of sections")
         _require(start + count * _SECTION.size <= len(code), "table of sections")
         self._sections = [
@@ -93,8 +97,10 @@ class _Object:
 
     def _check_section(self, section: _Section) -> None:
         alignment = section.alignment
+        # The loader rounds addresses up by it with bits, which only works for powers of two.
         _require(alignment <= _MOST_ALIGNMENT and not alignment & (alignment - 1), "alignment")
         _require(section.kind != _SHORT_RELOCATIONS, "kind of relocations")
+        # Zeros take no room in the file, so its length bounds nothing.
         if section.kind == _NO_BITS:
             _require(section.size <= _MOST_ZEROS, "size of a section")
         elif section.kind != _NULL:
@@ -106,6 +112,7 @@ class _Object:
     def _strings(self, index: int) -> bytes:
         section = self._sections[index]
         strings = self._content(section)
+        # With a zero at the end, any name that starts inside ends inside.
         _require(section.kind == _STRINGS and strings.endswith(b"\0"), "table of names")
         return strings
 
@@ -119,9 +126,11 @@ class _Object:
         for name, info, _, index, value, size in self._entries(section, _SYMBOL):
             text = _text(strings, name)
             if index == _UNDEFINED:
+                # A weak symbol may be missing: it is 0 then, for which the code is ready.
                 if text and info >> 4 != _WEAK:
                     undefined.add(text)
             elif index not in (_ABSOLUTE, _COMMON):
+                # LLVM turns it into an address, and code that calls it would run what lies there.
                 _require(value + size <= self._sections[index].size, f"symbol {text}")
             else:
                 _require(size <= _MOST_ZEROS, f"symbol {text}")
@@ -132,6 +141,7 @@ class _Object:
         _require(symbols.kind == _SYMBOLS, "symbols of relocations")
         count, room = symbols.size // _SYMBOL.size, self._sections[section.info].size
         for offset, kind, symbol, _ in self._entries(section, _RELOCATION):
+            # The loader writes this many bytes at the offset, inside of the section or not.
             width = 8 if kind in self._long else 4
             _require(symbol < count and offset + width <= room, "position of a relocation")
 
@@ -139,6 +149,7 @@ class _Object:
         """Check that entries of a table of frames follow one another to its end."""
         content, position = self._content(section), 0
         while position < len(content):
+            # Unwinding reads from entry to entry by these lengths, and trusts them.
             (length,) = struct.unpack_from("<I", content, position)
             _require(length == 0 or 4 <= length <= len(content) - position - 4, "table of frames")
             position += 4 + length
@@ -149,6 +160,6 @@ def _text(strings: bytes, start: int) -> str:
     return strings[start : strings.index(b"\0", start)].decode()
 
 
-def _require(holds: bool, what: str) -> None:
+def _require(holds: bool, part: str) -> None:
     if not holds:
-        raise ValueError(f"object code is damaged, or of another machine: {what}")
+        raise ValueError(f"object code is damaged, or of another machine: {part}")

@@ -24,6 +24,8 @@ class Linker:
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple().create_target_machine(opt=2)
         self._target = target
+        # Functions made here live as long as the process, and their code lies in the engine's
+        # memory.
         self._engine = forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), target))
         self.symbols({name: python_function(name) for name in CALLED})
         cells = {name: forever(ctypes.c_void_p(id(thing))) for name, thing in OBJECTS.items()}
@@ -56,6 +58,8 @@ class Linker:
                 of which would end the process.
             RuntimeError: the code does not define the function.
         """
+        # LLVM ends the process at a name that it does not know, so all of them are looked for
+        # first.
         outside = names_outside(code)
         with forks.COMPILING:
             missing = [other for other in outside if not self._has(other)]

@@ -37,9 +37,12 @@ def compiled(
     """
     return numba.njit(
         parallel=parallel,
+        # Reordering lets sums be vectors. The number of lanes is the target's, so such kernels have
+        # bits of their own, and take over at a call that all runs have in common.
         fastmath=False if exact else set(REORDERED) - ({"reassoc"} if ordered else set()),
         error_model="numpy",
         boundscheck=False,
+        # With the pool, code is kept by this package and needs no Numba to be loaded.
         cache=WITHOUT_POOL,
         nogil=True,
         pipeline_class=_ArraysApart if apart else Compiler,

@@ -113,14 +113,16 @@ class EntryText:
         self._given: list[str] = []
         for i, kind in enumerate(kinds):
             self._argument(self._load("ptr", "%args", 8 * i), kind)
+        # Numba may flatten a type otherwise in another release; then no code is better than wrong
+        # code.
         if len(self._given) != len(self._parameters):
             raise NotImplementedError(f"{name} takes {len(self._parameters)} values")
         declared = ", ".join(["ptr", "ptr", *self._parameters])
         called = ", ".join(["ptr %result", "ptr %raised", *self._given])
         functions = []
         for function, kind in CALLED.items():
-            result, _, rest = kind.partition(" ")
-            functions.append(f"declare {result} @{function}{rest}")
+            result, _, parameter_list = kind.partition(" ")
+            functions.append(f"declare {result} @{function}{parameter_list}")
         self.text = "\n".join(
             [
                 _OUTSIDE,
@@ -174,10 +176,12 @@ class EntryText:
         self._lines.append(f"  br i1 {condition}, label %b{self._count}, label %unfit")
         self._lines.append(f"b{self._count}:")
 
-    def _same(self, kind: str, x: str, wanted: Any) -> None:
-        self._require(self._line(f"icmp eq {kind} {x}, {wanted}"))
+    def _same(self, kind: str, x: str, expected: Any) -> None:
+        self._require(self._line(f"icmp eq {kind} {x}, {expected}"))
 
     def _give(self, value: str) -> None:
+        # Numba flattens arrays and tuples into one list of values, whose types LLVM's text of the
+        # kernel tells: each value takes the next of them.
         self._given.append(f"{self._wanted()} {value}")
 
     def _wanted(self) -> str:
@@ -194,21 +198,28 @@ class EntryText:
         if isinstance(kind, types.Array):
             self._array(thing, kind)
         elif isinstance(kind, types.UniTuple):
+            # Of what is no tuple the size is -1, and an exception is set.
             self._same("i64", self._line(f"call i64 @PyTuple_Size(ptr {thing})"), kind.count)
             for i in range(kind.count):
                 item = self._line(f"call ptr @PyTuple_GetItem(ptr {thing}, i64 {i})")
                 self._argument(item, kind.dtype)
         elif isinstance(kind, types.Boolean):
             truth = self._line(f"call i32 @PyObject_IsTrue(ptr {thing})")
+            # -1 says that an object's own `__bool__` has failed.
             self._require(self._line(f"icmp sge i32 {truth}, 0"))
             self._give(self._line(f"trunc i32 {truth} to {self._wanted()}"))
         elif isinstance(kind, types.Integer):
+            # Unsigned numbers are words of bits here, such as keys of random streams, and are cut
+            # off to 64; signed ones that don't fit are errors.
             function = "PyLong_AsLongLong" if kind.signed else "PyLong_AsUnsignedLongLongMask"
-            whole = self._line(f"call i64 @{function}(ptr {thing})")
-            self._no_error(self._line(f"icmp eq i64 {whole}, -1"))
+            integer = self._line(f"call i64 @{function}(ptr {thing})")
+            self._no_error(self._line(f"icmp eq i64 {integer}, -1"))
+            # Python hands over 64 bits, of which a narrower parameter takes the low ones.
             narrow = kind.bitwidth < 64
-            wanted = self._wanted()
-            self._give(self._line(f"trunc i64 {whole} to {wanted}") if narrow else whole)
+            parameter_type = self._wanted()
+            self._give(
+                self._line(f"trunc i64 {integer} to {parameter_type}") if narrow else integer
+            )
         elif isinstance(kind, types.Float):
             real = self._line(f"call double @PyFloat_AsDouble(ptr {thing})")
             self._no_error(self._line(f"fcmp oeq double {real}, -1.0"))
@@ -219,9 +230,10 @@ class EntryText:
 
     def _no_error(self, doubtful: str) -> None:
         """Leave where a number could not be read: then it is -1, and an exception is set."""
+        # -1 is also a number that a caller may give, so it takes both to be an error.
         raised = self._line("call ptr @PyErr_Occurred()")
-        there = self._line(f"icmp ne ptr {raised}, null")
-        both = self._line(f"and i1 {doubtful}, {there}")
+        has_error = self._line(f"icmp ne ptr {raised}, null")
+        both = self._line(f"and i1 {doubtful}, {has_error}")
         self._require(self._line(f"xor i1 {both}, true"))
 
     def _array(self, thing: str, kind: Any) -> None:
@@ -231,16 +243,21 @@ class EntryText:
         from numba.np.numpy_support import as_dtype
 
         dtype = as_dtype(kind.dtype)
-        wanted = self._line(f"load ptr, ptr @{_ARRAY_TYPE}")
-        self._same("ptr", self._load("ptr", thing, TYPE), wanted)
+        array_type = self._line(f"load ptr, ptr @{_ARRAY_TYPE}")
+        # The very type, no subclass: a masked array or a matrix means something else by its
+        # numbers.
+        self._same("ptr", self._load("ptr", thing, TYPE), array_type)
         self._same("i32", self._load("i32", thing, RANK), kind.ndim)
+        # Layout "A" has its strides looked at, so it needs no flag for the order.
         flags = _ALIGNED | (_WRITEABLE if kind.mutable else 0)
         flags |= _IN_ROWS if kind.layout == "C" else 0
-        held = self._line(f"and i32 {self._load('i32', thing, FLAGS)}, {flags}")
-        self._same("i32", held, flags)
+        masked = self._line(f"and i32 {self._load('i32', thing, FLAGS)}, {flags}")
+        self._same("i32", masked, flags)
         descr = self._load("ptr", thing, DESCR)
         self._same("i8", self._load("i8", descr, KIND), ord(dtype.kind))
         self._same("i64", self._load("i64", descr, ITEM_SIZE), dtype.itemsize)
+        # Kind, size and byte order rather than the address of the dtype: equal dtypes, such as
+        # those of a file, can be different objects.
         order = self._load("i8", descr, ORDER)
         self._require(self._line(f"icmp ne i8 {order}, {_SWAPPED}"))
         sizes, strides = self._load("ptr", thing, SIZES), self._load("ptr", thing, STRIDES)
@@ -249,6 +266,8 @@ class EntryText:
         count = "1"
         for size in shape:
             count = self._line(f"mul i64 {count}, {size}")
+        # Numba's structure of an array begins with its owner and its Python object. Both are null:
+        # the caller holds the array while the kernel runs, so nothing needs to be counted.
         parts = ["null", "null", count, str(dtype.itemsize), self._load("ptr", thing, DATA)]
         for part in [*parts, *shape, *steps]:
             self._give(part)

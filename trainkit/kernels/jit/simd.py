@@ -38,6 +38,7 @@ class Tile:
 
     def _load(self, at: Any) -> Any:
         load = self.builder.load(self.builder.inttoptr(at, self.vector.as_pointer()))
+        # Rows of an array start at any float, where LLVM would assume the alignment of a vector.
         load.align = BYTES
         return load
 
@@ -48,6 +49,7 @@ class Tile:
 
     def turned(self, rows: list[Any]) -> list[Any]:
         """The transpose of a square: blocks beside the diagonal change places, ever larger ones."""
+        # log2(lanes) rounds of exchanges instead of lanes times lanes loads of single numbers.
         size = 1
         while size < self.lanes:
             left = [i if not i & size else i + self.lanes - size for i in range(self.lanes)]
@@ -70,6 +72,7 @@ class Tile:
         first = ir.Constant(I32, 0)
         one = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, first)
         zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        # An insertion and a shuffle by zeros, in which LLVM sees one instruction of the processor.
         return self.builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), zeros)
 
     def number(self, at: Any) -> Any:
@@ -78,6 +81,8 @@ class Tile:
 
     def add_products(self, sums: list[Any], numbers: list[Any], weights: list[Any]) -> list[Any]:
         """Sums plus numbers, a row of vectors for each row of sums, times the row of weights."""
+        # Rounded once on every processor, where `fmul` and `fadd` would be fused or not as LLVM
+        # likes.
         fused = self.intrinsic("llvm.fma", self.vector, [self.vector] * 3)
         return [
             self.builder.call(fused, [numbers[row][v], weights[v], sums[row * self.vectors + v]])
@@ -104,12 +109,12 @@ class Tile:
 
     def masks(self, count: Any) -> list[Any]:
         """For each vector of a row, which of its lanes lie among the first `count` numbers."""
-        found = []
+        masks = []
         for v in range(self.vectors):
             lanes = [ir.Constant(I64, v * self.lanes + i) for i in range(self.lanes)]
             index = ir.Constant(ir.VectorType(I64, self.lanes), lanes)
-            found.append(self.builder.icmp_signed("<", index, self._spread_word(count)))
-        return found
+            masks.append(self.builder.icmp_signed("<", index, self._spread_word(count)))
+        return masks
 
     def _spread_word(self, value: Any) -> Any:
         kind = ir.VectorType(I64, self.lanes)
@@ -122,19 +127,19 @@ class Tile:
         """A vector, 0 in lanes that are masked out, whose memory is not touched."""
         pointer = self.builder.inttoptr(at, self.vector.as_pointer())
         zeros = ir.Constant(self.vector, [0.0] * self.lanes)
-        given = [pointer, ir.Constant(I32, BYTES), mask, zeros]
-        kinds = [value.type for value in given]
+        operands = [pointer, ir.Constant(I32, BYTES), mask, zeros]
+        kinds = [value.type for value in operands]
         return self.builder.call(
-            self.intrinsic("llvm.masked.load", self.vector, kinds, ".p0"), given
+            self.intrinsic("llvm.masked.load", self.vector, kinds, ".p0"), operands
         )
 
     def masked_store(self, value: Any, at: Any, mask: Any) -> None:
         """Write the lanes that are not masked out."""
         pointer = self.builder.inttoptr(at, self.vector.as_pointer())
-        given = [value, pointer, ir.Constant(I32, BYTES), mask]
-        kinds = [value.type for value in given]
+        operands = [value, pointer, ir.Constant(I32, BYTES), mask]
+        kinds = [value.type for value in operands]
         store = self.intrinsic("llvm.masked.store", ir.VoidType(), kinds, ".p0")
-        self.builder.call(store, given)
+        self.builder.call(store, operands)
 
 
 class Loop:
@@ -149,6 +154,8 @@ class Loop:
         self.index = builder.phi(I64)
         self.index.add_incoming(ir.Constant(I64, 0), before)
         self.values = []
+        # Values of the loop are phis, not variables in memory: that is what keeps sums in registers
+        # whatever LLVM's passes do.
         for value in values:
             phi = builder.phi(value.type)
             phi.add_incoming(value, before)
@@ -162,6 +169,7 @@ class Loop:
         for phi, value in zip(self.values, values, strict=True):
             phi.add_incoming(value, last)
         after = builder.append_basic_block("after")
+        # Tested at the end, since all counts are at least 1: one branch in each round.
         builder.cbranch(builder.icmp_signed("<", following, self.count), self.body, after)
         builder.position_at_end(after)
         return values

@@ -22,13 +22,13 @@ def _path(module: str) -> Path:
 def _source(module: str) -> tuple[bytes, tuple[str, ...]]:
     """The text of a module below `kernels`, and the modules there that it imports."""
     text = _path(module).read_bytes()
-    found: list[str] = []
+    imports: list[str] = []
     for name, *lists in _IMPORTED.findall(text.decode()):
         if _path(name).exists():
-            found.append(name)
+            imports.append(name)
         else:  # a folder, of which modules are named
-            found += [f"{name}.{word}" for word in re.findall(r"\w+", "".join(lists))]
-    return text, tuple(found)
+            imports += [f"{name}.{word}" for word in re.findall(r"\w+", "".join(lists))]
+    return text, tuple(imports)
 
 
 @lru_cache(maxsize=256)
@@ -38,11 +38,13 @@ def source_digest(module: str) -> str:
     Raises:
         OSError: a file can't be read, as where the package lies in an archive.
     """
-    found: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
+    # Several modules may import one, so those that have been read are left out.
     left = [module]
     while left:
         name = left.pop()
-        if name not in found:
-            found[name], imported = _source(name)
+        if name not in sources:
+            sources[name], imported = _source(name)
             left += imported
-    return digest_of(*(part for name in sorted(found) for part in (name, found[name])))
+    # In order of their names, whichever import was met first.
+    return digest_of(*(part for name in sorted(sources) for part in (name, sources[name])))

@@ -38,17 +38,21 @@ def features() -> frozenset[str]:
 
     `NUMBA_CPU_FEATURES` decides where it is set, as it does for Numba.
     """
+    # First of all: by these variables a child compiles for another machine.
     said = os.environ.get("NUMBA_CPU_FEATURES")
     if said is not None:
         return frozenset(word[1:] for word in said.split(",") if word.startswith("+"))
     if os.environ.get("NUMBA_CPU_NAME") == "generic":
         return frozenset()
-    model, found = processor_facts()
-    if found or model:
-        return frozenset(name for name, linux in _OF_LINUX.items() if linux in found)
+    model, flags = processor_facts()
+    # Linux's list is read without an import of LLVM.
+    if flags or model:
+        return frozenset(name for name, linux in _OF_LINUX.items() if linux in flags)
     from llvmlite import binding
 
-    return frozenset(name for name, there in binding.get_host_cpu_features().items() if there)
+    return frozenset(
+        name for name, is_supported in binding.get_host_cpu_features().items() if is_supported
+    )
 
 
 def vector_lanes() -> int:
@@ -64,14 +68,16 @@ def level() -> str:
         return "aarch64"
     if platform.machine() != "x86_64":
         return ""
+    # The features and not the processor's name: a virtual machine may hide some of them.
     return next((name for name in ("x86-64-v4", "x86-64-v3") if LEVELS[name] <= features()), "")
 
 
 @lru_cache(maxsize=1)
 def identity() -> str:
     """A text that differs where code compiled here might not run, or not as well."""
-    model, found = processor_facts()
-    if not found:
+    model, flags = processor_facts()
+    if not flags:
         model = platform.processor()
-    asked = [os.environ.get(name, "-") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
-    return "\n".join([platform.system(), platform.machine(), model, *sorted(found), *asked])
+    # These variables decide on the code as well, see `features`.
+    settings = [os.environ.get(name, "-") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
+    return "\n".join([platform.system(), platform.machine(), model, *sorted(flags), *settings])
