@@ -20,6 +20,7 @@ from trainkit.compiler.ir import Number, kind_of
 from trainkit.core.dtypes import bfloat16
 from trainkit.graph.gpu.fused_on_gpu import CUDA, CudaKernel
 from trainkit.graph.ir.passes import optimised
+from trainkit.graph.ir.written_out_updates import with_updates_written_out
 from trainkit.graph.runtime.fusion import fuse
 
 LARGE = FEWEST_BY_FOUR
@@ -31,7 +32,8 @@ UFUNCS = sorted(
 
 def sources(f, *specs):
     with stand_in.in_place():
-        graph = fuse(optimised(tk.function(f).get_concrete_function(*specs).graph), CUDA)
+        traced = tk.function(f).get_concrete_function(*specs).graph
+        graph = fuse(optimised(with_updates_written_out(traced)), CUDA)
         return [
             kernel
             for node in graph.nodes
