@@ -257,7 +257,8 @@ REFUSED = [
     (b"no zip", "application/x-npz", 400, "no npz"),
     (npz(y=X), "application/x-npz", 400, "given: 'y'"),
     (BOMB.getvalue(), "application/x-npz", 413, "unpacks to more than"),
-    (b"x=1", "application/x-www-form-urlencoded", 415, "Content-Type must be one of"),
+    (b"x=1", "application/x-www-form-urlencoded", 400, "JSON"),
+    (b"x=1", "multipart/form-data", 415, "Content-Type must be one of"),
     (b"{}", "text/plain", 415, "'text/plain'"),
 ]
 
@@ -267,6 +268,21 @@ def test_a_body_that_does_not_fit_is_refused_in_words(body, kind, status, text, 
     found, answer = one.post(body, kind)
     assert found == status, answer
     assert text in json.dumps(answer, ensure_ascii=False)
+
+
+def test_a_body_of_curl_without_a_type_is_json(one):
+    for kind in ("application/x-www-form-urlencoded", "application/json; charset=utf-8"):
+        status, answer = one.post(b'{"instances": [[1, 2, 3]]}', kind)
+        assert (status, list(answer)) == (200, ["predictions"])
+
+
+@pytest.mark.parametrize("origin", ["http://elsewhere.org", "null", "http://localhost:1"])
+def test_pages_of_other_servers_may_not_ask(one, origin):
+    status, answer = one.post({"instances": [[1, 2, 3]]}, Origin=origin)
+    assert (status, "pages of other servers may not ask" in answer["error"]) == (403, True)
+    host = f"localhost:{one.server.server_port}"
+    status, _ = one.post({"instances": [[1, 2, 3]]}, Origin=f"http://{host}", Host=host)
+    assert status == 200
 
 
 def test_integers_are_checked(two):

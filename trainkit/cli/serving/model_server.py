@@ -36,6 +36,7 @@ TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 64
 _CHUNK = 1 << 16
 _MOST_DRAINED = 1 << 20
+FORM = "application/x-www-form-urlencoded"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -269,8 +270,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise self._wrong_method("GET, HEAD")
         if path != f"{base}:predict":
             raise self._unknown(path)
-        kind = self.headers.get_content_type()
-        if "content-type" not in self.headers or kind not in CONTENT_TYPES:
+        self._check_origin()
+        # what `curl -d` says where nobody tells it otherwise, as in TensorFlow Serving's examples
+        kind = self.headers.get_content_type() if "content-type" in self.headers else FORM
+        kind = JSON if kind == FORM else kind
+        if kind not in CONTENT_TYPES:
             raise Refusal(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"the body is {printable_line(kind)!r}; Content-Type must be one of "
@@ -294,6 +298,16 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.FORBIDDEN,
                 f"the request is for the host {printable_line(name)!r}; this server answers for "
                 f"{', '.join(_LOCAL)} alone, unless it is started with another --host",
+            )
+
+    def _check_origin(self) -> None:
+        """Refuse what a browser sends for a page of another server, such as a form."""
+        origin = self.headers.get("Origin")
+        if origin is not None and origin.partition("://")[2] != self.headers.get("Host"):
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"the request comes from a page of {printable_line(origin)!r}; pages of other "
+                "servers may not ask this one",
             )
 
     def _path(self) -> str:

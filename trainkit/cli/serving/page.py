@@ -22,6 +22,7 @@ _PAGE = """<!DOCTYPE html>
 <style nonce="{nonce}">
 body {{ font: 1rem/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }}
 textarea, pre {{ width: 100%; box-sizing: border-box; font: .9rem monospace; }}
+pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
 td, th {{ text-align: left; padding-right: 1.5rem; }}
 </style>
 <h1>{name}</h1>
