@@ -1,6 +1,7 @@
 """The namespace against the reference implementation of the standard, array-api-strict."""
 
 import inspect
+import warnings
 
 import array_api_strict as strict
 import numpy as np
@@ -563,3 +564,12 @@ def test_limits():
 def test_constants():
     assert (xp.pi, xp.e, xp.inf, xp.newaxis) == (np.pi, np.e, np.inf, None)
     assert np.isnan(xp.nan)
+
+
+@pytest.mark.parametrize("correction", [2.5, 3, 5])
+def test_a_variance_of_fewer_elements_than_are_taken_off_is_that_of_numpy(correction):
+    x = [1.0, 2.0, 4.0]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.var(np.array(x), ddof=correction)
+    np.testing.assert_allclose(xp.var(xp.asarray(x), correction=correction), expected, rtol=1e-6)

@@ -126,3 +126,22 @@ def test_what_is_no_archive_is_told(tmp_path, settings, words):
     origin = stored(tmp_path, b"not packed")
     with pytest.raises(ValueError, match=words):
         utils.get_file("x", origin, extract=True, cache_dir=tmp_path, **settings)
+
+
+def test_a_forced_download_that_fails_leaves_the_file_that_was_there(tmp_path):
+    origin = (tmp_path / "origin").as_uri()
+    (tmp_path / "origin").write_bytes(b"first")
+    path = pathlib.Path(utils.get_file("f", origin, cache_dir=tmp_path))
+    (tmp_path / "origin").write_bytes(b"second")
+    with pytest.raises(ValueError, match="neither MD5 nor SHA-256"):
+        utils.get_file("f", origin, cache_dir=tmp_path, force_download=True, file_hash="12")
+    with pytest.raises(ValueError, match="hash"):
+        utils.get_file("f", origin, cache_dir=tmp_path, force_download=True, file_hash="0" * 64)
+    (tmp_path / "origin").unlink()
+    with pytest.raises(OSError, match="origin"):
+        utils.get_file("f", origin, cache_dir=tmp_path, force_download=True)
+    assert path.read_bytes() == b"first"
+    (tmp_path / "origin").write_bytes(b"third")
+    utils.get_file("f", origin, cache_dir=tmp_path, force_download=True)
+    assert path.read_bytes() == b"third"
+    assert [p.name for p in path.parent.iterdir()] == ["f"]

@@ -156,3 +156,9 @@ def test_tensors_stay_tensors():
         wanted = tk.keras.utils.normalize(vectors, order=order)
         assert isinstance(wanted, np.ndarray)
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(1.0, None), (2.7, None), (None, 0.0), (-0.5, None)])
+def test_a_share_is_between_0_and_1(sizes):
+    with pytest.raises(ValueError, match=r"_size=.* is no share between 0 and 1; give a whole"):
+        utils.split_dataset(np.arange(4), *sizes)

@@ -387,3 +387,17 @@ def test_a_choice_between_sizes_has_their_dtype(tmp_path):
         np.testing.assert_array_equal(y["z"], [2, 2])
         assert y["y"].dtype == y["z"].dtype == tk.int64
         assert y["e"].shape == (5, 2)
+
+
+WHOLE = [1, 10, 102, 20, 203, 30, 304, 40, 405, 50, 500]
+CUT = [("NOTSET", 1), ("VALID", 1), ("SAME_LOWER", 1), ("SAME_UPPER", 0)]
+
+
+@pytest.mark.parametrize(("auto", "start"), CUT)
+def test_an_odd_number_of_pads_has_its_larger_half_where_the_standard_says(auto, start, tmp_path):
+    settings = {"strides": [2], "output_shape": [10], "auto_pad": auto}
+    nodes = [("ConvTranspose", "x w", "y", settings)]
+    kernel = np.array([[[1, 10, 100]]], "float32")
+    path = write(tmp_path / "m.onnx", nodes, [("x", [1, 1, 5])], "y", {"w": kernel}, 11)
+    y = tk.onnx.load(path)(np.arange(1, 6, dtype="float32").reshape(1, 1, 5))
+    assert np.asarray(y).ravel().tolist() == WHOLE[start : start + 10]

@@ -4,6 +4,7 @@
 """
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.runs.test_views import EVIL, falling, written
 from trainkit.cli.main import main
 from trainkit.journal.journal_writer import JournalWriter
 from trainkit.journal.lines import Step
+from trainkit.runs import settings_diff
 from trainkit.runs.diagnosis.evidence import Evidence
 from trainkit.runs.diagnosis.step_checks import check_jumps
 
@@ -163,3 +165,9 @@ def test_the_command(tmp_path, capsys):
     header = {"fit": 3, "compile": [], "model": "x", "data": {"structure": [1], "arrays": 4}}
     folder = str(written(tmp_path / "c", falling(60), header=header).folder)
     assert main(["runs", "why", folder]) == 0
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "3", '"model"', "not json"])
+def test_a_model_that_is_no_object_is_none(text, tmp_path):
+    (tmp_path / "model.json").write_text(text)
+    assert settings_diff._stored_model(types.SimpleNamespace(folder=tmp_path)) is None

@@ -166,6 +166,8 @@ def test_names_with_digits_are_no_numbers():
                 tk.strings.to_number([text], dtype)
         with pytest.raises(ERROR, match="csv"):
             tk.io.decode_csv([text], [[0]])
+    with pytest.raises(ERROR, match="give record_defaults, one for each column"):
+        tk.io.decode_csv(["1"], [], select_cols=[])
 
 
 def test_columns_of_names_with_digits_are_texts(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -29,7 +30,8 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
     variance = ops.var(tensor, axis=axis, keepdims=keepdims)
     if not correction:
         return variance
-    left = n - correction
+    # of fewer elements than are taken off there is no variance: inf, or nan, as in NumPy
+    left = builtins.max(n - correction, 0)
     factor = n / left if left else (math.inf if n else math.nan)
     return ops.multiply(variance, factor)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import secrets
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core.errors import UnimplementedError
@@ -72,15 +75,31 @@ def get_file(
     folder = cache / local_path(cache_subdir)
     unpacked = untar or extract
     stored = f"{name}_archive" if unpacked and not (fname and "." in name) else name
-    if force_download:
-        (folder / stored).unlink(missing_ok=True)
     known_hash = _known_hash(file_hash or md5_hash, hash_algorithm)
-    path = _retrieved(origin, stored, folder, known_hash)
+    with _put_aside(folder / stored) if force_download else contextlib.nullcontext():
+        path = _retrieved(origin, stored, folder, known_hash)
     if not unpacked:
         return path
     target = folder / (name if stored != name else f"{name.partition('.')[0]}_extracted")
     unpack(path, target, "tar" if untar else archive_format)
     return str(target)
+
+
+@contextlib.contextmanager
+def _put_aside(file: pathlib.Path) -> Iterator[None]:
+    """Context in which a file is not there; it comes back where nothing takes its place."""
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    try:
+        file.replace(aside)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        aside.replace(file)
+        raise
+    aside.unlink()
 
 
 def _known_hash(digits: str | None, algorithm: str) -> str | None:

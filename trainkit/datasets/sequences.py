@@ -118,6 +118,12 @@ def split_dataset(
 def _sizes(count: int, left: float | None, right: float | None) -> tuple[int, int]:
     if left is None and right is None:
         raise ValueError("split_dataset: give left_size or right_size")
+    for name, size in (("left_size", left), ("right_size", right)):
+        if isinstance(size, float) and not 0 < size < 1:
+            raise ValueError(
+                f"split_dataset: {name}={size} is no share between 0 and 1; give a whole number of "
+                f"elements, such as {int(size)}"
+            )
     sizes = [None if n is None else int(n * count) if 0 < n < 1 else int(n) for n in (left, right)]
     first = count - int(sizes[1] or 0) if sizes[0] is None else sizes[0]
     second = count - first if sizes[1] is None else sizes[1]

@@ -282,6 +282,8 @@ def decode_csv(
     """
     lines, columns = texts_of(records, "decode_csv"), [csv_rows.Column(d) for d in record_defaults]
     column_indices = list(range(len(columns)) if select_cols is None else map(int, select_cols))
+    if not columns:
+        raise InvalidArgumentError("decode_csv: give record_defaults, one for each column")
     if len(column_indices) != len(columns):
         raise InvalidArgumentError(
             f"decode_csv: {len(column_indices)} select_cols for {len(columns)} record_defaults"

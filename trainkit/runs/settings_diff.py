@@ -47,6 +47,8 @@ def _stored_model(run: JournaledRun) -> Any:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
+    if not isinstance(config, dict):
+        return None
     return {key: value for key, value in config.items() if key != "compile_config"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import pathlib
@@ -94,13 +95,15 @@ def save_model(
     document = writer.document(obj, signatures_of(obj, signatures))
     folder = pathlib.Path(local_path(export_dir))
     new_folders = [p for p in (folder, *folder.parents) if not p.exists()]
-    make_folder(folder, "saved_model.save")
     try:
+        make_folder(folder, "saved_model.save")
         name = type(obj).__name__
         write_document(folder / MODEL_FILE, MODEL_FORMAT, name, document, writer.arrays)
     except BaseException:
-        for path in new_folders:
-            path.rmdir()
+        # what is not there, or what somebody has put a file into since, stays as it is
+        with contextlib.suppress(OSError):
+            for path in new_folders:
+                path.rmdir()
         raise
 
 

@@ -237,6 +237,7 @@ def test_rows_of_csv_files(table):
         ),
         (lambda path: CsvDataset(path, [tk.bool]), "a column can't be bool"),
         (lambda path: CsvDataset(path, [""], select_cols=[1, 0]), "must grow"),
+        (lambda path: CsvDataset(path, [], select_cols=[]), "must grow"),
         (lambda path: CsvDataset(path, [""], select_cols=[1], exclude_cols=[0]), "not both"),
     ],
 )

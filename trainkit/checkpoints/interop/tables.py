@@ -162,7 +162,8 @@ def files_in(path: str | os.PathLike[str]) -> list[str]:
         return [name]
     checkpoints = [os.path.join(name, checkpoint.name) for checkpoint, _ in numbered(Path(name))]
     paths = sorted(os.path.join(name, entry) for entry in os.listdir(name))
-    others = [entry for entry in paths if entry not in checkpoints and _looks_like_one(entry)]
+    numbered_paths = set(checkpoints)
+    others = [entry for entry in paths if entry not in numbered_paths and _looks_like_one(entry)]
     if not checkpoints and not others:
         raise NotFoundError(f"there is no checkpoint in {name!r}")
     return checkpoints + others

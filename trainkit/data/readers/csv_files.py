@@ -105,7 +105,8 @@ def _places(columns: list[Any], select: Any, exclude: Any) -> list[int] | None:
     if select is None:
         return None
     indices = [int(index) for index in select]
-    if len(indices) != len(columns) or indices != sorted(set(indices)) or indices[0] < 0:
+    is_rising = indices == sorted(set(indices)) and all(index >= 0 for index in indices)
+    if not indices or len(indices) != len(columns) or not is_rising:
         raise InvalidArgumentError(
             f"CsvDataset: select_cols {indices} must grow, one place for each of {len(columns)} "
             "record_defaults"

@@ -145,7 +145,7 @@ def _transposed_pads(
     for length, target, more in zip(lengths, targets, extra, strict=True):
         total = length + more - target
         half = int(total / 2)  # towards 0: with a negative total there are zeros behind
-        pairs.append((total - half, half) if auto == "SAME_LOWER" else (half, total - half))
+        pairs.append((half, total - half) if auto == "SAME_UPPER" else (total - half, half))
     return pairs
 
 
