@@ -764,3 +764,46 @@ def test_grouped_attention_is_found_by_the_names_of_its_projections():
     tk.weights.load_into(model, state)
     values = layer.value_dense.kernel.numpy().reshape(16, 8).T
     np.testing.assert_array_equal(values, state["self_attn.v_proj.weight"])
+
+
+class Reshaping(tk.Model):
+    """Flattens images by a function, or takes their means."""
+
+    def __init__(self, is_flattened):
+        super().__init__()
+        self.conv = tk.layers.Conv2D(4, 3)
+        self.pool = tk.layers.MaxPooling2D()
+        self.mean = tk.layers.GlobalAveragePooling2D()
+        self.fc = tk.layers.Dense(3)
+        self.is_flattened = is_flattened
+
+    def call(self, x):
+        x = self.pool(self.conv(x))
+        return self.fc(tk.reshape(x, (x.shape[0], -1)) if self.is_flattened else self.mean(x))
+
+
+@pytest.mark.parametrize("is_flattened", [True, False])
+def test_a_reshape_inside_a_call_is_asked_about(is_flattened, tmp_path):
+    model = Reshaping(is_flattened)
+    model(np.ones((1, 8, 8, 3), "float32"))
+    rows = int(model.fc.kernel.shape[0])
+    rng = np.random.default_rng(0)
+    state = {
+        "conv.weight": rng.normal(size=(4, 3, 3, 3)).astype("float32"),
+        "conv.bias": np.zeros(4, "float32"),
+        "fc.weight": rng.normal(size=(3, rows)).astype("float32"),
+        "fc.bias": np.zeros(3, "float32"),
+    }
+    path = tmp_path / "m.safetensors"
+    tk.weights.save(state, path)
+    if not is_flattened:
+        tk.weights.load_into(model, path)
+        np.testing.assert_array_equal(model.fc.kernel, state["fc.weight"].T)
+        return
+    before = model.fc.kernel.numpy()
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"flattens images in a way"):
+        tk.weights.load_into(model, path)
+    np.testing.assert_array_equal(model.fc.kernel, before)
+    tk.weights.load_into(model, path, flattened={"fc": (3, 3, 4)})
+    by_channel = state["fc.weight"].reshape(3, 4, 3, 3).transpose(2, 3, 1, 0).reshape(36, 3)
+    np.testing.assert_array_equal(model.fc.kernel, by_channel)

@@ -59,12 +59,10 @@ class FlattenedInputs:
     def _require_known(self, model: Trackable) -> None:
         parts = [part for _, part in traverse(model) if not isinstance(part, Variable)]
         convolves = any(_windowed_format(part) == "channels_last" for part in parts)
-        hidden = [
-            part
-            for part in parts
-            if isinstance(part, layers.Flatten) and _input_of(part) is None
-        ]  # fmt: skip
-        if convolves and hidden:
+        is_hidden = any(
+            isinstance(part, layers.Flatten) and _input_of(part) is None for part in parts
+        )
+        if convolves and (is_hidden or _may_flatten_by_a_function(parts)):
             raise InvalidArgumentError(
                 f"weights: {getattr(model, 'name', 'the model')!r} flattens images in a way that "
                 "can't be seen from outside, and PyTorch flattens them channels first. Say which "
@@ -123,6 +121,24 @@ class FlattenedInputs:
                 f"weights: flattened names {name!r}, and there is no such Dense layer"
                 + (f"; near: {', '.join(near)}" if near else "")
             )
+
+
+def _may_flatten_by_a_function(parts: Sequence[Any]) -> bool:
+    """Whether a `call` may flatten images without a layer, as `tk.reshape` does.
+
+    Then the first `Dense` behind a convolution has several rows for each of its filters. A `Dense`
+    behind a pooling over whole images has one.
+    """
+    filters: int | None = None
+    for part in parts:
+        if _windowed_format(part) == "channels_last":
+            filters = getattr(part, "filters", filters)  # pooling keeps their number
+        elif isinstance(part, layers.Dense) and filters is not None:
+            rows = int(part.kernel.shape[0])
+            if _input_of(part) is None and rows > filters and not rows % filters:
+                return True
+            filters = None
+    return False
 
 
 class SymbolicGraph:
