@@ -17,16 +17,16 @@ from trainkit.graph.ir.subgraphs import tracked_by_tapes
 
 def _twins(inputs: Sequence[Any], split: int) -> tuple[int | None, ...]:
     """For each input of the second branch the input of the first that is the same tensor."""
-    places = {id(x): i for i, x in reversed(list(enumerate(inputs[:split])))}
-    return tuple(places.get(id(x)) for x in inputs[split:])
+    indices = {id(x): i for i, x in reversed(list(enumerate(inputs[:split])))}
+    return tuple(indices.get(id(x)) for x in inputs[split:])
 
 
-def _kept_plan(true: Graph, false: Graph, needed: Any, given: Any) -> BranchPlan | None:
+def _kept_plan(true: Graph, false: Graph, needed: Any, has_upstream: Any) -> BranchPlan | None:
     """The plan that these branches were made for, if it serves."""
     one, two = true.made_by, false.made_by
     if not isinstance(one, Kept) or not isinstance(two, Kept) or one.plan is not two.plan:
         return None
-    return one.plan if one.plan.serves(needed, given) else None
+    return one.plan if one.plan.serves(needed, has_upstream) else None
 
 
 @cond_primitive.joint_gradient
@@ -40,22 +40,22 @@ def _cond_gradient(
     split: int,
     needed: tuple[bool, ...],
 ) -> list[Any]:
-    found: list[Any] = [None] * (1 + len(inputs))
-    given = tuple(
+    gradients: list[Any] = [None] * (1 + len(inputs))
+    has_upstream = tuple(
         gy is not None and out.dtype.is_differentiable
         for gy, out in zip(g, true.outputs, strict=True)
     )
-    plan = _kept_plan(true, false, needed[1:], given)
+    plan = _kept_plan(true, false, needed[1:], has_upstream)
     if plan is None:
-        plan = plan_of_branches(true, false, needed[1:], given, _twins(inputs, split))
+        plan = plan_of_branches(true, false, needed[1:], has_upstream, _twins(inputs, split))
         if plan is None:
-            return found
+            return gradients
         if plan.keeps_more:
             one, two = plan.saving
             y = cond_primitive(pred, *inputs, true=one, false=two, split=split)
-    for place, gx in zip(plan.places, _run_backward(plan, g, y, pred, inputs), strict=True):
-        found[1 + place] = gx
-    return found
+    for index, gx in zip(plan.places, _run_backward(plan, g, y, pred, inputs), strict=True):
+        gradients[1 + index] = gx
+    return gradients
 
 
 def _run_backward(
@@ -88,8 +88,8 @@ def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
             needed = tracked_by_tapes(inputs)
             if any(needed) and all(type(x) is Tensor for x in (pred, *inputs)):
                 count = len(true.outputs)
-                given = tuple(y.dtype.is_differentiable for y in true.outputs)
-                plan = plan_of_branches(true, false, needed, given, _twins(inputs, split))
+                differentiable = tuple(y.dtype.is_differentiable for y in true.outputs)
+                plan = plan_of_branches(true, false, needed, differentiable, _twins(inputs, split))
                 if plan is not None and plan.keeps_more:
                     one, two = plan.with_effects
                     return op(pred, *inputs, true=one, false=two, split=split)[:count]

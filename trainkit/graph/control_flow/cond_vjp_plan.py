@@ -63,8 +63,8 @@ class BranchPlan:
         n = len(had_given)
         return (
             not any(given[n:])
-            and all(had or not asked for asked, had in zip(needed, had_needed, strict=True))
-            and all(had or not asked for asked, had in zip(given, had_given, strict=False))
+            and all(had or not need for need, had in zip(needed, had_needed, strict=True))
+            and all(had or not seeded for seeded, had in zip(given, had_given, strict=False))
         )
 
 
@@ -98,16 +98,16 @@ def plan_of_branches(
     key = (false, needed, given, twins)
     if key not in true.plans:
         true.plans[key] = _plan((true, false), needed, given, twins)
-    found: BranchPlan | None = true.plans[key]
-    return found
+    plan: BranchPlan | None = true.plans[key]
+    return plan
 
 
 def _plan(
-    graphs: tuple[Graph, Graph], needed: Flags, given: Flags, twins: tuple[int | None, ...]
+    graphs: tuple[Graph, Graph], needed: Flags, has_upstream: Flags, twins: tuple[int | None, ...]
 ) -> BranchPlan | None:
     count = len(needed) - len(twins)
-    one = _Branch(graphs[0], needed[:count], given)
-    two = _Branch(graphs[1], needed[count:], given)
+    one = _Branch(graphs[0], needed[:count], has_upstream)
+    two = _Branch(graphs[1], needed[count:], has_upstream)
     pairs = _pairs(one.wanted, two.wanted, twins)
     if not pairs:
         return None
@@ -115,9 +115,9 @@ def _plan(
     two.take_apart()
     _share_places(one, two)
     starts = (0, count)
-    places = [i if i is not None else count + (j or 0) for i, j in pairs]
+    indices = [i if i is not None else count + (j or 0) for i, j in pairs]
     vjps = [
-        branch.backward(start, [pair[k] for pair in pairs], places, graphs, count)
+        branch.backward(start, [pair[k] for pair in pairs], indices, graphs, count)
         for k, (branch, start) in enumerate(zip((one, two), starts, strict=True))
     ]
     with_effects = (one.saving(), two.saving())
@@ -126,12 +126,12 @@ def _plan(
         with_effects=with_effects,
         backward=(vjps[0][0], vjps[1][0]),
         sources=(vjps[0][1], vjps[1][1]),
-        places=places,
-        asked=(needed, given),
+        places=indices,
+        asked=(needed, has_upstream),
     )
     for k, base in enumerate(graphs):
-        for made in (plan.saving[k], plan.with_effects[k]):
-            made.made_by = Kept(base, plan, plan.with_effects[k])
+        for graph in (plan.saving[k], plan.with_effects[k]):
+            graph.made_by = Kept(base, plan, plan.with_effects[k])
     return plan
 
 
@@ -152,11 +152,13 @@ class _Branch:
         kept: what it gives besides its results, `None` where a place belongs to the other branch.
     """
 
-    def __init__(self, body: Graph, needed: Flags, given: Flags) -> None:
+    def __init__(self, body: Graph, needed: Flags, has_upstream: Flags) -> None:
         self.body = body
         depends = dependencies(body)
-        asked = sum(1 << i for i, flag in enumerate(needed) if flag)
-        self._seeded = [i for i, mask in enumerate(depends) if given[i] and mask & asked]
+        needed_bits = sum(1 << i for i, flag in enumerate(needed) if flag)
+        self._seeded = [
+            i for i, mask in enumerate(depends) if has_upstream[i] and mask & needed_bits
+        ]
         reached = 0
         for i in self._seeded:
             reached |= depends[i]
@@ -215,21 +217,21 @@ class _Branch:
         part.outputs = [*self._joint.outputs[: self._count], *stands]
         part.jit_compile = self.body.jit_compile
         saving = prune(part)
-        given = iter(saving.outputs[self._count :])
+        residuals = iter(saving.outputs[self._count :])
         del saving.outputs[self._count :]
         for y, spec in zip(self.kept, self._specs, strict=True):
-            saving.outputs.append(next(given) if y is not None else _stand_in(saving, spec))
+            saving.outputs.append(next(residuals) if y is not None else _stand_in(saving, spec))
         return saving
 
-    def place(self, kept: list[GraphTensor | None], specs: list[Spec]) -> None:
+    def place(self, residuals: list[GraphTensor | None], specs: list[Spec]) -> None:
         """Say where the results are that it keeps."""
-        self.kept, self._specs = kept, specs
+        self.kept, self._specs = residuals, specs
 
     def backward(
         self,
         start: int,
-        wanted: Sequence[int | None],
-        places: list[int],
+        own_indices: Sequence[int | None],
+        indices: list[int],
         graphs: tuple[Graph, Graph],
         count: int,
     ) -> tuple[Graph, list[Source]]:
@@ -237,8 +239,8 @@ class _Branch:
 
         Args:
             start: the number of the branch's first input among those of the choice.
-            wanted: the branch's inputs whose gradients to give, `None` for one of the other's.
-            places: the same as numbers among all inputs.
+            own_indices: the branch's inputs whose gradients to give, `None` for one of the other's.
+            indices: the same as numbers among all inputs.
             graphs: both branches.
             count: how many inputs the first has.
         """
@@ -259,18 +261,18 @@ class _Branch:
                 env[x] = take(x, "input", start + i)
         for y in self._used_results:
             env[y] = take(y, "result", self._results[y])
-        for i, kept in enumerate(self.kept):
-            if kept is not None:
-                env[kept] = take(kept, "result", self._count + i)
+        for i, residual in enumerate(self.kept):
+            if residual is not None:
+                env[residual] = take(residual, "result", self._count + i)
         self._split.copy_into(back, env)
-        found = {i: env[gx] for i, gx in zip(self.wanted, self._gradients, strict=True)}
-        for mine, place in zip(wanted, places, strict=True):
-            if mine in found:
-                back.outputs.append(found[mine])
+        gradients = {i: env[gx] for i, gx in zip(self.wanted, self._gradients, strict=True)}
+        for mine, index in zip(own_indices, indices, strict=True):
+            if mine in gradients:
+                back.outputs.append(gradients[mine])
                 continue
-            x = (*graphs[0].inputs[:count], *graphs[1].inputs)[place]
+            x = (*graphs[0].inputs[:count], *graphs[1].inputs)[index]
             zeros = back.apply(
-                PRIMITIVES["zeros_like"], (take(x, "input", place),), {"dtype": None}
+                PRIMITIVES["zeros_like"], (take(x, "input", index),), {"dtype": None}
             )
             back.outputs.append(zeros)
         return back, sources
@@ -295,12 +297,12 @@ def _fits(x: GraphTensor | None, y: GraphTensor) -> bool:
 
 def _stand_in(graph: Graph, spec: Spec) -> GraphTensor:
     """What a branch gives in a place that belongs to the other: zeros that take no memory."""
-    known = None not in tuple(spec.shape)
-    dims = tuple(spec.shape) if known else (0,) * len(spec.shape)
+    is_static = None not in tuple(spec.shape)
+    dims = tuple(spec.shape) if is_static else (0,) * len(spec.shape)
     with eagerly():
         zero = convert_to_tensor(0, dtype=spec.dtype)
     scalar = graph.constant(zero)
     if not dims:
         return scalar
-    made: GraphTensor = graph.apply(PRIMITIVES["broadcast_to"], (scalar,), {"shape": dims})
-    return made
+    zeros: GraphTensor = graph.apply(PRIMITIVES["broadcast_to"], (scalar,), {"shape": dims})
+    return zeros

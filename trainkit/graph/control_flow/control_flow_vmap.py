@@ -24,15 +24,15 @@ from trainkit.ops.vmap_rules.shared_rules import behind_rows
 @cond_primitive.batch_by
 def _cond_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """The branch that all items take, its operations on all of them at once."""
-    pred, *given = inputs
+    pred, *operands = inputs
     if type(pred) is not Tensor:
         return NotImplemented  # each item takes a branch of its own
     split = settings["split"]
-    taken = settings["true"] if bool(pred) else settings["false"]
-    if taken.has_effects:
+    branch = settings["true"] if bool(pred) else settings["false"]
+    if branch.has_effects:
         return NotImplemented
-    values = as_items(given[:split] if taken is settings["true"] else given[split:])
-    return stacks_of(tuple(replay(taken, values)), given, count)
+    values = as_items(operands[:split] if branch is settings["true"] else operands[split:])
+    return stacks_of(tuple(replay(branch, values)), operands, count)
 
 
 def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: Any = ()) -> bool:
@@ -44,11 +44,11 @@ def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: 
         graphs: of a round.
         padded: which rows may differ in size.
     """
-    given = [x.value if isinstance(x, ItemStack) else x for x in inputs]
+    values = [x.value if isinstance(x, ItemStack) else x for x in inputs]
     return (
         all(type(n) is Tensor for n in numbers)
         and not padded
-        and not any(map(is_symbol, given))
+        and not any(map(is_symbol, values))
         and not any(graph.has_effects for graph in graphs)
     )
 
@@ -60,11 +60,11 @@ def _stacked_rows(rows: list[list[Any]]) -> list[Any]:
 @scan_primitive.batch_by
 def _scan_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
     """Each round's operations on all items at once."""
-    steps, *given = inputs
+    steps, *operands = inputs
     body, count, fed = settings["body"], settings["count"], settings["fed"]
-    if not _is_replayable([steps], given, body, padded=settings.get("padded", ())):
+    if not _is_replayable([steps], operands, body, padded=settings.get("padded", ())):
         return NotImplemented
-    n, values = int(steps), as_items(given)
+    n, values = int(steps), as_items(operands)
     state, feeds, captured = values[:count], values[count : count + fed], values[count + fed :]
     if not n:
         return NotImplemented
@@ -75,7 +75,7 @@ def _scan_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
         rows.append(results[count:])
     if settings.get("reverse"):
         rows.reverse()
-    return stacks_of((*state, *_stacked_rows(rows)), given, items)
+    return stacks_of((*state, *_stacked_rows(rows)), operands, items)
 
 
 @while_primitive.batch_by
@@ -86,9 +86,9 @@ def _while_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
     if not _is_replayable([], inputs, test, body, padded=settings.get("padded", ())):
         return NotImplemented
     values = as_items(inputs)
-    state, rows, done = values[:count], [], 0
+    state, rows, round_count = values[:count], [], 0
     for_test, for_body = values[count : count + split], values[count + split :]
-    while limit is None or done < limit:
+    while limit is None or round_count < limit:
         going = replay(test, [*state, *for_test])[0]
         if type(going) is not Tensor:
             return NotImplemented  # items take different numbers of rounds
@@ -97,12 +97,12 @@ def _while_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
         results = replay(body, [*state, *for_body])
         state = results[:count]
         rows.append(results[count:])
-        done += 1
+        round_count += 1
     if settings.get("stacked") is None:
         return stacks_of(tuple(state), inputs, items)
     if not rows:
         return NotImplemented
-    rounds = convert_to_tensor(done, "int32")
+    rounds = convert_to_tensor(round_count, "int32")
     return stacks_of((*state, *_stacked_rows(rows), rounds), inputs, items)
 
 

@@ -38,10 +38,10 @@ def _gradient(
     g: Any, y: Any, *inputs: Any, backward: Graph, results: int, sources: int, given: Any
 ) -> list[Any]:
     gs = list(g) if isinstance(g, tuple) else [g]
-    rest = list(inputs[results + sources :])
-    found = iter(replay(backward, gs + rest))
-    by_source = [next(found) if there else None for there in given]
-    return [None] * results + by_source + [None] * len(rest)
+    captures = list(inputs[results + sources :])
+    gradients = iter(replay(backward, gs + captures))
+    by_source = [next(gradients) if has_gradient else None for has_gradient in given]
+    return [None] * results + by_source + [None] * len(captures)
 
 
 @with_gradient.batch_by

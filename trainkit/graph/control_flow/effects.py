@@ -215,8 +215,8 @@ def raise_when_run(error: Exception) -> None:
 
 def _raising_line(error: Exception) -> Line | None:
     """The user's line that raised `error`."""
-    found = None
+    line = None
     for frame, number in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
-        found = origin_of(code.co_filename, number) or found
-    return found
+        line = origin_of(code.co_filename, number) or line
+    return line

@@ -158,17 +158,17 @@ def learn(function: Callable[[], Any]) -> Any:
         _SESSION.learns = before
 
 
-def _result_of(function: HostFunction, given: list[Any]) -> list[Any]:
+def _result_of(function: HostFunction, arguments: list[Any]) -> list[Any]:
     """The results of a call, or those that it had in the run before."""
     items = None
     if _SESSION.given is not None:
-        known = _SESSION.__dict__.get("before", {}).get(function.key)
-        if known:
-            items, after = known.pop(0)
+        earlier_calls = _SESSION.__dict__.get("before", {}).get(function.key)
+        if earlier_calls:
+            items, after = earlier_calls.pop(0)
             _give_back(after)
     if items is None:
         with eagerly(), trace_state.silence():
-            result = function.function(*given)
+            result = function.function(*arguments)
         items = _items(result, len(function.specs), repr(function))
     if _SESSION.given is not None:
         _SESSION.given.setdefault(function.key, []).append((items, _values_now()))
@@ -228,8 +228,8 @@ for _call in (_host_call, _py_call):
     _call.declare(batch=one_by_one("the function is made for the values of one item"))
 
 
-def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:
-    items = _result_of(function, given)
+def _called_now(xp: Any, arguments: list[Any], function: HostFunction) -> tuple[Any, ...]:
+    items = _result_of(function, arguments)
     _see_ranks(function, items)
     return tuple(
         _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
@@ -288,10 +288,10 @@ def _called(
     values = [convert_to_tensor(x) for x in inp]
     result = func(*([x.numpy() for x in values] if of_arrays else values))
     items = _items(result, len(announced), getattr(func, "__name__", "the function"))
-    found = [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
+    tensors = [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
     if _SESSION.learns:
-        _RANKS[_key_of(func, announced)] = tuple([len(y.shape) for y in found])
-    return found
+        _RANKS[_key_of(func, announced)] = tuple([len(y.shape) for y in tensors])
+    return tensors
 
 
 def _in_dtype(y: Any, dtype: DType) -> Tensor:

@@ -86,22 +86,22 @@ class LoopSpecs:
 
     def _widened(self, i: int, y: Any) -> Spec:
         spec, shape, after = self.specs[i], tuple(self._start[i].shape), tuple(y.shape)
-        what = f"{'' if self._names else self._loop + ': '}loop variable {self._label(i)!r} has"
+        subject = f"{'' if self._names else self._loop + ': '}loop variable {self._label(i)!r} has"
         if len(shape) != len(after):
             raise ShapeError(
-                f"{what} shape {shape} before the loop and {after} after one iteration; the rank "
-                "can't change. Start with a tensor of the final rank, or collect values in a "
+                f"{subject} shape {shape} before the loop and {after} after one iteration; the "
+                "rank can't change. Start with a tensor of the final rank, or collect values in a "
                 "tk.TensorArray."
             )
         dims = self._invariant(i, spec.shape)
         if self._fixed[i] and not TensorShape(after).is_subtype_of(dims):
-            raise ShapeError(f"{what} {self._shapes(i, shape, dims, after)}")
+            raise ShapeError(f"{subject} {self._shapes(i, shape, dims, after)}")
         dtype = spec.dtype
         if dtype != y.dtype:
             # one that comes back would come back for ever
             if y.dtype in self._dtypes[i] or not _holds(y.dtype, self._values[i]):
                 raise DTypeError(
-                    f"{what} dtype {dtype.name} before the loop and {y.dtype.name} after one "
+                    f"{subject} dtype {dtype.name} before the loop and {y.dtype.name} after one "
                     "iteration; start with a value of that dtype, or cast it in the body"
                 )
             dtype = y.dtype

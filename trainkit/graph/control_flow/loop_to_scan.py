@@ -43,27 +43,27 @@ class RowPlan:
         if not self._counters:
             return
         self._feed()
-        for place in range(movable):
-            if self._is_written(place):
-                self.written[place] = 0
+        for position in range(movable):
+            if self._is_written(position):
+                self.written[position] = 0
         self._stack()
 
     # ------------------------------------------------------------------ rows that are taken
 
     def _feed(self) -> None:
         outside: dict[Any, Any] = {inner: x for x, inner in self.graph.captures.items()}
-        taken: dict[GraphTensor, Any] = {}
+        sources: dict[GraphTensor, Any] = {}
         for node in self.graph.nodes:
             x = self._row_of(node)
             if x is not None and x.node.kind == "constant":
-                taken[x] = x.node.value
+                sources[x] = x.node.value
             elif x in outside:
-                taken[x] = outside[x]
-        if not taken:
+                sources[x] = outside[x]
+        if not sources:
             return
         rows: dict[GraphTensor, GraphTensor] = {}
         graph, first = self.graph, self._count + len(self.stacks)
-        for inner, x in taken.items():
+        for inner, x in sources.items():
             spec = PRIMITIVES["get_item"].shape_rule(inner._spec, key=(0,))
             rows[inner] = graph.add_input(spec, inner.node.name)
             graph.inputs.insert(first, graph.inputs.pop())
@@ -91,12 +91,14 @@ class RowPlan:
         old = self.graph
         captured = list(zip(old.captures, old.captures.values(), strict=True))
         new = rebuild(old, visit)
-        place = {x: new.inputs[i] for i, x in enumerate(old.inputs)}
-        self._counters = {place[x] for x in self._counters}
+        replacements = {x: new.inputs[i] for i, x in enumerate(old.inputs)}
+        self._counters = {replacements[x] for x in self._counters}
         used = {x for node in new.nodes for x in node.inputs if isinstance(x, GraphTensor)}
         used |= set(new.outputs)
-        new.captures = {x: place[inner] for x, inner in captured if place[inner] in used}
-        dropped = {place[inner] for _, inner in captured} - set(new.captures.values())
+        new.captures = {
+            x: replacements[inner] for x, inner in captured if replacements[inner] in used
+        }
+        dropped = {replacements[inner] for _, inner in captured} - set(new.captures.values())
         new.inputs = [x for x in new.inputs if x not in dropped]
         new.nodes = [node for node in new.nodes if dropped.isdisjoint(node.outputs)]
         self.graph, self.captures = new, list(new.captures)
@@ -104,9 +106,9 @@ class RowPlan:
 
     # ------------------------------------------------------------------ rows that are written
 
-    def _is_written(self, place: int) -> bool:
+    def _is_written(self, position: int) -> bool:
         """Whether a loop variable is an array of which each round writes its row, and no more."""
-        x, y = self.graph.inputs[place], self.graph.outputs[place]
+        x, y = self.graph.inputs[position], self.graph.outputs[position]
         node = y.node
         if node.kind != "op" or _use_of_row(node) != "written":
             return False
@@ -125,14 +127,14 @@ class RowPlan:
         if not self.written:
             return
         values, gone = [], set()
-        for number, place in enumerate(self.written):
-            self.written[place] = results + number
-            write = graph.outputs[place].node
+        for number, position in enumerate(self.written):
+            self.written[position] = results + number
+            write = graph.outputs[position].node
             values.append(write.inputs[2])
-            gone |= {write, graph.inputs[place].node}
+            gone |= {write, graph.inputs[position].node}
         graph.nodes = [node for node in graph.nodes if node not in gone]
-        kept = [i for i in range(len(graph.outputs)) if i not in self.written]
-        graph.outputs = [*(graph.outputs[i] for i in kept), *values]
+        unwritten = [i for i in range(len(graph.outputs)) if i not in self.written]
+        graph.outputs = [*(graph.outputs[i] for i in unwritten), *values]
         graph.inputs = [x for i, x in enumerate(graph.inputs) if i not in self.written]
 
 

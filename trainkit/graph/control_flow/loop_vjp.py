@@ -21,14 +21,16 @@ def _plan(
     fed: int,
     padded: tuple[int, ...],
     needed: tuple[bool, ...],
-    given: tuple[bool, ...],
+    has_upstream: tuple[bool, ...],
 ) -> tuple[LoopVjpPlan | None, bool]:
     """The plan for gradients of a loop, and whether the loop has kept what it needs already."""
     made_by: LoopVjpPlan | None = body.made_by
-    if made_by is not None and made_by.serves(needed, given):
+    if made_by is not None and made_by.serves(needed, has_upstream):
         return made_by, True
-    given = tuple(g and y.dtype.is_differentiable for g, y in zip(given, body.outputs, strict=True))
-    return plan_of(body, count, fed, padded, needed, given), False
+    has_upstream = tuple(
+        g and y.dtype.is_differentiable for g, y in zip(has_upstream, body.outputs, strict=True)
+    )
+    return plan_of(body, count, fed, padded, needed, has_upstream), False
 
 
 @while_primitive.joint_gradient
@@ -46,19 +48,19 @@ def _while_gradient(
     padded: tuple[int, ...] = (),
 ) -> list[Any]:
     own = (*range(count), *range(count + split, len(inputs)))  # places of the body's inputs
-    given = tuple(gx is not None for gx in g[: len(body.outputs)])
-    plan, kept = _plan(body, count, 0, padded, tuple(needed[i] for i in own), given)
-    found: list[Any] = [None] * len(inputs)
+    has_upstream = tuple(gx is not None for gx in g[: len(body.outputs)])
+    plan, is_saved = _plan(body, count, 0, padded, tuple(needed[i] for i in own), has_upstream)
+    input_gradients: list[Any] = [None] * len(inputs)
     if plan is None:
-        return found
-    if not kept:
+        return input_gradients
+    if not is_saved:
         y = while_primitive(*inputs, cond=cond, limit=limit, split=split, **_more(plan, count))
     gradient = _run_backward(
         plan, g, y[-1], y, [inputs[i] for i in own], count, reverse=True, length=None
     )
-    for place, gx in gradient.items():
-        found[own[place]] = gx
-    return found
+    for index, gx in gradient.items():
+        input_gradients[own[index]] = gx
+    return input_gradients
 
 
 @scan_primitive.joint_gradient
@@ -75,11 +77,11 @@ def _scan_gradient(
     length: int | None = None,
     padded: tuple[int, ...] = (),
 ) -> list[Any]:
-    plan, kept = _plan(body, count, fed, padded, needed[1:], tuple(gx is not None for gx in g))
-    found: list[Any] = [None] * (1 + len(inputs))
+    plan, is_saved = _plan(body, count, fed, padded, needed[1:], tuple(gx is not None for gx in g))
+    input_gradients: list[Any] = [None] * (1 + len(inputs))
     if plan is None:
-        return found
-    if not kept:
+        return input_gradients
+    if not is_saved:
         y = scan_primitive(
             steps,
             *inputs,
@@ -91,9 +93,9 @@ def _scan_gradient(
             padded=plan.padded,
         )
     gradient = _run_backward(plan, g, steps, y, inputs, count, reverse=not reverse, length=length)
-    for place, gx in gradient.items():
-        found[1 + place] = gx
-    return found
+    for index, gx in gradient.items():
+        input_gradients[1 + index] = gx
+    return input_gradients
 
 
 def _more(plan: LoopVjpPlan, count: int) -> dict[str, Any]:
@@ -167,9 +169,9 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
             return op(*inputs, **settings)
         body, count = settings["body"], settings["count"]
         needed = tuple(tracked[i] for i in own(len(inputs), settings))
-        given = tuple(y.dtype.is_differentiable for y in body.outputs)
+        differentiable = tuple(y.dtype.is_differentiable for y in body.outputs)
         fed, padded = settings.get("fed", 0), settings.get("padded", ())
-        plan = plan_of(body, count, fed, padded, needed, given)
+        plan = plan_of(body, count, fed, padded, needed, differentiable)
         if plan is None:
             return op(*inputs, **settings)
         more: dict[str, Any] = {"body": plan.with_effects, "padded": plan.padded}

@@ -92,8 +92,8 @@ def plan_of(
     key = (count, fed, padded, needed, given)
     if key not in body.plans:
         body.plans[key] = _Planner(body, count, fed, padded, needed, given).plan()
-    found: LoopVjpPlan | None = body.plans[key]
-    return found
+    plan: LoopVjpPlan | None = body.plans[key]
+    return plan
 
 
 def _bits(flags: Iterable[bool]) -> int:
@@ -108,43 +108,45 @@ class _Reach:
         results: results with an upstream gradient, as bits.
     """
 
-    def __init__(self, body: Graph, count: int, needed: Any, given: Any) -> None:
+    def __init__(self, body: Graph, count: int, needed: Any, has_upstream: Any) -> None:
         depends = dependencies(body)
         floats = _bits(x.dtype.is_differentiable for x in body.inputs)
-        wanted, results, reached = _bits(needed) & floats, _bits(given), 0
+        dependent, results, reached = _bits(needed) & floats, _bits(has_upstream), 0
         while True:
-            before = wanted, results, reached
+            before = dependent, results, reached
             for i, mask in enumerate(depends):
-                if i < count and mask & wanted:
-                    wanted |= (1 << i) & floats
+                if i < count and mask & dependent:
+                    dependent |= (1 << i) & floats
                 if results >> i & 1:
                     reached |= mask
             results |= reached & ((1 << count) - 1)
-            if before == (wanted, results, reached):
+            if before == (dependent, results, reached):
                 break
-        self.wanted, self.reached = wanted, reached
-        self.results = results & _bits(bool(mask & wanted) for mask in depends)
-        self.carried = [i for i in range(count) if wanted >> i & 1 and (results >> i) & 1]
+        self.wanted, self.reached = dependent, reached
+        self.results = results & _bits(bool(mask & dependent) for mask in depends)
+        self.carried = [i for i in range(count) if dependent >> i & 1 and (results >> i) & 1]
 
 
 class _Planner:
     """Makes one `LoopVjpPlan`."""
 
     def __init__(
-        self, body: Graph, count: int, fed: int, padded: Any, needed: Any, given: Any
+        self, body: Graph, count: int, fed: int, padded: Any, needed: Any, has_upstream: Any
     ) -> None:
         self.body = body
         self.count, self.fed = count, fed
         self.padded = padded
-        self.asked = (needed, given)
-        reach = _Reach(body, count, needed, given)
+        self.asked = (needed, has_upstream)
+        reach = _Reach(body, count, needed, has_upstream)
         self.carried = tuple(reach.carried)
         self.given = tuple(
             k for k in range(len(body.outputs) - count) if reach.results >> (count + k) & 1
         )
-        places = [i for i in range(count, len(body.inputs)) if needed[i] and reach.reached >> i & 1]
-        self.rows = tuple(i for i in places if i < count + fed)
-        self.summed = tuple(i for i in places if i >= count + fed)
+        indices = [
+            i for i in range(count, len(body.inputs)) if needed[i] and reach.reached >> i & 1
+        ]
+        self.rows = tuple(i for i in indices if i < count + fed)
+        self.summed = tuple(i for i in indices if i >= count + fed)
 
     def plan(self) -> LoopVjpPlan | None:
         """The plan, `None` if there is no gradient."""
@@ -153,18 +155,18 @@ class _Planner:
         joint = optimised(self._joint(), BEFORE_GRADIENTS)
         outs = len(self.body.outputs)
         split = Split(joint, self.count, self.fed, len(self.body.inputs))
-        given = {
+        stack_numbers = {
             y: k for k, y in enumerate(joint.outputs[self.count : outs]) if None not in y.shape
         }
         needed = split.kept(joint.outputs[outs:])
-        kept = [x for x in needed if x not in given]
-        with_effects = self._saving(joint, outs, kept)
+        residuals = [x for x in needed if x not in stack_numbers]
+        with_effects = self._saving(joint, outs, residuals)
         saving = quiet(with_effects)
         first = outs - self.count
-        ragged = [k for k, x in enumerate(kept) if None in tuple(x.shape)]
-        stacks = {x: given[x] for x in needed if x in given}
-        stacks.update({x: first + k for k, x in enumerate(kept)})
-        sizes = {kept[k]: first + len(kept) + j for j, k in enumerate(ragged)}
+        ragged = [k for k, x in enumerate(residuals) if None in tuple(x.shape)]
+        stacks = {x: stack_numbers[x] for x in needed if x in stack_numbers}
+        stacks.update({x: first + k for k, x in enumerate(residuals)})
+        sizes = {residuals[k]: first + len(residuals) + j for j, k in enumerate(ragged)}
         backward, rows, captured = self._backward(joint, split, stacks, sizes)
         plan = LoopVjpPlan(
             base=self.body,
@@ -202,11 +204,11 @@ class _Planner:
             with GradientTape() as tape:
                 tape.watch(sources)
                 ys = replay(body, list(xs))
-            for place, i in enumerate(seeded):
+            for position, i in enumerate(seeded):
                 if i - count in self.padded:
-                    gs[place] = cut_like(gs[place], ys[i])
-                elif tuple(gs[place].shape) != tuple(ys[i].shape):
-                    gs[place] = PRIMITIVES["reshape_like"].op(gs[place], ys[i])
+                    gs[position] = cut_like(gs[position], ys[i])
+                elif tuple(gs[position].shape) != tuple(ys[i].shape):
+                    gs[position] = PRIMITIVES["reshape_like"].op(gs[position], ys[i])
             # A sum so far is seeded as if it came from later use, so terms are added one by one in
             # the order in which a tape around all rounds adds them.
             targets = [ys[i] for i in seeded] + [xs[i] for i in self.summed]
@@ -214,10 +216,10 @@ class _Planner:
             joint.outputs = [joint.lift(y) for y in [*ys, *grads]]
         return joint
 
-    def _saving(self, joint: Graph, outs: int, kept: list[GraphTensor]) -> Graph:
+    def _saving(self, joint: Graph, outs: int, residuals: list[GraphTensor]) -> Graph:
         part = Graph(self.body.name)
         part.nodes, part.inputs = joint.nodes, joint.inputs[: len(self.body.inputs)]
-        part.outputs = [*joint.outputs[:outs], *kept]
+        part.outputs = [*joint.outputs[:outs], *residuals]
         part.jit_compile = self.body.jit_compile
         saving = prune(part)
         shape = PRIMITIVES["shape"]
@@ -235,8 +237,8 @@ class _Planner:
         env: dict[Any, Any] = {}
         inputs, outs = len(self.body.inputs), len(self.body.outputs)
         upstream = joint.inputs[inputs:]
-        carried, given = len(self.carried), len(self.given)
-        for x in (*upstream[:carried], *upstream[carried + given :]):
+        carried, stacked = len(self.carried), len(self.given)
+        for x in (*upstream[:carried], *upstream[carried + stacked :]):
             env[x] = back.add_input(x._spec, x.node.name)
         rows: list[tuple[str, int]] = []
 
@@ -244,7 +246,7 @@ class _Planner:
             rows.append((kind, k))
             return back.add_input(spec, name)
 
-        for k, x in zip(self.given, upstream[carried : carried + given], strict=True):
+        for k, x in zip(self.given, upstream[carried : carried + stacked], strict=True):
             env[x] = row("gradient", k, x._spec, "gradient")
         used = split.used
         for i, x in enumerate(joint.inputs[self.count : self.count + self.fed]):

@@ -180,7 +180,7 @@ class TensorArray(tuple):
         """
         return set()
 
-    def _check_kept(self, what: str, indices: Any = None) -> None:
+    def _check_kept(self, method: str, indices: Any = None) -> None:
         """Refuse to use elements that were to be read once only, at `indices` or anywhere."""
         if not self._clears or trace_state.THREAD.traces:
             return
@@ -189,7 +189,7 @@ class TensorArray(tuple):
             gone = gone & set(np.asarray(_value(indices)).ravel().tolist())
         if gone:
             raise InvalidArgumentError(
-                f"TensorArray.{what}: the element at {min(gone)} has been read before, and with "
+                f"TensorArray.{method}: the element at {min(gone)} has been read before, and with "
                 "clear_after_read=True each is read once only; make the array with "
                 "clear_after_read=False"
             )
@@ -235,8 +235,8 @@ class TensorArray(tuple):
         buffer = self._buffer("concat")
         if len(buffer.shape) < 2:
             raise InvalidArgumentError("TensorArray.concat: scalars can't be joined; use stack")
-        rest = tuple(buffer.shape)[2:]
-        joined: Tensor = PRIMITIVES["reshape"].op(buffer, shape=(-1, *rest))
+        element_dims = tuple(buffer.shape)[2:]
+        joined: Tensor = PRIMITIVES["reshape"].op(buffer, shape=(-1, *element_dims))
         return joined
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
@@ -271,13 +271,13 @@ class TensorArray(tuple):
                 f"TensorArray.split: the lengths must be a list of known numbers, given is "
                 f"{lengths!r}; write the parts in a loop"
             )
-        given = [int(n) for n in np.asarray(counts)]
-        self._check_split(given, tensor.shape[0])
+        sizes = [int(n) for n in np.asarray(counts)]
+        self._check_split(sizes, tensor.shape[0])
         if tensor.shape[0] is None:
-            whole = (sum(given), *tuple(tensor.shape)[1:])
-            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=whole)
-        each = given[0] if given else 0
-        rows = convert_to_tensor(np.arange(len(given) * each).reshape(len(given), each))
+            full_shape = (sum(sizes), *tuple(tensor.shape)[1:])
+            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=full_shape)
+        each = sizes[0] if sizes else 0
+        rows = convert_to_tensor(np.arange(len(sizes) * each).reshape(len(sizes), each))
         return type(self)._of(PRIMITIVES["take"].op(tensor, rows, axis=0))
 
     def _check_split(self, lengths: list[int], rows: int | None) -> None:
@@ -305,10 +305,10 @@ class TensorArray(tuple):
     def close(self, name: str | None = None) -> None:
         """Nothing; memory is freed when the array is gone."""
 
-    def _buffer(self, what: str) -> Tensor:
+    def _buffer(self, method: str) -> Tensor:
         if not self:
             raise FailedPreconditionError(
-                f"TensorArray.{what}: nothing has been written; give element_shape to have zeros"
+                f"TensorArray.{method}: nothing has been written; give element_shape to have zeros"
             )
         buffer: Tensor = self[0]
         return buffer

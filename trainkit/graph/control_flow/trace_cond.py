@@ -55,7 +55,7 @@ def traced_cond(
             f"cond: the branches return different structures, {_outline(one)} and "
             f"{_outline(two)}; return the same structure from both"
         )
-    places = []
+    leaf_indices = []
     for i, (a, b) in enumerate(zip(leaves_one, leaves_two, strict=True)):
         if _same_python(a, b):
             continue
@@ -66,7 +66,7 @@ def traced_cond(
         a, b = _same_dtype(true, a, false, b, i)
         true.outputs.append(a)
         false.outputs.append(b)
-        places.append(i)
+        leaf_indices.append(i)
     variables = {id(s.variable): s.variable for s in true.assigned + false.assigned}
     for variable in variables.values():
         true.outputs.append(true.lift(true.read_variable(variable)))
@@ -77,9 +77,9 @@ def traced_cond(
     captured = (*true.captures, *false.captures)
     settings = {"true": true, "false": false, "split": len(true.captures)}
     outputs = add_node(outer, cond_primitive, (pred, *captured), settings)
-    for i, y in zip(places, outputs, strict=False):
+    for i, y in zip(leaf_indices, outputs, strict=False):
         leaves_one[i] = y
-    for variable, y in zip(variables.values(), outputs[len(places) :], strict=False):
+    for variable, y in zip(variables.values(), outputs[len(leaf_indices) :], strict=False):
         outer.assign_variable(variable, y)
     return nest.pack(one, leaves_one)
 
@@ -104,10 +104,10 @@ def _outline(x: Any) -> str:
     return str(nest.map_structure(word, x)).replace("'", "")
 
 
-def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, place: int) -> Any:
+def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, index: int) -> Any:
     if a.dtype != b.dtype:
         raise InvalidArgumentError(
-            f"cond: result {place} has dtype {a.dtype.name} in the true branch and "
+            f"cond: result {index} has dtype {a.dtype.name} in the true branch and "
             f"{b.dtype.name} in the false "
             "branch; cast one of them"
         )

@@ -104,9 +104,9 @@ def traced_while(
         before.append(outer.read_variable(slot.variable))
         inner_first.append(slot.first)
         inner.outputs.append(inner.lift(slot.now))
-        there = test.slots.get(id(slot.variable))
+        test_slot = test.slots.get(id(slot.variable))
         spec = Spec(slot.first.shape, slot.first.dtype)
-        test_first.append(there.first if there else _loose_input(test, spec))
+        test_first.append(test_slot.first if test_slot else _loose_input(test, spec))
     order_inputs(inner, placeholders + inner_first)
     order_inputs(test, test_inputs + test_first)
     settings = {
@@ -226,16 +226,16 @@ def _while_below(
     """As `traced_while`, with a symbolic scalar as the largest number of rounds."""
     logical_and, spreads = PRIMITIVES["logical_and"].op, _spreads(loop_vars)
 
-    def check(done: Any, state: Any) -> Any:
-        return logical_and(done < limit, cond(*state) if spreads else cond(state))
+    def check(round_count: Any, state: Any) -> Any:
+        return logical_and(round_count < limit, cond(*state) if spreads else cond(state))
 
-    def step(done: Any, state: Any) -> Any:
+    def step(round_count: Any, state: Any) -> Any:
         result = body(*state) if spreads else body(state)
         if spreads and len(loop_vars) == 1 and not _spreads(result):
             result = (result,)
         if spreads and nest.same_variables(loop_vars, result):
             result = nest.like(loop_vars, list(result))  # a list may be given as a tuple
-        return done + 1, result
+        return round_count + 1, result
 
     return traced_while(outer, check, step, [loop_start(0), loop_vars])[1]
 
@@ -332,10 +332,10 @@ class _Fed:
         self.start = agreement.start()
         self.most = options.most
         with graph:
-            given = [as_output(graph, y, y, "loop's") for y in extra]
+            extra_outputs = [as_output(graph, y, y, "loop's") for y in extra]
         self._runs_python = between or graph.runs_python
         self.slots = carried_slots(graph, runs_python=self._runs_python)
-        graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *given]
+        graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *extra_outputs]
         order_inputs(graph, state + [slot.first for slot in self.slots])
         captures = graph.inputs[len(state) + len(self.slots) :]
         graph.inputs = [*state, *(slot.first for slot in self.slots), *fed, *captures]
@@ -467,8 +467,8 @@ def traced_fold(
 
     stacks = [] if xs is None else nest.flatten(xs)
     carry, rows = traced_scan(outer, step, nest.flatten(init), stacks, steps, reverse)
-    given = iter(rows)
-    ys = nest.map_structure(lambda leaf: None if leaf is None else next(given), outline[0])
+    stacked = iter(rows)
+    ys = nest.map_structure(lambda leaf: None if leaf is None else next(stacked), outline[0])
     return nest.pack(init, carry), ys
 
 

@@ -155,17 +155,17 @@ def while_primitive(
     for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
     test, step = cond.program(), body.program()
     rows = _all_rows(xp, body, count, None, padded)
-    done = 0
-    while (limit is None or done < limit) and bool(test(state + for_cond)[0]):
+    round_count = 0
+    while (limit is None or round_count < limit) and bool(test(state + for_cond)[0]):
         state = step(state + for_body)
         if rows:
             for row, y in zip(rows, state[count:], strict=True):
-                row.put(done, y)
+                row.put(round_count, y)
             del state[count:]
-        done += 1
+        round_count += 1
     if stacked is None:
         return tuple(state)
-    return (*state, *[row.stacked(done) for row in rows], xp.asarray(done, "int32"))
+    return (*state, *[row.stacked(round_count) for row in rows], xp.asarray(round_count, "int32"))
 
 
 # ---------------------------------------------------------------------- scan

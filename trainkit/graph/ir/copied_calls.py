@@ -120,8 +120,8 @@ def _pattern_of(
             steps.append((node, is_full))
         elif tuple(node.outputs[0].shape):
             return None
-    known = all(isinstance(y, GraphTensor) and y in full for y in results)
-    return _Pattern(inputs, steps, list(results)) if known else None
+    is_copyable = all(isinstance(y, GraphTensor) and y in full for y in results)
+    return _Pattern(inputs, steps, list(results)) if is_copyable else None
 
 
 def _is_full(node: Node, full: dict[GraphTensor, bool], shape: Any) -> bool | None:

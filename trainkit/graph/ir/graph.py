@@ -150,12 +150,12 @@ class Graph(NodeList):
 
     def constant(self, tensor: Tensor) -> GraphTensor:
         """The symbolic tensor that stands for the value `tensor`; one for each tensor."""
-        found = self._constants.get(id(tensor))
-        if found is None:
+        symbol = self._constants.get(id(tensor))
+        if symbol is None:
             spec = Spec(tensor.shape, tensor.dtype)
             node = self._add(Node(self, "constant", "Const", (spec,), value=tensor))
-            found = self._constants[id(tensor)] = node.outputs[0]
-        return found
+            symbol = self._constants[id(tensor)] = node.outputs[0]
+        return symbol
 
     def lift(self, x: Any) -> GraphTensor:
         """`x` as a symbolic tensor of this graph: a constant, a capture, or itself.
@@ -182,12 +182,12 @@ class Graph(NodeList):
             return convert_to_tensor(x)
 
     def _capture(self, x: GraphTensor) -> GraphTensor:
-        found = self.captures.get(x)
-        if found in self._of_variables:
+        capture = self.captures.get(x)
+        if capture in self._of_variables:
             x = self._value_of(x)
-            found = self.captures.get(x)
-        if found is not None:
-            return found
+            capture = self.captures.get(x)
+        if capture is not None:
+            return capture
         around = self.outer or self.caller
         if around is None or not around.encloses(x):
             raise LeakedTensorError(x.leak_text(self.root().name))
@@ -579,15 +579,15 @@ def _update_as_operations(*inputs: Any, rule: Rule) -> tuple[Any, ...]:
 
 def needed_nodes(graph: Graph) -> list[Node]:
     """The nodes that an output, an assignment or an effect needs, in order."""
-    wanted: set[Node] = set()
+    needed: set[Node] = set()
     stack = [y.node for y in graph.outputs]
     if graph.outer is None:
         stack += [slot.now.node for slot in graph.assigned]
     stack += [node for node in graph.nodes if node.effect]
     while stack:
         node = stack.pop()
-        if node in wanted:
+        if node in needed:
             continue
-        wanted.add(node)
+        needed.add(node)
         stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
-    return [node for node in graph.nodes if node in wanted]
+    return [node for node in graph.nodes if node in needed]

@@ -71,10 +71,10 @@ class GraphTensor(SymbolicTensor):
     def leak_text(self, user: str = "eager code") -> str:
         """What went wrong when this tensor is used in `user`, where it has no value."""
         graph = self.node.graph
-        made = place_text(self.node.where, ", made at ")
+        origin = place_text(self.node.where, ", made at ")
         if graph.outer is not None:
             return (
-                f"{self!r}{made}, belongs to the {_PARTS.get(graph.name, graph.name)} in "
+                f"{self!r}{origin}, belongs to the {_PARTS.get(graph.name, graph.name)} in "
                 f"{graph.root().name!r}, so "
                 f"it has no value outside of it (used in {user!r}). A Python list, dict or "
                 "attribute can't carry it "
@@ -83,7 +83,7 @@ class GraphTensor(SymbolicTensor):
                 "of a loop in a tk.TensorArray."
             )
         return (
-            f"{self!r}{made}, belongs to the function {graph.name!r}, whose tracing is over, so "
+            f"{self!r}{origin}, belongs to the function {graph.name!r}, whose tracing is over, so "
             "it has no value in "
             f"{user!r}. A tensor leaked out of a trace: return it from the function that made "
             "it, or store it in "

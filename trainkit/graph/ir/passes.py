@@ -80,13 +80,13 @@ def finished(graph: Graph, new: Graph, env: dict[GraphTensor, Any]) -> Graph:
     """`new` with the outputs and assignments of `graph`."""
     new.outputs = [env[y] for y in graph.outputs]
     for key, slot in graph.slots.items():
-        kept = new.slots.get(key)
-        if graph.outer is None and (slot.assigned or slot.stored or kept is not None):
-            if kept is None:
-                kept = new.slots[key] = VariableSlot(slot.variable, slot.first)
-            kept.assigned, kept.stored = slot.assigned, slot.stored
+        new_slot = new.slots.get(key)
+        if graph.outer is None and (slot.assigned or slot.stored or new_slot is not None):
+            if new_slot is None:
+                new_slot = new.slots[key] = VariableSlot(slot.variable, slot.first)
+            new_slot.assigned, new_slot.stored = slot.assigned, slot.stored
             if slot.assigned:
-                kept.now = env[slot.now]
+                new_slot.now = env[slot.now]
     return new
 
 
@@ -148,7 +148,7 @@ def share(graph: Graph) -> Graph:
 
 def _sharing() -> Visit:
     """A visit that gives equal calls the results of the first of them."""
-    seen: dict[Any, tuple[GraphTensor, ...]] = {}
+    results_by_call: dict[Any, tuple[GraphTensor, ...]] = {}
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         if node.effect or node.subgraphs():
@@ -156,12 +156,12 @@ def _sharing() -> Visit:
         key_inputs = tuple(x if isinstance(x, GraphTensor) else (type(x), repr(x)) for x in inputs)
         try:
             key = (node.primitive, key_inputs, frozenset(node.settings.items()))
-            found = seen.get(key)
+            outputs = results_by_call.get(key)
         except TypeError:  # a setting that can't be hashed
             return None
-        if found is None:
-            found = seen[key] = copied(new, node, inputs)
-        return found
+        if outputs is None:
+            outputs = results_by_call[key] = copied(new, node, inputs)
+        return outputs
 
     return visit
 
@@ -197,30 +197,32 @@ def _reducing(simpler: Callable[[Node, tuple[Any, ...]], Any]) -> Visit:
     shared = _sharing()
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-        found = simpler(node, inputs)
-        if found is None:
-            found = _folded(new, node, inputs)
-        return shared(new, node, inputs) if found is None else found
+        replacement = simpler(node, inputs)
+        if replacement is None:
+            replacement = _folded(new, node, inputs)
+        return shared(new, node, inputs) if replacement is None else replacement
 
     return visit
 
 
 def _simpler(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What stands for the results of a call that changes nothing, else `None`."""
-    facet, found = node.primitive.facets.simplify, None
+    facet, replacement = node.primitive.facets.simplify, None
     if type(facet) is Unit:
-        found = _without_unit(facet, node, inputs)
+        replacement = _without_unit(facet, node, inputs)
     elif facet == INVOLUTION:
-        found = _undone(node, inputs)
+        replacement = _undone(node, inputs)
     elif facet == UNCHANGED or (facet == IF_ALIKE and _is_alike(node, inputs)):
-        found = inputs[0]
-    return None if found is None else (found,)
+        replacement = inputs[0]
+    return None if replacement is None else (replacement,)
 
 
 def _simpler_for_gradients(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    found = _simpler(node, inputs)
+    replacement = _simpler(node, inputs)
     stops = not node.primitive.facets.vjp
-    return None if found and stops and node.outputs[0].dtype.is_differentiable else found
+    return (
+        None if replacement and stops and node.outputs[0].dtype.is_differentiable else replacement
+    )
 
 
 def _is_alike(node: Node, inputs: tuple[Any, ...]) -> bool:
@@ -232,8 +234,8 @@ def _without_unit(unit: Unit, node: Node, inputs: tuple[Any, ...]) -> Any:
     """The other input where one is the neutral Python number, or scalar constant."""
     if unit.integers and not node.outputs[0].dtype.is_integer:
         return None
-    for place in unit.places:
-        other, x = inputs[place], inputs[1 - place]
+    for position in unit.places:
+        other, x = inputs[position], inputs[1 - position]
         if isinstance(x, GraphTensor) and _is_number(other, unit.value):
             if x._spec == node.outputs[0]._spec:
                 return x
@@ -263,18 +265,18 @@ def merge_calls(graph: Graph) -> Graph:
     fullest = _fullest(graph)
     if not fullest:
         return graph
-    done: dict[Node, tuple[GraphTensor, ...]] = {}
+    merged: dict[Node, tuple[GraphTensor, ...]] = {}
     effective = {best for node, best in fullest.items() if node.effect}
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         best = fullest.get(node)
         if best is None:
             return None
-        if best not in done:
-            done[best] = copied(new, best, inputs)
+        if best not in merged:
+            merged[best] = copied(new, best, inputs)
             if best in effective:
-                done[best][0].node.settings = _with_effects(best.settings)
-        results, n = done[best], len(node.outputs)
+                merged[best][0].node.settings = _with_effects(best.settings)
+        results, n = merged[best], len(node.outputs)
         counts = node is not best and node.settings.get("stacked") is not None
         return (*results[: n - 1], results[-1]) if counts else results[:n]
 
@@ -287,15 +289,15 @@ def _fullest(graph: Graph) -> dict[Node, Node]:
     for node in graph.nodes:
         if node.kind == "op" and node.primitive.facets.bodies:
             groups.setdefault((node.primitive, node.inputs), []).append(node)
-    found: dict[Node, Node] = {}
+    fullest: dict[Node, Node] = {}
     for nodes in groups.values():
         for node in nodes:
             above = [other for other in nodes if _extends(other, node)]
             most = max(len(other.outputs) for other in above)
             best = [other for other in above if len(other.outputs) == most][-1]
             if best is not node:
-                found[node] = found[best] = best
-    return found
+                fullest[node] = fullest[best] = best
+    return fullest
 
 
 def _extends(more: Node, node: Node) -> bool:

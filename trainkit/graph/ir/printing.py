@@ -79,15 +79,15 @@ def graph_def(graph: Graph) -> Any:
 
 def _fill(definition: Any, graph: Graph, scope: str) -> None:
     for node in graph.nodes:
-        made = definition.node.add(name=scope + node.name, op=node.type)
+        node_def = definition.node.add(name=scope + node.name, op=node.type)
         for x in node.inputs:
             if isinstance(x, GraphTensor):
-                made.input.append(scope + x.node.name + (f":{x.index}" if x.index else ""))
-        made.attr["T"].type = (
+                node_def.input.append(scope + x.node.name + (f":{x.index}" if x.index else ""))
+        node_def.attr["T"].type = (
             PROTO_NUMBERS.get(node.outputs[0].dtype.name, 0) if node.outputs else 0
         )
         for y in node.outputs:
-            shape = made.attr["_output_shapes"].list.shape.add()
+            shape = node_def.attr["_output_shapes"].list.shape.add()
             for n in y.shape:
                 shape.dim.add(size=-1 if n is None else n)
         for inner in node.subgraphs():

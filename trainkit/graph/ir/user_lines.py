@@ -21,8 +21,8 @@ def located(error: Exception, node: Any) -> Exception:
 
 def at_user_line(error: Exception) -> Exception:
     """`error` with the line that is being traced added to its text."""
-    place = place_text(user_line(), "at ")
-    return with_note(error, place) if place else error
+    line = place_text(user_line(), "at ")
+    return with_note(error, line) if line else error
 
 
 RAISED_BY_USER = "_raised_by_user"

@@ -28,10 +28,10 @@ def _like_variable(x: Any, *, variable: Any) -> Spec:
 )
 def store_variable(xp: Any, x: Any, *, variable: Any) -> Any:
     """Give a variable the value `x`, which is the result, too."""
-    held = Tensor()
-    held._array = x if x.shape else devices_asarray(x)
-    variable._value = held
-    return held._array
+    tensor = Tensor()
+    tensor._array = x if x.shape else devices_asarray(x)
+    variable._value = tensor
+    return tensor._array
 
 
 @primitive(

@@ -32,6 +32,6 @@ def _written_out(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[Any, 
     first = len(new.nodes)
     with new, trace_state.silence():
         results = node.settings["rule"].as_operations(inputs)
-    for made in new.nodes[first:]:
-        made.where = node.where
+    for operation in new.nodes[first:]:
+        operation.where = node.where
     return tuple(results)

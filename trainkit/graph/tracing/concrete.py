@@ -133,8 +133,10 @@ class ConcreteFunction:
             flat = self._one_after_another(args, kwargs)
             if len(flat) != self._count() or not all(map(_fills_a_place, flat)):
                 raise
-        places = self.graph.inputs
-        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=False)])
+        symbols = self.graph.inputs
+        return self.run(
+            [_fitting(x, symbol, self) for x, symbol in zip(flat, symbols, strict=False)]
+        )
 
     def _count(self) -> int:
         """How many tensors a call gives."""
@@ -188,8 +190,8 @@ class ConcreteFunction:
         if self._pack is not None:
             return self._pack(results)
         leaves = list(self._leaves)
-        for place, y in zip(self._places, results, strict=True):
-            leaves[place] = y
+        for index, y in zip(self._places, results, strict=True):
+            leaves[index] = y
         return nest.pack(self.structured_outputs, leaves)
 
     def reachable(self) -> bool:
@@ -262,11 +264,11 @@ def tensors_of_call(
     positional, by_name = signature
     traced = dict(zip(labels, [*positional, *by_name.values()], strict=True))
     count = sum(map(_is_place, nest.flatten(list(traced.values()))))
-    given = _by_label(name, labels, args, kwargs, len(positional), count)
+    arguments = _by_label(name, labels, args, kwargs, len(positional), count)
     flat: list[Any] = []
     for label, value in traced.items():
-        if label in given:
-            flat += _matched(given[label], value, f"{name}: {label!r}")
+        if label in arguments:
+            flat += _matched(arguments[label], value, f"{name}: {label!r}")
         elif any(map(_is_place, nest.flatten(value))):
             raise TypeError(
                 f"{name}: this graph takes {count} tensors ({', '.join(labels)}), {label!r} is "
@@ -284,16 +286,16 @@ def _by_label(
             f"{name}: this graph takes {count} tensors, and by position the arguments "
             f"{', '.join(labels[:positional]) or 'none'}; {len(args)} were given"
         )
-    given = dict(zip(labels, args, strict=False))
+    arguments = dict(zip(labels, args, strict=False))
     for key, x in kwargs.items():
         if key not in labels:
             raise TypeError(
                 f"{name}: the graph has no argument {key!r}, it has {', '.join(labels) or 'none'}"
             )
-        if key in given:
+        if key in arguments:
             raise TypeError(f"{name}: {key!r} is given twice, by position and by name")
-        given[key] = x
-    return given
+        arguments[key] = x
+    return arguments
 
 
 def _is_place(leaf: Any) -> bool:
@@ -312,25 +314,27 @@ def _matched(x: Any, traced: Any, label: str) -> list[Any]:
         raise TypeError(
             f"{label}: the graph was made for {_outline(traced)}, given is {_outline(x)}"
         ) from None
-    found = []
+    tensors = []
     for part, leaf in zip(parts, nest.flatten(traced), strict=True):
         if _is_place(leaf):
-            found.append(part)
+            tensors.append(part)
         elif not _same_value(leaf, part):
-            known = leaf.value() if isinstance(leaf, ById) else leaf
+            traced_value = leaf.value() if isinstance(leaf, ById) else leaf
             raise TypeError(
-                f"{label}: the graph was made for {known!r}, given is {short_text(part)}; call the "
-                "tk.function itself, or get_concrete_function for that value"
+                f"{label}: the graph was made for {traced_value!r}, given is {short_text(part)}; "
+                "call the tk.function itself, or get_concrete_function for that value"
             )
-    return found
+    return tensors
 
 
-def _same_value(known: Any, x: Any) -> bool:
-    if isinstance(known, ById):
-        return known.value() is x
+def _same_value(traced_value: Any, x: Any) -> bool:
+    if isinstance(traced_value, ById):
+        return traced_value.value() is x
     if is_tensor(x):
         x = x.numpy().item() if x.shape.num_elements() == 1 else x
-    return known is x or (not is_tensor(x) and (bool(known == x) or (known != known and x != x)))
+    return traced_value is x or (
+        not is_tensor(x) and (bool(traced_value == x) or (traced_value != traced_value and x != x))
+    )
 
 
 def _outline(x: Any) -> str:
@@ -340,13 +344,13 @@ def _outline(x: Any) -> str:
     return str(nest.map_structure(word, x)).replace("'", "")
 
 
-def _fitting(x: Any, place: GraphTensor, owner: ConcreteFunction) -> Any:
-    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=place.dtype)
-    if tensor.dtype != place.dtype or not place.shape.is_compatible_with(tensor.shape):
+def _fitting(x: Any, symbol: GraphTensor, owner: ConcreteFunction) -> Any:
+    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=symbol.dtype)
+    if tensor.dtype != symbol.dtype or not symbol.shape.is_compatible_with(tensor.shape):
         raise InvalidArgumentError(
-            f"{owner.name}: the graph was made for {place.node.name!r} of shape "
-            f"{tuple(place.shape)} and dtype "
-            f"{place.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
+            f"{owner.name}: the graph was made for {symbol.node.name!r} of shape "
+            f"{tuple(symbol.shape)} and dtype "
+            f"{symbol.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
             f"{tensor.dtype.name}"
         )
     return tensor
@@ -386,12 +390,12 @@ class AnyRankFunction:
                 self.name, self.structured_input_signature, self._labels, args, kwargs
             )
         ]
-        given = iter(flat)
+        tensors = iter(flat)
 
         def known(leaf: Any) -> Any:
             if not is_spec(leaf):
                 return leaf
-            shape, x = TensorShape(leaf.shape), next(given)
+            shape, x = TensorShape(leaf.shape), next(tensors)
             return TensorSpec(
                 [None] * len(x.shape) if shape.rank is None else shape,
                 leaf.dtype,

@@ -153,14 +153,14 @@ class Function:
     def _for_instance(self, reference: Callable[[], Any]) -> Function:
         function = self.python_function
         signature = inspect.signature(function)
-        rest = list(signature.parameters.values())[1:]
+        parameters = list(signature.parameters.values())[1:]
 
         @functools.wraps(function)
         def method(*args: Any, **kwargs: Any) -> Any:
             called = converted(function) if _THREAD.traces and self._autograph else function
             return called(reference(), *args, **kwargs)
 
-        method.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         method._do_not_convert = True  # type: ignore[attr-defined]
         bound = Function(
             method,
@@ -186,14 +186,14 @@ class Function:
         if ready and not (kwargs or _TAPES or _THREAD.traces or SWITCH.eagerly or REPLICAS):
             try:  # tensors alone, of shapes and dtypes seen before
                 arrays = [x._array for x in args]
-                known = ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
+                prepared = ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
             except AttributeError:
-                known = None
+                prepared = None
                 if self._takes_tuples:
                     arrays = []
-                    known = ready.get(short_key(args, arrays))
-            if known is not None:
-                return known.run_arrays(arrays)
+                    prepared = ready.get(short_key(args, arrays))
+            if prepared is not None:
+                return prepared.run_arrays(arrays)
         if SWITCH.eagerly:
             return self.python_function(*args, **kwargs)
         if self._calls_replicas:
@@ -278,8 +278,8 @@ class Function:
         if self.input_signature is not None and not args and not kwargs:
             by_position = len(self.input_signature) - len(self._arguments.required)
             args = self.input_signature[: max(by_position, 0)]
-            rest = self.input_signature[len(args) :]
-            kwargs = dict(zip(self._arguments.required, rest, strict=False))
+            keyword_specs = self.input_signature[len(args) :]
+            kwargs = dict(zip(self._arguments.required, keyword_specs, strict=False))
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._signed(args, kwargs)
@@ -300,10 +300,10 @@ class Function:
 
     def _concrete_for(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         with self._lock:
-            found = self._concrete.get(key) or self._wider(key)
-            if found is None or (found.closed and not found.reachable()):
-                found = self._trace(key, args, kwargs)
-            return found
+            concrete = self._concrete.get(key) or self._wider(key)
+            if concrete is None or (concrete.closed and not concrete.reachable()):
+                concrete = self._trace(key, args, kwargs)
+            return concrete
 
     def _wider(self, key: Any) -> ConcreteFunction | None:
         """A graph made for shapes with unknown sizes that takes these arguments too."""
@@ -318,10 +318,10 @@ class Function:
         if self.input_signature is not None:
             traced_key = with_signature(key, self.input_signature)
             # a call whose sizes are not known, as in another function, fits the same graph
-            known = self._concrete.get(traced_key)
-            if known is not None and (not known.closed or known.reachable()):
-                self._concrete[key] = known
-                return known
+            concrete = self._concrete.get(traced_key)
+            if concrete is not None and (not concrete.closed or concrete.reachable()):
+                self._concrete[key] = concrete
+                return concrete
         elif self._reduce_retracing and not self._needs_sizes:
             traced_key = self._relaxed(key)
         if key in self._tracing:
@@ -357,8 +357,10 @@ class Function:
 
     def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         called_at = user_line()
-        graph, symbols, result, made = self._graph_of(traced_key, args, kwargs, again=False)
-        if made:
+        graph, symbols, result, has_new_variables = self._graph_of(
+            traced_key, args, kwargs, again=False
+        )
+        if has_new_variables:
             graph, symbols, result, _ = self._graph_of(traced_key, args, kwargs, again=True)
         if not str(getattr(self.python_function, "__module__", "")).startswith("trainkit."):
             warn_of_crossed_batches(graph)
@@ -400,15 +402,15 @@ class Function:
 
     def _placeholders(self, graph: Graph, key: Any, args: Any, kwargs: Any) -> Any:
         """Arguments with a symbolic tensor in place of each tensor."""
-        places = iter(places_in(key))
+        tensor_places = iter(places_in(key))
         names = self._arguments.names
 
         def symbol(name: str) -> Callable[[Any], Any]:
             def make(x: Any) -> Any:
                 if not is_tensor_like(x):
                     return x
-                place = next(places)
-                return graph.add_input(place.spec, place.name or name)
+                tensor_place = next(tensor_places)
+                return graph.add_input(tensor_place.spec, tensor_place.name or name)
 
             return make
 
@@ -429,8 +431,10 @@ class Function:
         after = contents(symbols)
         changed = [
             label
-            for label, (key, tensors), (was, held) in zip(labels, after, before, strict=True)
-            if not fits(was, key) or [id(x) for x in tensors] != [id(x) for x in held]
+            for label, (key, tensors), (was, earlier_tensors) in zip(
+                labels, after, before, strict=True
+            )
+            if not fits(was, key) or [id(x) for x in tensors] != [id(x) for x in earlier_tensors]
         ]
         if changed:
             raise ValueError(
@@ -450,11 +454,11 @@ class Function:
 
     def concrete_functions(self) -> list[ConcreteFunction]:
         """All graphs, in the order in which they were made."""
-        seen: list[ConcreteFunction] = []
+        functions: list[ConcreteFunction] = []
         for _, concrete in self._history:
-            if concrete not in seen:
-                seen.append(concrete)
-        return seen
+            if concrete not in functions:
+                functions.append(concrete)
+        return functions
 
     def experimental_get_tracing_count(self) -> int:
         """How many graphs have been traced."""
@@ -475,9 +479,9 @@ class Function:
         if self._calls_replicas:
             return f"{self._name}: runs as Python, as it calls run of a MirroredStrategy"
         keys = [key for key, _ in self._history]
-        places = [concrete.called_at for _, concrete in self._history]
+        call_lines = [concrete.called_at for _, concrete in self._history]
         on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]
-        return table(self._name, self._arguments, keys, places, on_gpu, self._reduce_retracing)
+        return table(self._name, self._arguments, keys, call_lines, on_gpu, self._reduce_retracing)
 
     def _warn_of_many(self, key: Any) -> None:
         keys, key = replicas.own_keys([k for k, _ in self._history], key)
@@ -602,15 +606,18 @@ def function(
     def make(python_function: Callable[..., Any]) -> Function:
         if not callable(python_function):
             raise TypeError(f"tk.function: {python_function!r} is not callable")
-        made = Function(
+        traced_function = Function(
             python_function, input_signature, autograph, jit_compile, reduce_retracing, rounds
         )
-        if input_signature is not None and len(made.input_signature or ()) > made._arguments.count:
-            if not made._arguments.variable:
+        if (
+            input_signature is not None
+            and len(traced_function.input_signature or ()) > traced_function._arguments.count
+        ):
+            if not traced_function._arguments.variable:
                 raise TypeError(
                     f"tk.function: the input signature has {len(input_signature)} entries, "
-                    f"{made._name!r} has {made._arguments.count} parameters"
+                    f"{traced_function._name!r} has {traced_function._arguments.count} parameters"
                 )
-        return made
+        return traced_function
 
     return make if func is None else make(func)

@@ -184,15 +184,15 @@ def table(
     """
     lines = [f"{name}: {len(keys)} trace{'s' * (len(keys) != 1)}"]
     for i, key in enumerate(keys):
-        place = places[i] if i < len(places) else None
+        call_line = places[i] if i < len(places) else None
         whose, own = of_replica(key)
-        lines.append(f"  {i + 1:<2} called at {line_text(place)}")
+        lines.append(f"  {i + 1:<2} called at {line_text(call_line)}")
         if whose is not None:
             lines.append(f"     in replica {whose[0]} of {whose[1]}")
         earlier = [args for other, args in map(of_replica, keys[:i]) if other == whose]
         if not earlier:
-            given = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(own, arguments).items())
-            lines.append(f"     first call: {given or 'no arguments'}")
+            first_call = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(own, arguments).items())
+            lines.append(f"     first call: {first_call or 'no arguments'}")
         for argument, before, now, advice in _changes(arguments, earlier, own, relaxed):
             lines += [f"     {argument}: {before} -> {now}", f"       {advice}"]
         if i < len(on_gpu) and on_gpu[i]:

@@ -136,10 +136,10 @@ def key_of(x: Any) -> Any:
         return (kind, None, *map(key_of, x))
     if hasattr(kind, "__tf_tracing_type__"):
         return ByTracingType(x.__tf_tracing_type__(None))
-    if (found := nest.container(x)) is not None:
+    if (container := nest.container(x)) is not None:
         if nest.is_record(x) and not any(map(is_tensor_like, nest.flatten(x))):
             return ById(x)
-        return (kind, found.names(x), *map(key_of, found.children(x)))
+        return (kind, container.names(x), *map(key_of, container.children(x)))
     if isinstance(x, np.ndarray | np.generic):
         return Place(x.shape, BY_NUMPY.get(x.dtype.newbyteorder("=")) or key_error(x))
     if isinstance(x, Tensor):
@@ -226,7 +226,7 @@ def places_in(key: Any) -> list[Place]:
     if isinstance(key, Place):
         return [key]
     if isinstance(key, tuple):
-        return [place for item in key for place in places_in(item)]
+        return [tensor_place for item in key for tensor_place in places_in(item)]
     return []
 
 

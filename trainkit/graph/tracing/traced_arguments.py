@@ -25,15 +25,15 @@ from trainkit.graph.tracing.signature import (
 
 def tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     """The tensors among the arguments, in the order of the graph's inputs."""
-    found = []
+    tensors = []
     for x in args:
         if type(x) is Tensor:
-            found.append(x)
+            tensors.append(x)
         elif not isinstance(x, bool | int | float | str):
-            found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
+            tensors += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
     for x in kwargs.values():
-        found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
-    return found
+        tensors += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
+    return tensors
 
 
 def short_key(args: tuple[Any, ...], arrays: list[Any]) -> Any:
@@ -101,8 +101,8 @@ def as_result(graph: Graph, y: Any) -> Any:
 
 def shown_argument(x: Any) -> Any:
     """An argument as a signature keeps it: objects without keeping them alive."""
-    kept = is_tensor(x) or isinstance(x, VALUES)
-    return x if kept else ById(x)
+    is_value = is_tensor(x) or isinstance(x, VALUES)
+    return x if is_value else ById(x)
 
 
 def signed(
@@ -156,8 +156,8 @@ def _fitted(function: str, x: Any, spec: Any, name: str) -> Any:
                 f"{short_text(x)}"
             ) from None
     try:
-        known = is_spec(x) or isinstance(x, Tensor)
-        tensor = x if known else convert_to_tensor(x, dtype_hint=spec.dtype)
+        has_spec = is_spec(x) or isinstance(x, Tensor)
+        tensor = x if has_spec else convert_to_tensor(x, dtype_hint=spec.dtype)
     except ValueError as error:
         raise TypeError(f"{function}: {name!r}: {error}") from None
     alike = TensorShape(spec.shape).is_compatible_with(tensor.shape)

@@ -53,21 +53,21 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
     """
     variables = list(concrete.variables)
     before = [v.value() for v in variables]
-    seen = _Effects(function.python_function, (*function.bound_to(), *args), kwargs)
-    with seen.watched():
+    effects = _Effects(function.python_function, (*function.bound_to(), *args), kwargs)
+    with effects.watched():
         expected = function.python_function(*args, **kwargs)
     left_eager = [v.value() for v in variables]
     for v, value in zip(variables, before, strict=True):
         v.assign(value)
-    with seen.muted_library_output():
+    with effects.muted_library_output():
         result = concrete.run(tensors)
-    places = [place_text(y.node.where) for y in concrete.graph.outputs]
-    problems = _differences("result", expected, result, places)
+    user_lines = [place_text(y.node.where) for y in concrete.graph.outputs]
+    problems = _differences("result", expected, result, user_lines)
     for v, eager in zip(variables, left_eager, strict=True):
         slot = concrete.graph.slots[id(v)]
-        places = [place_text(slot.now.node.where)]
-        problems += _differences(f"variable {v.name!r}", eager, v.value(), places)
-    problems += seen.problems()
+        user_lines = [place_text(slot.now.node.where)]
+        problems += _differences(f"variable {v.name!r}", eager, v.value(), user_lines)
+    problems += effects.problems()
     if problems:
         code = getattr(inspect.unwrap(function.python_function), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
@@ -81,16 +81,16 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
     return result
 
 
-def _differences(what: str, expected: Any, got: Any, places: list[str]) -> list[str]:
-    """A line for each value that is another; `places` are those of the tensors, in order."""
+def _differences(name: str, expected: Any, got: Any, user_lines: list[str]) -> list[str]:
+    """A line for each value that is another; `user_lines` are those of the tensors, in order."""
     ones, twos = nest.flatten(expected), nest.flatten(got)
     if len(ones) != len(twos):
-        return [f"{what}: Python gives {len(ones)} values, the graph {len(twos)}"]
+        return [f"{name}: Python gives {len(ones)} values, the graph {len(twos)}"]
     problems = []
-    place = iter(places)
+    next_line = iter(user_lines)
     for i, (x, y) in enumerate(zip(ones, twos, strict=True)):
-        label = what if len(ones) == 1 else f"{what} {i}"
-        at_line = f" ({where})" if is_tensor(y) and (where := next(place, "")) else ""
+        label = name if len(ones) == 1 else f"{name} {i}"
+        at_line = f" ({where})" if is_tensor(y) and (where := next(next_line, "")) else ""
         if not (is_tensor(x) or is_tensor(y)):
             continue
         label += at_line
@@ -169,12 +169,12 @@ class _Effects:
 
     def _changed(self, before: dict[str, tuple[Any, str]]) -> dict[str, tuple[str, str]]:
         """What has another value now, by name, with texts of both."""
-        found = {}
+        changes = {}
         for name, new in self._outline().items():
             old = before.get(name, (None, "nothing"))
             if old[0] != new[0]:
-                found[name] = (old[1], new[1])
-        return found
+                changes[name] = (old[1], new[1])
+        return changes
 
     @contextlib.contextmanager
     def muted_library_output(self) -> Iterator[None]:
@@ -187,15 +187,15 @@ class _Effects:
 
     def _outline(self) -> dict[str, tuple[Any, str]]:
         """What the function reaches, by name, each as something comparable and a text."""
-        found: dict[str, tuple[Any, str]] = {}
+        state: dict[str, tuple[Any, str]] = {}
         for name, value in self._roots():
             if _is_plain(value):
-                found[name] = _comparable(value)
+                state[name] = _comparable(value)
             elif _has_own_state(value):
                 for key, item in vars(value).items():
                     if _is_plain(item):
-                        found[f"{name}.{key}"] = _comparable(item)
-        return found
+                        state[f"{name}.{key}"] = _comparable(item)
+        return state
 
     def _roots(self) -> Iterator[tuple[str, Any]]:
         code = getattr(self.function, "__code__", None)
@@ -223,15 +223,15 @@ class _Effects:
 
 def _called_by(function: Any) -> list[Any]:
     """`function` and the user's functions that it reaches by name, and so on."""
-    found: list[Any] = []
+    functions: list[Any] = []
     waiting = [function]
     while waiting:
         f = inspect.unwrap(waiting.pop())
-        if not inspect.isfunction(f) or f in found or _is_library(f):
+        if not inspect.isfunction(f) or f in functions or _is_library(f):
             continue
-        found.append(f)
+        functions.append(f)
         waiting += [value for _, value in _names_of(f)]
-    return found
+    return functions
 
 
 def _is_library(function: Any) -> bool:
