@@ -1,7 +1,7 @@
 """`cond` as a primitive over graphs.
 
 Branches are graphs of their own. What they use from outside comes in as captures; a variable that
-they assign becomes one more result. Gradients are in `branch_gradients`.
+they assign becomes one more result. Gradients are in `cond_vjp`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from trainkit.graph.ir.subgraphs import merged_dims
 
 
 def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> tuple[Spec, ...]:
+    # Both branches are traced before one is chosen, so a size on which they differ is unknown.
     return tuple(
         Spec(merged_dims(a.shape, b.shape), a.dtype)
         for a, b in zip(true.outputs, false.outputs, strict=True)
@@ -38,4 +39,5 @@ def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, 
     return tuple(false.program()(list(arrays[split:])))
 
 
+# An error of a branch names its own operation and line; `cond` has nothing to add to it.
 cond_primitive.primitive.passes_errors = True

@@ -17,6 +17,8 @@ from trainkit.graph.ir.subgraphs import tracked_by_tapes
 
 def _twins(inputs: Sequence[Any], split: int) -> tuple[int | None, ...]:
     """For each input of the second branch the input of the first that is the same tensor."""
+    # By identity, as `==` of tensors compares values. Reversed, so that of an input that comes in
+    # twice the first place counts.
     indices = {id(x): i for i, x in reversed(list(enumerate(inputs[:split])))}
     return tuple(indices.get(id(x)) for x in inputs[split:])
 
@@ -45,6 +47,8 @@ def _cond_gradient(
         gy is not None and out.dtype.is_differentiable
         for gy, out in zip(g, true.outputs, strict=True)
     )
+    # Second gradients and eager tapes find branches that have kept their residuals already; then
+    # nothing runs twice.
     plan = _kept_plan(true, false, needed[1:], has_upstream)
     if plan is None:
         plan = plan_of_branches(true, false, needed[1:], has_upstream, _twins(inputs, split))
@@ -52,6 +56,8 @@ def _cond_gradient(
             return gradients
         if plan.keeps_more:
             one, two = plan.saving
+            # In a graph `merge_calls` lets this call stand for the first one as well, so the branch
+            # runs once.
             y = cond_primitive(pred, *inputs, true=one, false=two, split=split)
     for index, gx in zip(plan.places, _run_backward(plan, g, y, pred, inputs), strict=True):
         gradients[1 + index] = gx
@@ -65,6 +71,7 @@ def _run_backward(
 
     def value(kind: str, i: int) -> Any:
         if kind == "gradient":
+            # A plan that serves may have been made for more upstream gradients than there are now.
             return zeros_like(y[i]) if g[i] is None else g[i]
         return inputs[i] if kind == "input" else y[i]
 
@@ -86,11 +93,13 @@ def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
     def call(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> Any:
         if trace_state.TAPES and trace_state.current_trace() is None:
             needed = tracked_by_tapes(inputs)
+            # Other classes, such as the items of a vmap, have rules of their own.
             if any(needed) and all(type(x) is Tensor for x in (pred, *inputs)):
                 count = len(true.outputs)
                 differentiable = tuple(y.dtype.is_differentiable for y in true.outputs)
                 plan = plan_of_branches(true, false, needed, differentiable, _twins(inputs, split))
                 if plan is not None and plan.keeps_more:
+                    # This call is the only run of the branch, so it is the one that prints.
                     one, two = plan.with_effects
                     return op(pred, *inputs, true=one, false=two, split=split)[:count]
         return op(pred, *inputs, true=true, false=false, split=split)

@@ -59,6 +59,8 @@ class BranchPlan:
 
     def serves(self, needed: Flags, given: Flags) -> bool:
         """Whether these branches have kept all that these gradients need."""
+        # Branches that keep residuals have more results than their plan was made for. Second
+        # gradients are upstream of these, too, and need a plan of the branches that keep.
         had_needed, had_given = self.asked
         n = len(had_given)
         return (
@@ -109,12 +111,15 @@ def _plan(
     one = _Branch(graphs[0], needed[:count], has_upstream)
     two = _Branch(graphs[1], needed[count:], has_upstream)
     pairs = _pairs(one.wanted, two.wanted, twins)
+    # Asked of the masks alone: a choice without a gradient costs no trace of a backward pass.
     if not pairs:
         return None
     one.take_apart()
     two.take_apart()
     _share_places(one, two)
     starts = (0, count)
+    # A twin counts once, as the input of the first branch: its gradient is one value, whichever
+    # branch runs.
     indices = [i if i is not None else count + (j or 0) for i, j in pairs]
     vjps = [
         branch.backward(start, [pair[k] for pair in pairs], indices, graphs, count)
@@ -130,6 +135,7 @@ def _plan(
         asked=(needed, has_upstream),
     )
     for k, base in enumerate(graphs):
+        # Later gradients recognise these graphs by it, and `merge_calls` what they stand for.
         for graph in (plan.saving[k], plan.with_effects[k]):
             graph.made_by = Kept(base, plan, plan.with_effects[k])
     return plan
@@ -156,6 +162,8 @@ class _Branch:
         self.body = body
         depends = dependencies(body)
         needed_bits = sum(1 << i for i, flag in enumerate(needed) if flag)
+        # Sets of inputs are ints, a bit for each. Results that lead to no needed input are not
+        # seeded, and inputs that no seeded result depends on get no gradient.
         self._seeded = [
             i for i, mask in enumerate(depends) if has_upstream[i] and mask & needed_bits
         ]
@@ -176,8 +184,13 @@ class _Branch:
         self._joint = optimised(self._traced(), BEFORE_GRADIENTS)
         results = self._joint.outputs[: self._count]
         self._gradients = self._joint.outputs[self._count :]
+        # All inputs count as rows: the backward pass has them as they are, and what is made of
+        # them is kept. What the tape adds, though no upstream gradient comes into it, is left to
+        # the backward pass, as the branch itself has no use for it.
         self._split = Split(self._joint, 0, inputs, inputs, there=self._forward_nodes())
         self._results = {y: i for i, y in reversed(list(enumerate(results)))}
+        # A residual leaves a branch as it is, without a copy to a stack as in a loop, so nothing
+        # is cheaper to compute again.
         needed = self._split.kept(self._gradients, recompute=False)
         self._used_results = [y for y in needed if y in self._results]
         self.kept = [y for y in needed if y not in self._results]
@@ -191,11 +204,14 @@ class _Branch:
         xs = [joint.add_input(x._spec, x.node.name) for x in body.inputs]
         gs: list[Any] = [joint.add_input(body.outputs[i]._spec, "gradient") for i in self._seeded]
         sources = [xs[i] for i in self.wanted]
+        # Tapes outside must not see this trace; the one that is opened inside of the block does.
         with joint, trace_state.silence():
             with GradientTape() as tape:
                 tape.watch(sources)
                 ys = replay(body, list(xs))
             for k, i in enumerate(self._seeded):
+                # Traced anew, operations may know other sizes than before, and a tape refuses
+                # a seed whose shape is not that of its target.
                 if tuple(gs[k].shape) != tuple(ys[i].shape):
                     gs[k] = PRIMITIVES["reshape_like"].op(gs[k], ys[i])
             targets = [ys[i] for i in self._seeded]
@@ -216,6 +232,7 @@ class _Branch:
         stands = [y for y in self.kept if y is not None]
         part.outputs = [*self._joint.outputs[: self._count], *stands]
         part.jit_compile = self.body.jit_compile
+        # The nodes are those of the joint graph; pruning leaves those of the branch.
         saving = prune(part)
         residuals = iter(saving.outputs[self._count :])
         del saving.outputs[self._count :]
@@ -267,9 +284,11 @@ class _Branch:
         self._split.copy_into(back, env)
         gradients = {i: env[gx] for i, gx in zip(self.wanted, self._gradients, strict=True)}
         for mine, index in zip(own_indices, indices, strict=True):
+            # Both backward passes give the same gradients in the same order, as branches must.
             if mine in gradients:
                 back.outputs.append(gradients[mine])
                 continue
+            # The input belongs to the other branch: its gradient is zeros, of the shape it has now.
             x = (*graphs[0].inputs[:count], *graphs[1].inputs)[index]
             zeros = back.apply(
                 PRIMITIVES["zeros_like"], (take(x, "input", index),), {"dtype": None}
@@ -280,11 +299,14 @@ class _Branch:
 
 def _share_places(one: _Branch, two: _Branch) -> None:
     """Let what both branches keep be the same results where shapes and dtypes agree."""
+    # Without this `cond` would have a result for each residual of either branch, one of the two
+    # always a stand-in.
     mine, free = list(one.kept), list(two.kept)
     other: list[GraphTensor | None] = []
     for x in mine:
         twin = next((y for y in free if y is not None and _fits(x, y)), None)
         other.append(twin)
+        # Each residual is shared once; `is`, as `==` of tensors compares values.
         free = [y for y in free if y is not twin]
     specs = [x._spec for x in (*mine, *free) if x is not None]
     one.place([*mine, *[None] * len(free)], specs)
@@ -297,6 +319,8 @@ def _fits(x: GraphTensor | None, y: GraphTensor) -> bool:
 
 def _stand_in(graph: Graph, spec: Spec) -> GraphTensor:
     """What a branch gives in a place that belongs to the other: zeros that take no memory."""
+    # Nobody reads it, as the backward pass of this branch takes only what the branch kept. It has
+    # the rank and dtype that the result of the other branch has, and strides of 0.
     is_static = None not in tuple(spec.shape)
     dims = tuple(spec.shape) if is_static else (0,) * len(spec.shape)
     with eagerly():

@@ -29,6 +29,7 @@ def _cond_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         return NotImplemented  # each item takes a branch of its own
     split = settings["split"]
     branch = settings["true"] if bool(pred) else settings["false"]
+    # An effect happens for each item, and a replay on the stack would do it once.
     if branch.has_effects:
         return NotImplemented
     values = as_items(operands[:split] if branch is settings["true"] else operands[split:])
@@ -45,6 +46,8 @@ def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: 
         padded: which rows may differ in size.
     """
     values = [x.value if isinstance(x, ItemStack) else x for x in inputs]
+    # Symbolic values would make nodes of each round, where a loop is one node. Padded rows differ
+    # in size from round to round, and `stack` takes one shape.
     return (
         all(type(n) is Tensor for n in numbers)
         and not padded
@@ -66,14 +69,18 @@ def _scan_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
         return NotImplemented
     n, values = int(steps), as_items(operands)
     state, feeds, captured = values[:count], values[count : count + fed], values[count + fed :]
+    # Without a round no replay shows what the stacked rows look like.
     if not n:
         return NotImplemented
     rows = []
+    # The number of rounds is one for all items, since `steps` is no stack; so a round is a plain
+    # sequence of operations, and tapes see each of them.
     for i in range(n - 1, -1, -1) if settings.get("reverse") else range(n):
         results = replay(body, [*state, *[x[i] for x in feeds], *captured])
         state = results[:count]
         rows.append(results[count:])
     if settings.get("reverse"):
+        # Row i of the result belongs to row i of the input, in either direction.
         rows.reverse()
     return stacks_of((*state, *_stacked_rows(rows)), operands, items)
 
@@ -100,6 +107,7 @@ def _while_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
         round_count += 1
     if settings.get("stacked") is None:
         return stacks_of(tuple(state), inputs, items)
+    # As above: no round has shown the shapes of rows.
     if not rows:
         return NotImplemented
     rounds = convert_to_tensor(round_count, "int32")
@@ -111,6 +119,7 @@ def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, sizes = inputs
     if isinstance(sizes, ItemStack):
         return NotImplemented  # items are cut to different sizes
+    # Sizes lie on the CPU where the stack is on a GPU, and arrays of two devices can't be joined.
     first = copy_to_device_of(convert_to_tensor([count], sizes.dtype), sizes)
     every = PRIMITIVES["concatenate"].op(first, sizes, axis=0)
     return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))

@@ -27,8 +27,7 @@ def with_gradient(
     """The first `results` arrays as they are.
 
     The next `sources` are what the graph `backward` gives gradients for, where `given` says so; the
-    rest is
-    what it uses besides the upstream gradients.
+    rest is what it uses besides the upstream gradients.
     """
     return tuple(arrays[:results])
 
@@ -39,8 +38,12 @@ def _gradient(
 ) -> list[Any]:
     gs = list(g) if isinstance(g, tuple) else [g]
     captures = list(inputs[results + sources :])
+    # A replay, no call of a program: tapes see its operations, so second gradients go through the
+    # upstream gradients and through what the rule has captured.
     gradients = iter(replay(backward, gs + captures))
     by_source = [next(gradients) if has_gradient else None for has_gradient in given]
+    # The results are the same tensors that the sources made. Their own path is cut here, or the
+    # gradient of the operations inside would come on top of the user's.
     return [None] * results + by_source + [None] * len(captures)
 
 
@@ -75,8 +78,10 @@ def traced_rule(
     upstream = [graph.add_input(Spec(y.shape, y.dtype), "upstream") for y in leaves]
     rule = CustomGradient(function, backward, variables)
     g = upstream[0] if len(upstream) == 1 else tuple(upstream)
+    # The rule is traced now, while the tensors that it refers to belong to a graph around.
     grads = trace_into(graph, lambda: rule.joint(g, None, *sources))
     with graph:
+        # Outputs are tensors; where there is no gradient, `given` says so.
         graph.outputs = [graph.lift(gx) for gx in grads if gx is not None]
     outputs = with_gradient(
         *leaves,

@@ -48,6 +48,8 @@ class Template:
             for part in self.parts
         ]
         texts = [formatted(part, self.summarize) for part in parts]
+        # Functions give the stream of this moment: a program, a notebook or a test may have put
+        # another in the place of `sys.stderr` since the trace.
         out = self.stream
         if callable(out):
             out = out()
@@ -56,6 +58,7 @@ class Template:
                 file.write(self.sep.join(texts) + self.end)
             return
         out.write(self.sep.join(texts) + self.end)
+        # Beside Python's own prints lines come in their order, also where the stream is buffered.
         out.flush()
 
     def holes(self) -> int:
@@ -67,6 +70,7 @@ class Template:
 
         Holes are in it as they are, `HOLE`.
         """
+        # Streams are not data, so a saved graph holds the name of one that every process has.
         name = "stderr" if self.stream is _stderr else _name_of_stream(self.stream)
         return None if name is None else (self.parts, self.sep, self.end, name, self.summarize)
 
@@ -162,6 +166,8 @@ def print_(
             return HOLE
         return x
 
+    # Tensors are inputs of the node and all else is a setting, so structures keep their texts, and
+    # values are put in when the graph runs.
     parts = tuple(nest.map_structure(hole, x) for x in inputs)
     template = Template(parts, sep, end, stream, summarize)
     if trace_state.current_trace() is not None:
@@ -198,6 +204,8 @@ class Raised:
 @primitive(_nothing, name="raise_error", effect=Effect("it raises"), semantics=MESSAGE)
 def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
     """Raise an error of the user's."""
+    # One error stands in the graph for all runs: raised itself, it would collect the notes and
+    # the frames of each.
     error = copy.copy(raised.error).with_traceback(None)
     error.add_note(f"raised {raised.place}")
     raise error

@@ -38,15 +38,20 @@ class HostFunction:
         self.function = function
         self.loose = [not hasattr(x, "shape") for x in announced]
         self.key = _key_of(function, announced)
+        # A guess, of a scalar, until a first run has shown better: most such results are scalars,
+        # and a graph made for the rank at once is not made a second time.
         ranks = _RANKS.get(self.key, (0,) * len(announced))
         self.specs = tuple(map(_spec_of, announced, ranks))
         self.unseen = list(self.loose)  # results whose shape nobody has said or seen
         if any(self.loose):
+            # While it holds one, calls go by `run_first`. It is weak, so graphs that are gone cost
+            # nothing.
             UNSEEN.add(self)
             _SESSION.guesses += 1
 
     def settle(self, index: int, shape: TensorShape) -> Spec | None:
         """Take note of the shape of a result of which none was known; its spec, if it was so."""
+        # An announced shape is no guess: `set_shape` narrows it, and each run compares.
         if not self.loose[index] or shape.rank is None:
             return None
         spec = Spec(shape, self.specs[index].dtype)
@@ -97,6 +102,7 @@ _RANKS: dict[Any, tuple[int, ...]] = {}
 
 def _key_of(function: Any, announced: list[Any]) -> Any:
     """Functions that are made anew by each trace, of the same code, are the same one here."""
+    # A decorated function is bound anew in each trace, and its ranks are those of the code.
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None) or id(function)
     return code, tuple([None if hasattr(x, "shape") else as_dtype(x).name for x in announced])
@@ -112,6 +118,7 @@ def run_first(
         again: forgets the graph and calls the function, which comes here again.
         variables: those that the graph reads or assigns.
     """
+    # Runs nest: making a graph anew may show one more rank, behind the first of these calls.
     before = _SESSION.__dict__.get("before", {})
     _SESSION.given, _SESSION.variables = {}, variables
     start = _values_now()
@@ -162,6 +169,7 @@ def _result_of(function: HostFunction, arguments: list[Any]) -> list[Any]:
     """The results of a call, or those that it had in the run before."""
     items = None
     if _SESSION.given is not None:
+        # In order: a function that is called in a loop gave one list of results for each round.
         earlier_calls = _SESSION.__dict__.get("before", {}).get(function.key)
         if earlier_calls:
             items, after = earlier_calls.pop(0)
@@ -171,18 +179,21 @@ def _result_of(function: HostFunction, arguments: list[Any]) -> list[Any]:
             result = function.function(*arguments)
         items = _items(result, len(function.specs), repr(function))
     if _SESSION.given is not None:
+        # With the values of variables behind the call, as the function may have assigned them.
         _SESSION.given.setdefault(function.key, []).append((items, _values_now()))
     return items
 
 
 def _see_ranks(function: HostFunction, items: list[Any]) -> None:
     """Take note of ranks that a first run shows, and end it if they are others than expected."""
+    # The case of all runs but the first, so it comes before any look at the results.
     if not any(function.unseen):
         return
     ranks = tuple([np.ndim(getattr(y, "_array", y)) for y in items])
     expected = [len(spec.shape) for spec in function.specs]
     pairs = zip(ranks, expected, function.unseen, strict=True)
     if _SESSION.given is not None and any(unseen and a != b for a, b, unseen in pairs):
+        # Only a first run is taken back. In any other `_checked` refuses such a result.
         _RANKS[function.key] = ranks
         raise RankSeen
     function.unseen = [False] * len(items)
@@ -276,6 +287,7 @@ def _placed(func: Callable[..., Any], inp: Any, announced: list[Any], operation:
     tensors = tuple([convert_to_tensor(x) for x in inp])
     settings = {"function": HostFunction(func, announced)}
     results = trace_state.current_trace().apply(operation.primitive, tensors, settings)
+    # A trace that is given a node directly tells no tape of it, as calls of operations do.
     if trace_state.TAPES and announced:
         trace_state.record(operation.primitive, tensors, results, settings)
     return list(results)
@@ -310,6 +322,8 @@ def _check_dtype(y: Any, dtype: DType, exact: bool) -> None:
     mine = BY_NUMPY.get(np.dtype(getattr(y.dtype, "dtype", y.dtype)))
     if mine is None or mine == dtype or not (mine.is_numeric or mine.is_bool):
         return
+    # Bool, integers, floats, complex numbers: 0 to 3. A higher kind holds the number, and another
+    # size of float rounds it; of integers the values decide.
     kinds = [3 * t.is_complex or 2 * t.is_floating or 1 * t.is_integer for t in (mine, dtype)]
     keeps = not exact and (kinds[0] < kinds[1] or kinds[0] == kinds[1] != 1)
     if not exact and kinds == [1, 1]:
@@ -334,6 +348,7 @@ def _decorator(call: Callable[..., Any], Tout: Any) -> Callable[..., Any]:
                 return func(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
             bound.__name__ = getattr(func, "__name__", "function")
+            # This leads `_key_of` to the user's code; `bound` itself is made anew in each trace.
             bound.__wrapped__ = func  # type: ignore[attr-defined]
             return call(bound, [*args, *kwargs.values()], Tout)
 
@@ -425,6 +440,7 @@ def numpy_function(
     if trace_state.current_trace() is not None:
         results = _placed(func, inp, announced, _host_call)
     else:
+        # Tapes would record what the function does to tensors, and gradients are to stop here.
         with trace_state.silence():
             results = _called(func, inp, announced, of_arrays=True)
     if many:
@@ -448,5 +464,6 @@ def timestamp(name: Any = None) -> Any:
     """
     if trace_state.current_trace() is None:
         return convert_to_tensor(np.float64(time.time()))
+    # A call of Python, as a constant would be the time of the trace for ever.
     (now,) = _placed(time.time, (), [Spec((), "float64")], _host_call)
     return now

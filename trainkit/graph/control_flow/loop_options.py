@@ -33,9 +33,11 @@ class LoopOptions:
 
     def number_of(self, x: Any) -> int | None:
         """Which loop variable `x` is, `None` if it is none of them."""
+        # `list.index` would compare tensors by their values, which makes operations in the graph.
         return next((i for i, variable in enumerate(self.variables) if variable is x), None)
 
 
+# Loops nest while they are traced, and each thread traces its own.
 class _Open(threading.local):
     def __init__(self) -> None:
         self.loops: list[LoopOptions] = []
@@ -79,6 +81,7 @@ def set_loop_options(
         _keep_invariants(value, shapes)
     if maximum_iterations is None or not _OPEN.loops:
         return
+    # First, since a symbol has `__index__`, too, and it raises an error that is about other things.
     symbolic = isinstance(maximum_iterations, SymbolicTensor)
     if symbolic or not hasattr(maximum_iterations, "__index__"):
         raise InvalidArgumentError(
@@ -111,6 +114,7 @@ def _keep_invariant(x: Any, invariant: TensorShape) -> None:
         raise InvalidArgumentError(
             f"set_loop_options: {name} has shape {x.shape}, its invariant says {invariant}"
         )
+    # Other tensors are values inside of the body, to which the call says nothing.
     if i is not None:  # a graph knows all ranks
         general = TensorShape([None] * len(x.shape))
         options.invariants[i] = general if invariant.rank is None else invariant

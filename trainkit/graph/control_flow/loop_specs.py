@@ -45,6 +45,8 @@ class LoopSpecs:
         self._loop = loop
         self._options = options
         self._fixed = fixed or [False] * len(self.specs)
+        # A variable may pass through several dtypes on the way to that of all rounds. One that
+        # comes back would do so for ever, and `_widened` refuses it.
         self._dtypes = [{spec.dtype} for spec in self.specs]  # those of all rounds so far
 
     def start(self) -> list[Any]:

@@ -34,6 +34,7 @@ class RowPlan:
         self.written: dict[int, int] = {}
         self._count = count
         rows = graph.inputs[count : count + len(stacks)]
+        # Only 0, 1, 2 ... makes `x[i]` the row that a scan feeds in round i.
         self._counters = {row for row, x in zip(rows, stacks, strict=True) if _counts(x, steps)}
         self._steps = steps
         self._users = _users(graph)
@@ -43,6 +44,7 @@ class RowPlan:
         if not self._counters:
             return
         self._feed()
+        # Variables of the graph come behind these, and are loop variables whatever the body does.
         for position in range(movable):
             if self._is_written(position):
                 self.written[position] = 0
@@ -55,6 +57,8 @@ class RowPlan:
         sources: dict[GraphTensor, Any] = {}
         for node in self.graph.nodes:
             x = self._row_of(node)
+            # A constant is a node of the body itself; all else that is no loop variable is a
+            # capture, whose tensor in the graph around is what the loop is fed with.
             if x is not None and x.node.kind == "constant":
                 sources[x] = x.node.value
             elif x in outside:
@@ -66,6 +70,7 @@ class RowPlan:
         for inner, x in sources.items():
             spec = PRIMITIVES["get_item"].shape_rule(inner._spec, key=(0,))
             rows[inner] = graph.add_input(spec, inner.node.name)
+            # A body takes loop variables, then rows, then captures.
             graph.inputs.insert(first, graph.inputs.pop())
             first += 1
             self.stacks.append(_first_rows(x, self._steps))
@@ -84,6 +89,7 @@ class RowPlan:
             return None
         x = node.inputs[0]
         long_enough = isinstance(x, GraphTensor) and x.shape[0] is not None
+        # A shorter tensor has to fail in the round that asks for a row behind its end.
         return x if long_enough and x.shape[0] >= self._steps else None
 
     def _rebuilt(self, visit: Any) -> None:
@@ -93,6 +99,8 @@ class RowPlan:
         new = rebuild(old, visit)
         replacements = {x: new.inputs[i] for i, x in enumerate(old.inputs)}
         self._counters = {replacements[x] for x in self._counters}
+        # The copy has all inputs of the old body. A capture of which only rows were read has no
+        # user left, and goes with its node.
         used = {x for node in new.nodes for x in node.inputs if isinstance(x, GraphTensor)}
         used |= set(new.outputs)
         new.captures = {
@@ -113,6 +121,9 @@ class RowPlan:
         if node.kind != "op" or _use_of_row(node) != "written":
             return False
         buffer, index, value = node.inputs
+        # The write is the only use of the array that comes in, and the next round the only use of
+        # the one that goes out, so no round can tell whether rows of others are there. As many rows
+        # as rounds means that each is written, and that nothing of the first value is left.
         return (
             buffer is x
             and index in self._counters
@@ -127,6 +138,7 @@ class RowPlan:
         if not self.written:
             return
         values, gone = [], set()
+        # Results that the body stacked before keep their numbers; these come after them.
         for number, position in enumerate(self.written):
             self.written[position] = results + number
             write = graph.outputs[position].node

@@ -25,6 +25,7 @@ def loop_start(x: Any) -> Any:
 
 def order_inputs(graph: Graph, first: list[GraphTensor]) -> None:
     """Put `first` before the captures in the list of inputs; they are captures no longer."""
+    # Symbols for variables come in as captures when the body reads them first, in any order.
     mine = set(first)
     graph.captures = {k: v for k, v in graph.captures.items() if v not in mine}
     graph.inputs = first + list(graph.captures.values())
@@ -58,6 +59,8 @@ def carried_slots(
     """
     if not (runs_python or body.runs_python or (test is not None and test.runs_python)):
         return body.assigned
+    # The order matters: all slots exist before the stores, and the reads behind them give what
+    # Python in this round has left in the variables.
     for slot in [] if test is None else test.slots.values():
         body.slot_of(slot.variable)
     body.store_pending()
@@ -79,6 +82,8 @@ def take_carried(
             not assigned others since, so they are read again.
     """
     for slot, y in zip(slots, values, strict=True):
+        # The loop has stored to the variables itself, so nothing is to be assigned: that would undo
+        # what Python did after the last store.
         if runs_python:
             outer.slot_of(slot.variable).now = y
         else:

@@ -24,6 +24,7 @@ def _plan(
     has_upstream: tuple[bool, ...],
 ) -> tuple[LoopVjpPlan | None, bool]:
     """The plan for gradients of a loop, and whether the loop has kept what it needs already."""
+    # Second gradients and eager tapes meet the loop that keeps residuals: no new plan, no new run.
     made_by: LoopVjpPlan | None = body.made_by
     if made_by is not None and made_by.serves(needed, has_upstream):
         return made_by, True
@@ -47,6 +48,8 @@ def _while_gradient(
     stacked: int | None = None,
     padded: tuple[int, ...] = (),
 ) -> list[Any]:
+    # Inputs are loop variables, captures of the condition, captures of the body. The condition
+    # has no gradient: all that comes out of it is the number of rounds.
     own = (*range(count), *range(count + split, len(inputs)))  # places of the body's inputs
     has_upstream = tuple(gx is not None for gx in g[: len(body.outputs)])
     plan, is_saved = _plan(body, count, 0, padded, tuple(needed[i] for i in own), has_upstream)
@@ -121,8 +124,10 @@ def _run_backward(
     """Run the backward pass; gradients by the places of the body's inputs."""
 
     def upstream(i: int) -> Any:
+        # The plan may be one made for more gradients than are asked for now.
         return zeros_like(y[i]) if i >= len(g) or g[i] is None else g[i]
 
+    # Gradients of captures are sums over all rounds, so they are loop variables of this scan.
     state = [upstream(i) for i in plan.carried] + [zeros_like(inputs[i]) for i in plan.summed]
     source = {
         "fed": lambda i: inputs[count + i],
@@ -130,6 +135,7 @@ def _run_backward(
         "gradient": lambda k: upstream(count + k),
     }
     rows = [source[kind](k) for kind, k in plan.rows]
+    # A while loop comes back as a scan as well: by now the number of its rounds is known.
     results = scan_primitive(
         steps,
         *state,
@@ -145,7 +151,10 @@ def _run_backward(
 
 
 for _operation in (while_primitive, scan_primitive):
+    # Zeros in place of missing gradients would be seeds, and a backward pass through all of the
+    # body, for results that nobody uses.
     _operation.primitive.joint_sparse = True
+    # The operation of the body that failed has put its name and line in already.
     _operation.primitive.passes_errors = True
 
 
@@ -177,8 +186,10 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
         more: dict[str, Any] = {"body": plan.with_effects, "padded": plan.padded}
         if op is while_primitive:
             more["stacked"] = len(plan.saving.outputs) - count
+        # The tape notes this call, with all it gives, before its caller gets fewer results.
         results = op(*inputs, **{**settings, **more})
         base = results[: len(body.outputs)]
+        # A while loop that stacks gives the number of rounds last, behind the residuals.
         return base if settings.get("stacked") is None else (*base, results[-1])
 
     return call

@@ -58,6 +58,8 @@ class LoopVjpPlan:
 
     def serves(self, needed: tuple[bool, ...], given: tuple[bool, ...]) -> bool:
         """Whether a loop with this plan's body has kept all that these gradients need."""
+        # A body that keeps residuals has more results than its plan was made for. Second gradients
+        # are upstream of these, too, and need a plan of that body.
         had_needed, had_given = self.asked
         n = len(had_given)
         return (
@@ -112,6 +114,8 @@ class _Reach:
         depends = dependencies(body)
         floats = _bits(x.dtype.is_differentiable for x in body.inputs)
         dependent, results, reached = _bits(needed) & floats, _bits(has_upstream), 0
+        # What one round gives, the next one takes, so masks grow along loop variables. Each
+        # pass over the body adds a bit to one of them, or is the last.
         while True:
             before = dependent, results, reached
             for i, mask in enumerate(depends):
@@ -119,10 +123,13 @@ class _Reach:
                     dependent |= (1 << i) & floats
                 if results >> i & 1:
                     reached |= mask
+            # A gradient that reaches loop variable i at the start of a round is upstream of
+            # result i of the round before.
             results |= reached & ((1 << count) - 1)
             if before == (dependent, results, reached):
                 break
         self.wanted, self.reached = dependent, reached
+        # Gradients of results that depend on nothing needed would be carried back for no use.
         self.results = results & _bits(bool(mask & dependent) for mask in depends)
         self.carried = [i for i in range(count) if dependent >> i & 1 and (results >> i) & 1]
 
@@ -155,6 +162,8 @@ class _Planner:
         joint = optimised(self._joint(), BEFORE_GRADIENTS)
         outs = len(self.body.outputs)
         split = Split(joint, self.count, self.fed, len(self.body.inputs))
+        # What the loop stacks anyway serves as a residual. Not with unknown sizes: rows of these
+        # may have been filled up, and their own sizes are not stacked.
         stack_numbers = {
             y: k for k, y in enumerate(joint.outputs[self.count : outs]) if None not in y.shape
         }
@@ -164,6 +173,7 @@ class _Planner:
         saving = quiet(with_effects)
         first = outs - self.count
         ragged = [k for k, x in enumerate(residuals) if None in tuple(x.shape)]
+        # Behind the residuals come the sizes of those that are filled up, a vector for each.
         stacks = {x: stack_numbers[x] for x in needed if x in stack_numbers}
         stacks.update({x: first + k for k, x in enumerate(residuals)})
         sizes = {residuals[k]: first + len(residuals) + j for j, k in enumerate(ragged)}
@@ -205,6 +215,7 @@ class _Planner:
                 tape.watch(sources)
                 ys = replay(body, list(xs))
             for position, i in enumerate(seeded):
+                # Rows of gradients have the size of the stack; this round may have given less.
                 if i - count in self.padded:
                     gs[position] = cut_like(gs[position], ys[i])
                 elif tuple(gs[position].shape) != tuple(ys[i].shape):
@@ -223,6 +234,7 @@ class _Planner:
         part.jit_compile = self.body.jit_compile
         saving = prune(part)
         shape = PRIMITIVES["shape"]
+        # Rows of other sizes are filled up with zeros; by its sizes a row is cut again.
         for x in saving.outputs[outs:]:
             if None in tuple(x.shape):
                 saving.outputs.append(saving.apply(shape, (x,), {}))
@@ -238,6 +250,7 @@ class _Planner:
         inputs, outs = len(self.body.inputs), len(self.body.outputs)
         upstream = joint.inputs[inputs:]
         carried, stacked = len(self.carried), len(self.given)
+        # The order of these calls is that of the scan's inputs: loop variables, rows, captures.
         for x in (*upstream[:carried], *upstream[carried + stacked :]):
             env[x] = back.add_input(x._spec, x.node.name)
         rows: list[tuple[str, int]] = []
@@ -250,6 +263,7 @@ class _Planner:
             env[x] = row("gradient", k, x._spec, "gradient")
         used = split.used
         for i, x in enumerate(joint.inputs[self.count : self.count + self.fed]):
+            # What the loop was fed is still there, so the backward loop is fed with it again.
             if x in used and x not in stacks:
                 env[x] = row("fed", i, x._spec, x.node.name)
         cut = {}
@@ -264,6 +278,7 @@ class _Planner:
             if x in used:
                 captured.append(i)
                 env[x] = back.add_input(x._spec, x.node.name)
+        # Before all else: operations of the backward pass were traced for rows without padding.
         with back, trace_state.silence():
             for x, length in cut.items():
                 env[x] = cut_to_sizes(env[x], length, dims=tuple(x.shape))

@@ -36,6 +36,7 @@ def find_operation(name: object) -> Primitive | None:
 @functools.cache
 def import_operations() -> None:
     """Import every module in which an operation may be declared."""
+    # Once for the process, whatever the name: the next unknown name imports nothing.
     for package in _PACKAGES:
         _import_modules(package)
 

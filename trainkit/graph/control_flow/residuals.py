@@ -17,10 +17,12 @@ from trainkit.graph.ir.passes import copied, rebuild
 
 def dependencies(graph: Graph) -> list[int]:
     """For each output a set of the inputs that it has a gradient by, as the bits of an int."""
+    # Ints as sets: a union is one operation, also for the hundreds of inputs of a large model.
     masks: dict[GraphTensor, int] = {
         x: 1 << i if x.dtype.is_differentiable else 0 for i, x in enumerate(graph.inputs)
     }
     for node in graph.nodes:
+        # Tapes do not record the others, so no gradient goes through: their results have no bit.
         if node.kind == "op" and node.primitive.recorded:
             mask = 0
             for x in node.inputs:
@@ -56,6 +58,7 @@ class Split:
         self._late: set[Node] = {x.node for x in joint.inputs[inputs:]}
         self._varies: set[Node] = {x.node for x in joint.inputs[: count + fed]}
         self._rows = set(joint.inputs[count : count + fed])
+        # In the order of nodes, inputs come before their users, so one pass is enough.
         for node in joint.nodes:
             sources = [x.node for x in node.inputs if isinstance(x, GraphTensor)]
             if not self._late.isdisjoint(sources):
@@ -87,6 +90,8 @@ class Split:
             self.used.add(x)
             if node in self._varies and x not in self._rows:
                 self._kept[x] = None
+        # An operation that is computed again needs its own inputs, and so on. The search ends
+        # at results that are kept.
         elif self._again(node):
             self._copied[node] = None
             for source in self._values_of(node):
@@ -98,15 +103,19 @@ class Split:
         """Whether the backward pass computes `node` itself."""
         if node in self._late or (self._there is not None and node not in self._there):
             return True
+        # An effect happens in the forward pass alone.
         if node.effect:
             return False
+        # The same in all rounds: a stack of it would hold as many equal rows.
         if node not in self._varies:
             return True
+        # A view costs nothing, and neither does what only reads shapes.
         return node.primitive.facets.recompute == "free" or not self._values_of(node)
 
     @staticmethod
     def _values_of(node: Node) -> list[GraphTensor]:
         """The inputs whose values count, not their shapes alone."""
+        # Where only the shape is read and it is known, no value has to outlive the round for it.
         reads = node.primitive.facets.reads
         return [
             x
@@ -117,6 +126,7 @@ class Split:
 
     def _leave_out_cheap(self) -> None:
         """Compute again what is cheap and made of what is there."""
+        # One at a time: what stays kept is what the next one may be computed from.
         for x in reversed(list(self._kept)):
             node = x.node
             if node.kind != "op" or node.primitive.facets.recompute == "costly":
@@ -149,11 +159,13 @@ class Split:
                     for x in node.inputs
                 )
                 for y, twin in zip(node.outputs, copied(back, node, inputs), strict=True):
+                    # One of several results may have been kept, and is there already.
                     env.setdefault(y, twin)
 
 
 def _stand_in(x: GraphTensor) -> Any:
     """A tensor of the shape and dtype of `x` that takes no memory, for those who ask no more."""
+    # On the device of the values that it meets, as operations refuse arrays of two devices.
     xp = devices.current().xp
     return wrap(xp.broadcast_to(xp.zeros((), x.dtype.dtype), tuple(x.shape)))
 
@@ -166,6 +178,7 @@ def quiet(graph: Graph) -> Graph:
     if not any(node.effect for node in graph.nodes):
         return graph
     part = Graph(graph.name)
+    # What has results is a call of Python, whose values the graph goes on with.
     part.nodes = [node for node in graph.nodes if node.outputs or not node.effect]
     part.inputs, part.outputs = graph.inputs, graph.outputs
     return rebuild(part, _quieter)
@@ -175,6 +188,7 @@ def _quieter(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     if not node.subgraphs():
         return None
     outputs = copied(new, node, inputs)
+    # The copy shares its settings with the node that it was made from, so they are replaced.
     outputs[0].node.settings = {
         k: quiet(v) if isinstance(v, Graph) else v for k, v in node.settings.items()
     }

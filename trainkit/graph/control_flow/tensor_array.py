@@ -78,6 +78,7 @@ class TensorArray(tuple):
         if not is_tensor(size):
             size = int(size or 0)
         empty: TensorArray = tuple.__new__(_with_size(kind, size))
+        # An element of known sizes needs no first write, so `read` and `stack` work at once.
         return (
             empty.filled(tuple(element)) if element is not None and None not in element else empty
         )
@@ -124,11 +125,14 @@ class TensorArray(tuple):
             InvalidArgumentError: dtype or shape of the value differ from those of the others.
         """
         value = self._element_of(value)
+        # The first value shows the shape of an element. A size that is not known yet is 0 here, and
+        # `written` takes it from the value when the graph runs.
         ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
         index = index if is_tensor(index) else convert_to_tensor(int(index))
         grows = self._dynamic
         array = type(self)._of(written(ready[0], _value(index), value, grows=grows))
         if self._clears and not trace_state.THREAD.traces:
+            # An element that is written again may be read again.
             self._read_before.discard(int(index))
             array.__dict__["_read_before"] = self._read_before
         return array
@@ -149,6 +153,8 @@ class TensorArray(tuple):
 
     def _converted(self, value: Any) -> Tensor:
         """`value` as a tensor; numbers and arrays, which are no tensors, in the array's dtype."""
+        # NumPy makes float64 of Python's numbers unasked, so its dtype is no wish of the user's, as
+        # that of a tensor is.
         if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
             try:
                 return convert_to_tensor(value, self._dtype)
@@ -182,6 +188,8 @@ class TensorArray(tuple):
 
     def _check_kept(self, method: str, indices: Any = None) -> None:
         """Refuse to use elements that were to be read once only, at `indices` or anywhere."""
+        # A graph would have to know while it is traced which elements are read, and in a loop it
+        # does not; TensorFlow's graphs keep elements, too.
         if not self._clears or trace_state.THREAD.traces:
             return
         gone = self._read_before
@@ -274,9 +282,11 @@ class TensorArray(tuple):
         sizes = [int(n) for n in np.asarray(counts)]
         self._check_split(sizes, tensor.shape[0])
         if tensor.shape[0] is None:
+            # The lengths were compared with a size that was not known; this compares when it is.
             full_shape = (sum(sizes), *tuple(tensor.shape)[1:])
             tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=full_shape)
         each = sizes[0] if sizes else 0
+        # A matrix of indices makes parts and stack in one operation, which has a gradient.
         rows = convert_to_tensor(np.arange(len(sizes) * each).reshape(len(sizes), each))
         return type(self)._of(PRIMITIVES["take"].op(tensor, rows, axis=0))
 
@@ -325,6 +335,7 @@ class TensorArray(tuple):
         if not isinstance(size, SymbolicTensor):
             zeros = blanks(np, (int(size), *dims), self._dtype.dtype)
             return type(self)._of(wrap_on_device(zeros))
+        # The size is known when the graph runs, so one zero is stretched to it there.
         zero = wrap_on_device(blanks(np, (), self._dtype.dtype))
         return type(self)._of(broadcast_to(zero, (size, *dims)))
 
@@ -342,6 +353,9 @@ def _kind(
     dtype: DType, dynamic: bool, element: TensorShape | None, clears: bool
 ) -> type[TensorArray]:
     """The class of arrays with these settings; nests keep the class of a tuple."""
+    # Settings are kept in a class, since a nest that is packed again knows the class of a tuple and
+    # its items, and nothing else of it. Equal settings must give the same class: it is a part of
+    # the keys of traces, and with a new one each call would be traced again.
     return type(
         "TensorArray",
         (TensorArray,),
@@ -364,6 +378,7 @@ def _with_size(kind: type[TensorArray], size: Any) -> type[TensorArray]:
 
 def _sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
     if isinstance(size, int):
+        # Sizes that are tensors are not cached, or they and their graphs would stay alive.
         return _fixed(kind, size)
     return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
 
@@ -382,6 +397,7 @@ def has_empty(x: Any) -> bool:
 def with_elements(x: Any, later: Any) -> Any:
     """The nest `x`, with elements in its empty arrays of the shapes that those of `later` have."""
     leaves, others = (nest.flatten(part, nest.above_arrays) for part in (x, later))
+    # The loop refuses such a body itself, and says so in its own terms.
     if len(leaves) != len(others):
         return x
     ready = [_with_elements(a, b) for a, b in zip(leaves, others, strict=True)]

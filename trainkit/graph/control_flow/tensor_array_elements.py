@@ -14,6 +14,7 @@ from trainkit.core.tensor import PRIMITIVES
 
 
 def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
+    # Behind a write that may grow the array nobody knows its size before the graph runs.
     first = None if grows else buffer.shape[0]
     dims = tuple(value.shape)
     if len(buffer.shape) != len(dims) + 1:
@@ -42,6 +43,7 @@ def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any
     A buffer without elements takes their sizes from `value`.
     """
     i, n = int(index), buffer.shape[0]
+    # NumPy takes -1 for the last row; here it is an error, as in TensorFlow.
     if i < 0 or (i >= n and not grows):
         raise OutOfRangeError(
             f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with "
@@ -52,6 +54,8 @@ def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any
             f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
             f"{value.shape}; all have one shape, with infer_shape=False as well"
         )
+    # A copy, as the array before the write stays in use: tapes hold it, and so may the user. Loops
+    # over `range` that write row i are rewritten without it, by `loop_to_scan`.
     out = blanks(xp, (max(n, i + 1), *value.shape), buffer.dtype)
     if buffer.size:
         out[:n] = buffer
@@ -59,6 +63,7 @@ def written(xp: Any, buffer: Any, index: Any, value: Any, *, grows: bool) -> Any
     return out
 
 
+# The element that was written over has no gradient by the old buffer; the value takes it all.
 written.gradients(
     lambda g, y, buffer, index, value, grows: without(  # type: ignore[has-type]
         g, index, buffer
@@ -76,8 +81,10 @@ written.gradients(
 )
 def without(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
+    # The buffer before the first write had sizes of 0, so it has nothing to give a gradient for.
     if not like.size:
         return xp.zeros(like.shape, g.dtype)
+    # A growing array was shorter before. A copy, as others may add up the same gradient.
     out = g[: like.shape[0]].copy()
     if int(index) < len(out):
         out[int(index)] = 0
@@ -117,6 +124,7 @@ def element_at(xp: Any, buffer: Any, index: Any) -> Any:
     i = int(index)
     if not 0 <= i < buffer.shape[0]:
         raise OutOfRangeError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
+    # With the dots an element of rank 0 is an array, not a NumPy scalar.
     return buffer[i, ...]
 
 

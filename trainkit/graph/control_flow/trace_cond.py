@@ -45,9 +45,11 @@ def traced_cond(
     """
     pred = scalar_pred(pred)
     true, false = Graph("true", outer), Graph("false", outer)
+    # Both are traced, whatever `pred` will be: a graph is made once for both cases.
     one = trace_into(true, true_fn)
     two = trace_into(false, false_fn)
     if merge is not None:
+        # AutoGraph fills names that a branch leaves undefined, before structures are compared.
         one, two = merge(true, one, false, two)
     leaves_one, leaves_two = nest.flatten(one), nest.flatten(two)
     if not nest.same_structure(one, two):
@@ -57,8 +59,11 @@ def traced_cond(
         )
     leaf_indices = []
     for i, (a, b) in enumerate(zip(leaves_one, leaves_two, strict=True)):
+        # A value that both branches agree on needs no result, and stays one that Python can use,
+        # as a size or a name.
         if _same_python(a, b):
             continue
+        # In the branch, since a variable that it returns is read there, behind what it assigned.
         with true:
             a = as_output(true, a, b, "true")
         with false:
@@ -67,16 +72,20 @@ def traced_cond(
         true.outputs.append(a)
         false.outputs.append(b)
         leaf_indices.append(i)
+    # A node gives the same results whichever branch runs: one that does not assign a variable
+    # gives the value that it has read.
     variables = {id(s.variable): s.variable for s in true.assigned + false.assigned}
     for variable in variables.values():
         true.outputs.append(true.lift(true.read_variable(variable)))
         false.outputs.append(false.lift(false.read_variable(variable)))
+    # Nothing comes out and nothing happens, so there is nothing to choose.
     if not true.outputs and not (true.has_effects or false.has_effects):
         return one
     _ensure_effect_output(true, false)
     captured = (*true.captures, *false.captures)
     settings = {"true": true, "false": false, "split": len(true.captures)}
     outputs = add_node(outer, cond_primitive, (pred, *captured), settings)
+    # Results of branches come first, then variables; one that stands for effects is dropped.
     for i, y in zip(leaf_indices, outputs, strict=False):
         leaves_one[i] = y
     for variable, y in zip(variables.values(), outputs[len(leaf_indices) :], strict=False):
@@ -93,6 +102,7 @@ def _ensure_effect_output(true: Graph, false: Graph) -> None:
 
 def _same_python(a: Any, b: Any) -> bool:
     if is_tensor(a) or is_tensor(b):
+        # A symbol belongs to a graph, so the same one is still a result of two branches.
         return a is b and not isinstance(a, GraphTensor)
     return a is b or equal_values(a, b)
 

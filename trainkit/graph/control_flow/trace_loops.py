@@ -75,6 +75,8 @@ def traced_while(
     """
     if first is not None:
         return _tested_behind(outer, cond, body, loop_vars, maximum_iterations, names, fixed, first)
+    # An array without elements is no leaf and one with elements is, so a loop that fills it would
+    # change its structure.
     if has_empty(loop_vars):
         loop_vars = _filled(outer, body, loop_vars)
     with loop_options() as options:
@@ -85,10 +87,13 @@ def traced_while(
                 outer, body, loop_vars, agreement.specs, names, python_calls, options
             )
 
+        # Body first: a condition is traced for the shapes and dtypes that all rounds agree on.
         inner, result, placeholders = _agree(agreement, trace, lambda traced: traced[1])
     limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
     start, specs = agreement.start(), agreement.specs
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
+    # What a condition assigns is no loop variable, so the next round would not see it. And
+    # eager loops ask once more at the limit, as in TensorFlow, where the node does not.
     if test.assigned or (limits and test.has_effects):
         begin = nest.map_structure(lambda x: loop_start(x) if is_tensor(x) else x, loop_vars)
         values = nest.map_structure(loop_start, begin)
@@ -106,7 +111,9 @@ def traced_while(
         inner.outputs.append(inner.lift(slot.now))
         test_slot = test.slots.get(id(slot.variable))
         spec = Spec(slot.first.shape, slot.first.dtype)
+        # Condition and body are given the same loop variables, whether they read them or not.
         test_first.append(test_slot.first if test_slot else _loose_input(test, spec))
+    # Last, as lifting outputs and reading variables adds captures.
     order_inputs(inner, placeholders + inner_first)
     order_inputs(test, test_inputs + test_first)
     settings = {
@@ -136,6 +143,8 @@ def _tested_behind(
     spreads = _spreads(loop_vars)
 
     def step(goes_on: Any, state: Any) -> Any:
+        # The condition is a loop variable itself: it is computed where its effects are due, and the
+        # node asks for a value that is there.
         result = _result_of(body, loop_vars, state)
         return (cond(*result) if spreads else cond(result)), result
 
@@ -187,6 +196,8 @@ def _agree(agreement: LoopSpecs, trace: Callable[[], Any], results: Callable[[An
     while True:
         try:
             traced = trace()
+        # Not the error of a shape alone: a body may raise what it likes for sizes that it does not
+        # take. The error counts if there are no invariants to try.
         except Exception:
             if not agreement.take_invariants():
                 raise
@@ -197,6 +208,7 @@ def _agree(agreement: LoopSpecs, trace: Callable[[], Any], results: Callable[[An
 
 def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
     """The loop variables with elements in arrays that only the body fills; a trial tells which."""
+    # This graph is thrown away: only the shapes of elements are taken from it.
     trial = Graph("trial", outer)
     specs = [Spec(x.shape, x.dtype) for x in map(loop_start, nest.flatten(loop_vars))]
     packed = nest.pack(loop_vars, [trial.add_input(spec) for spec in specs])
@@ -227,6 +239,7 @@ def _while_below(
     logical_and, spreads = PRIMITIVES["logical_and"].op, _spreads(loop_vars)
 
     def check(round_count: Any, state: Any) -> Any:
+        # A count of rounds as one more loop variable, since the limit of a node is a Python number.
         return logical_and(round_count < limit, cond(*state) if spreads else cond(state))
 
     def step(round_count: Any, state: Any) -> Any:
@@ -242,6 +255,7 @@ def _while_below(
 
 def _loose_input(graph: Graph, spec: Spec) -> GraphTensor:
     symbol = graph.add_input(spec)
+    # Out of the list again: `order_inputs` puts it in its place among the loop variables.
     graph.inputs.pop()
     return symbol
 
@@ -258,6 +272,7 @@ def _trace_body(
     graph = Graph("body", outer)
     graph.python_calls = python_calls
     placeholders = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
+    # By these `set_loop_options` recognises the loop variables that the body names.
     options.variables = placeholders
     packed = nest.pack(loop_vars, list(placeholders))
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
@@ -319,6 +334,7 @@ class _Fed:
             def trace() -> Any:
                 graph = Graph("body", outer)
                 graph.python_calls = int(between)
+                # Read anew for each trace, as the one before may have made them more general.
                 specs = agreement.specs
                 state = [graph.add_input(s, variable_name(names, i)) for i, s in enumerate(specs)]
                 fed = [graph.add_input(spec, "element") for spec in elements]
@@ -333,11 +349,13 @@ class _Fed:
         self.most = options.most
         with graph:
             extra_outputs = [as_output(graph, y, y, "loop's") for y in extra]
+        # A dataset's own functions run between rounds, outside of the body.
         self._runs_python = between or graph.runs_python
         self.slots = carried_slots(graph, runs_python=self._runs_python)
         graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *extra_outputs]
         order_inputs(graph, state + [slot.first for slot in self.slots])
         captures = graph.inputs[len(state) + len(self.slots) :]
+        # `order_inputs` knows loop variables and captures; elements stand between them.
         graph.inputs = [*state, *(slot.first for slot in self.slots), *fed, *captures]
         self.graph = graph
 
@@ -390,14 +408,18 @@ def traced_scan(
     """
     elements = [Spec(tuple(x.shape)[1:], x.dtype) for x in stacks]
     fed = _Fed(outer, body, loop_vars, elements, names, loop, fixed=fixed)
+    # A body without results or effects does nothing, so it leaves no node.
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
     stacks = [loop_start(x) for x in stacks]
     if fed.most is not None:
         stacks = [_first_rows(x, fed.most) for x in stacks]
         steps = min(steps, fed.most) if isinstance(steps, int) else _at_most(steps, fed.most)
+    # Stacks must be tensors by now: rows of a constant counter are recognised by its values.
     by_rows = RowPlan(fed.graph, fed.count, stacks, steps)
     by_rows.apply(len(fed.start))
+    # An array that is written row by row is no loop variable any more, but a stacked result; it
+    # goes back to its place among the loop variables behind the node.
     state = [x for i, x in enumerate(fed.state) if i not in by_rows.written]
     settings = {
         "body": by_rows.graph,
@@ -462,11 +484,13 @@ def traced_fold(
                 f"scan: the function gives a carry of {len(leaves)} values, it was given one of "
                 f"{len(state)}; the carry must keep its structure"
             )
+        # The body may be traced several times; the last trace is the one that counts.
         outline[:] = [y]
         return leaves, [leaf for leaf in results if leaf is not None]
 
     stacks = [] if xs is None else nest.flatten(xs)
     carry, rows = traced_scan(outer, step, nest.flatten(init), stacks, steps, reverse)
+    # `None` is no tensor, so it was left out of the results and comes back in its place here.
     stacked = iter(rows)
     ys = nest.map_structure(lambda leaf: None if leaf is None else next(stacked), outline[0])
     return nest.pack(init, carry), ys

@@ -1,7 +1,7 @@
 """`while_loop`, `scan` and `for_each` as primitives over graphs.
 
 A body is a graph of its own. Its first results are the next loop variables; what it gives beyond
-them is stacked, a row for each round. Gradients are in `loop_gradients`.
+them is stacked, a row for each round. Gradients are in `loop_vjp`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class StackedRows:
         """
         buffer = self.buffer
         if buffer is None:
+            # Doubled when it is full, it copies each row less than twice on the average.
             room = (16 if self._size is None else self._size, *row.shape)
+            # The module of the row: sizes lie on the CPU, whatever device the loop runs on.
             self._xp = devices.XP_OF[type(row)]
             buffer = self.buffer = self._xp.empty(room, row.dtype)
         elif type(row) is not type(buffer):  # sizes are made on the CPU
@@ -83,12 +85,14 @@ class StackedRows:
         buffer = self.buffer
         if dims != buffer.shape[1:] or i >= len(buffer):
             buffer = self._enlarged(dims)
+        # The first buffer is uninitialised memory, and this row does not fill its place.
         buffer[i] = 0
         buffer[(i, *map(slice, row.shape))] = row
 
     def _enlarged(self, dims: tuple[int, ...]) -> Any:
         old = self.buffer
         room = 2 * len(old) if self._size is None else self._size
+        # Zeros, as rows before this one may be smaller than their new room.
         self.buffer = self._xp.zeros((room, *dims), old.dtype)
         self.buffer[(slice(len(old)), *map(slice, old.shape[1:]))] = old
         return self.buffer
@@ -156,11 +160,13 @@ def while_primitive(
     test, step = cond.program(), body.program()
     rows = _all_rows(xp, body, count, None, padded)
     round_count = 0
+    # Each round waits for the condition's value, on a GPU as well; a scan has none to wait for.
     while (limit is None or round_count < limit) and bool(test(state + for_cond)[0]):
         state = step(state + for_body)
         if rows:
             for row, y in zip(rows, state[count:], strict=True):
                 row.put(round_count, y)
+            # The next round takes the loop variables alone.
             del state[count:]
         round_count += 1
     if stacked is None:
@@ -222,6 +228,8 @@ def scan_primitive(
             for row, y in zip(rows, state[count:], strict=True):
                 row.put(i, y)
             del state[count:]
+            # All rows have one shape, which the first one has shown: the rounds left store without
+            # a check, a call or a look at the class.
             if all(row.is_fixed for row in rows):
                 buffers = [row.buffer for row in rows]
     return (*state, *[row.stacked(n) for row in rows])
@@ -302,6 +310,7 @@ def for_primitive(
         if checked:
             _check_ranks(leaves, body.inputs[count : count + fed])
         state = step(state + leaves + captured)
+        # Before the next element is asked for: reading one too many would take it from an iterator.
         if stops and not bool(state.pop()):
             break
     return tuple(state)
@@ -319,6 +328,8 @@ def element_specs(source: Any) -> tuple[list[Spec], bool]:
     specs = nest.flatten(source.element_spec)
     if all(s.shape.rank is not None for s in specs):
         return [Spec(s.shape, s.dtype) for s in specs], False
+    # A graph has to know ranks, and these datasets say none. `take(1)` makes a pass of its own, so
+    # the loop still begins with the first element.
     first = None if hasattr(source, "__next__") else next(iter(source.take(1)), None)
     if first is None:
         raise ValueError(
@@ -335,6 +346,7 @@ def element_specs(source: Any) -> tuple[list[Spec], bool]:
 def _check_ranks(leaves: list[Any], traced: Any) -> None:
     """Compare elements of a dataset that does not say its ranks with the first one."""
     for array, spec in zip(leaves, traced, strict=True):
+        # A program is compiled for a rank, and would fail somewhere inside on another one.
         if array.ndim != len(spec.shape):
             raise InvalidArgumentError(
                 f"the loop over a dataset inside a function was traced for elements of rank "
