@@ -260,3 +260,48 @@ def test_gradients_of_loops_and_branches_do_not_call_back_into_python_again(insi
         slope = tk.function(slope)
     assert float(slope(tk.constant(2.0))) == pytest.approx(np.cos(2.0) ** 4)
     assert len(calls) == 4
+
+
+class Measured(ValueError):
+    """An error of a user's whose arguments are not those of `args`."""
+
+    def __init__(self, name, *, limit):
+        super().__init__(f"{name} is above {limit}")
+        self.name, self.limit = name, limit
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Measured("loss", limit=3),
+        lambda: OSError(2, "missing", "file"),
+        lambda: KeyError("k"),
+    ],
+)
+def test_errors_of_users_are_raised_as_they_are(make):
+    @tk.function
+    def check(x):
+        if tk.reduce_sum(x) > 3.0:
+            raise make()
+        return x
+
+    expected = make()
+    np.testing.assert_array_equal(check(tk.ones(2)), [1, 1])
+    for _ in range(2):
+        with pytest.raises(type(expected)) as caught:
+            check(tk.ones(4))
+        assert str(caught.value) == str(expected)
+        assert caught.value.args == expected.args
+        assert vars(caught.value).items() >= vars(expected).items()
+        assert len(caught.value.__notes__) == 1
+
+
+def test_prints_into_files_are_utf_8(tmp_path):
+    path = tmp_path / "log"
+
+    @tk.function
+    def say(x):
+        tk.print("größer", x, output_stream=f"file://{path}")
+
+    say(tk.constant(1.0))
+    assert path.read_bytes() == "größer 1\n".encode()

@@ -54,7 +54,8 @@ class Template:
         if callable(out):
             out = out()
         if isinstance(out, str):
-            with open(local_path(out.removeprefix("file://")), "a") as file:
+            path = local_path(out.removeprefix("file://"))
+            with open(path, "a", encoding="utf-8") as file:
                 file.write(self.sep.join(texts) + self.end)
             return
         out.write(self.sep.join(texts) + self.end)
@@ -206,9 +207,20 @@ def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
     """Raise an error of the user's."""
     # One error stands in the graph for all runs: raised itself, it would collect the notes and
     # the frames of each.
-    error = copy.copy(raised.error).with_traceback(None)
+    error = _copied(raised.error).with_traceback(None)
     error.add_note(f"raised {raised.place}")
     raise error
+
+
+def _copied(error: Exception) -> Exception:
+    """Another error of the same kind, text and attributes."""
+    try:
+        return copy.copy(error)
+    except Exception:  # a class of the user's whose __init__ takes other arguments than `args`
+        twin = type(error).__new__(type(error), *error.args)
+        twin.args = error.args
+        twin.__dict__.update(error.__dict__)
+        return twin
 
 
 _raise_error.primitive.passes_errors = True
