@@ -70,15 +70,15 @@ class Adafactor(Optimizer):
         return bound, 1 - xp.power(step, self.beta_2_decay)
 
     def update(self, xp: Any, weight: Any, grad: Any, lr: Any, *slots: Any) -> Any:
-        rate, kept = lr
+        rate, beta_2 = lr
         squares = xp.square(grad) + self.epsilon_1
         if len(slots) == 2:
-            r = kept * slots[0] + (1 - kept) * xp.mean(squares, axis=-1)
-            c = kept * slots[1] + (1 - kept) * xp.mean(squares, axis=-2)
+            r = beta_2 * slots[0] + (1 - beta_2) * xp.mean(squares, axis=-1)
+            c = beta_2 * slots[1] + (1 - beta_2) * xp.mean(squares, axis=-2)
             rows = r / xp.mean(r, axis=-1, keepdims=True)
             v, slots = xp.expand_dims(rows, -1) * xp.expand_dims(c, -2), (r, c)
         else:
-            v = kept * slots[0] + (1 - kept) * squares
+            v = beta_2 * slots[0] + (1 - beta_2) * squares
             slots = (v,)
         step = grad / xp.sqrt(v)
         step = step / xp.maximum(_rms(xp, step) / self.clip_threshold, 1.0)

@@ -78,5 +78,5 @@ class Ftrl(Optimizer):
         height = xp.power(new_total, power)
         linear = linear + shrunk - (height - xp.power(total, power)) / lr * weight
         curvature = height / lr + (2 * self.l2_regularization_strength + self.beta / lr)
-        kept = xp.minimum(xp.maximum(linear, -l1), l1) - linear
-        return kept / curvature, new_total, linear
+        thresholded = xp.minimum(xp.maximum(linear, -l1), l1) - linear
+        return thresholded / curvature, new_total, linear

@@ -162,7 +162,7 @@ class LossScaleOptimizer(Optimizer):
         return ops.multiply(loss, self.dynamic_scale.value())
 
     def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
-        kept, of, missing = checked_pairs(self.name, grads, weights)
+        checked_grads, of, missing = checked_pairs(self.name, grads, weights)
         inner = self.inner_optimizer
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
@@ -170,11 +170,11 @@ class LossScaleOptimizer(Optimizer):
             inner.build(of)
         with trace_state.silence():
             scale = self.dynamic_scale.value()
-            at_once = _unscaled_at_once(kept, of, scale)
+            at_once = _unscaled_at_once(checked_grads, of, scale)
             if at_once is not None:
                 freed, finite = at_once
             else:
-                freed = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
+                freed = [_unscaled(g, w, scale) for g, w in zip(checked_grads, of, strict=True)]
                 finite = self.check_finite(freed)
             if trace_state.current_trace() is not None:
                 inner._apply_where(freed, of, finite)
@@ -238,15 +238,15 @@ def _unscaled_at_once(grads: Sequence[Any], weights: Sequence[Variable], scale: 
     xp = devices.XP_OF[type(grads[0]._array)]
     if xp is np or devices.XP_OF[type(scale._array)] is not np:
         return None
-    here = devices.device_of(grads[0]._array)
-    if here.index != int(xp.cuda.Device().id):
+    gpu = devices.device_of(grads[0]._array)
+    if gpu.index != int(xp.cuda.Device().id):
         return None
     for grad, weight in zip(grads, weights, strict=True):
         is_float = grad.dtype == "float32" and compute_dtype(weight) == "float32"
-        if not is_float or is_overwritten(weight) or devices.device_of(grad._array) is not here:
+        if not is_float or is_overwritten(weight) or devices.device_of(grad._array) is not gpu:
             return None
-    found = unscaled(xp, [g._array for g in grads], np.float32(scale._array))
-    return None if found is None else ([wrap(y) for y in found[0]], wrap(found[1]))
+    results = unscaled(xp, [g._array for g in grads], np.float32(scale._array))
+    return None if results is None else ([wrap(y) for y in results[0]], wrap(results[1]))
 
 
 def _check_options(options: dict[str, Any]) -> None:

@@ -158,8 +158,8 @@ class MultiOptimizer(Optimizer):
 
     def _place(self, optimizer: Optimizer) -> int:
         """The place of `optimizer` among all, where it is put if it is new."""
-        for i, known in enumerate(self.optimizers):
-            if known is optimizer:
+        for i, existing in enumerate(self.optimizers):
+            if existing is optimizer:
                 return i
         optimizer.loss_scale_factor = self.loss_scale_factor
         self.optimizers.append(optimizer)
@@ -225,14 +225,14 @@ class MultiOptimizer(Optimizer):
         chosen = [self._optimizer_map(weight) for weight in weights]
         for weight, optimizer in zip(weights, chosen, strict=True):
             check_inner(optimizer, f"{self.name}: the optimizer of {weight.path!r}")
-        places = [self._place(optimizer) for optimizer in chosen]
+        indices = [self._place(optimizer) for optimizer in chosen]
         for i, optimizer in enumerate(self.optimizers):
-            own = [weight for weight, place in zip(weights, places, strict=True) if place == i]
+            own = [weight for weight, index in zip(weights, indices, strict=True) if index == i]
             if own:
                 optimizer.build(own)
         self._states.chosen = weights
         self._var_to_optimizer_idx = {
-            id(w): place for w, place in zip(weights, places, strict=True)
+            id(w): index for w, index in zip(weights, indices, strict=True)
         }
 
     def keep_only(self, variables: Iterable[Variable]) -> None:
@@ -241,8 +241,8 @@ class MultiOptimizer(Optimizer):
         for optimizer in self.optimizers:
             optimizer.keep_only(weights)
         ids = {id(weight) for weight in weights}
-        places = self._var_to_optimizer_idx.items()
-        self._var_to_optimizer_idx = {key: place for key, place in places if key in ids}
+        index_pairs = self._var_to_optimizer_idx.items()
+        self._var_to_optimizer_idx = {key: index for key, index in index_pairs if key in ids}
 
     def state_of(self, weight: Variable) -> SlotState:
         """What the optimizer of `weight` keeps for it."""
@@ -285,8 +285,8 @@ class MultiOptimizer(Optimizer):
         return shares
 
     def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
-        kept, of, missing = checked_pairs(self.name, grads, weights)
-        shares = self._shared_out(kept, of)
+        checked_grads, of, missing = checked_pairs(self.name, grads, weights)
+        shares = self._shared_out(checked_grads, of)
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
         for optimizer, own, its_weights in shares:

@@ -55,7 +55,7 @@ class RMSprop(Optimizer):
         self.epsilon = epsilon
         self.centered = centered
         extra = (("momentum", momentum), ("average_gradient", centered))
-        self.slots = ("velocity", *[slot for slot, wanted in extra if wanted])
+        self.slots = ("velocity", *[slot for slot, enabled in extra if enabled])
 
     def update(self, xp: Any, weight: Any, grad: Any, lr: Any, v: Any, *more: Any) -> Any:
         v = self.rho * v + (1 - self.rho) * (grad * grad)

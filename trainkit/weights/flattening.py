@@ -156,12 +156,12 @@ class SymbolicGraph:
                 self._note_nested(outputs)
 
     def _note_nested(self, outputs: list[Any]) -> None:
-        waiting, seen = list(outputs), set()
+        waiting, visited = list(outputs), set()
         while waiting:
             node = getattr(waiting.pop(), "node", None)
-            if node is None or id(node) in seen:
+            if node is None or id(node) in visited:
                 continue
-            seen.add(id(node))
+            visited.add(id(node))
             inner = getattr(node.operation, "inputs", None)
             if isinstance(inner, list):
                 pairs = zip(inner, node.inputs, strict=False)
@@ -244,9 +244,9 @@ class SymbolicGraph:
                 return None
             if _transposes(node.operation):
                 return "channels_first"  # whoever does that has put them in order
-            known = _windowed_format(node.operation)
-            if known is not None:
-                return known
+            data_format = _windowed_format(node.operation)
+            if data_format is not None:
+                return data_format
             makes_features = bool(node.operation.weights) and not isinstance(
                 node.operation, layers.BatchNormalization
             )

@@ -297,8 +297,8 @@ def _einsum_dense(layer: Any) -> list[list[Slot]] | None:
     """A Linear over all axes that are summed, if these stand first in the kernel."""
     if not _is_plain(layer, "kernel"):
         return None
-    inputs, rest = layer.equation.replace(" ", "").replace("...", "").split(",")
-    kernel_letters, output = rest.split("->")
+    inputs, kernel_and_output = layer.equation.replace(" ", "").replace("...", "").split(",")
+    kernel_letters, output = kernel_and_output.split("->")
     summed = [letter for letter in kernel_letters if letter in inputs and letter not in output]
     if list(kernel_letters[: len(summed)]) != summed or not summed:
         return None
@@ -505,8 +505,8 @@ def _part_slot(variable: Variable, param: str, number: int, wide: Sequence[int])
         part = array.reshape(own[0], stop - start).T if is_kernel else array.reshape(-1)
         return [_JoinedRows(start, sum(wide), part)]
 
-    which = ("first", "second", "third")[number]
-    return Slot(variable, (param,), (stored,), forward, backward, f"{which} part, as {own}")
+    ordinal = ("first", "second", "third")[number]
+    return Slot(variable, (param,), (stored,), forward, backward, f"{ordinal} part, as {own}")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class LoadReport:
         lines += [f"  unused: {name} {shape}" for name, shape in self.unused.items()]
         lines += [f"  left out: {name}" for name in self.ignored]
         lines = [printable_line(line) for line in lines]  # names in a file may hold anything
-        rest = len(lines) - MOST_LINES
-        return "\n".join([*lines[:MOST_LINES], *([f"  and {rest} more lines"] if rest > 0 else [])])
+        more = len(lines) - MOST_LINES
+        return "\n".join([*lines[:MOST_LINES], *([f"  and {more} more lines"] if more > 0 else [])])
 
     __repr__ = __str__

@@ -147,8 +147,8 @@ class TorchTable(WeightTable):
 
     # ------------------------------------------------------------------ the archive
 
-    def _bad(self, why: Any) -> CheckpointError:
-        return CheckpointError(f"{self.name} is damaged or no file of torch.save: {why}")
+    def _bad(self, reason: Any) -> CheckpointError:
+        return CheckpointError(f"{self.name} is damaged or no file of torch.save: {reason}")
 
     def _members_by_name(self) -> dict[str, zipfile.ZipInfo]:
         members: dict[str, zipfile.ZipInfo] = {}
@@ -194,18 +194,18 @@ class TorchTable(WeightTable):
 
     def _offset(self, member: zipfile.ZipInfo) -> int:
         """Where the bytes of a member begin."""
-        known = self._offsets.get(member.filename)
-        if known is None:
+        offset = self._offsets.get(member.filename)
+        if offset is None:
             start = member.header_offset
             header = read_at(self._fd, _LOCAL_HEADER, start) if start >= 0 else b""
             if len(header) != _LOCAL_HEADER or header[:4] != b"PK\x03\x04":
                 raise self._bad(f"{member.filename!r} is not where the archive says")
             lengths = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:], "little")
-            known = start + _LOCAL_HEADER + sum(lengths)
-            if known + member.file_size > os.fstat(self._fd).st_size:
+            offset = start + _LOCAL_HEADER + sum(lengths)
+            if offset + member.file_size > os.fstat(self._fd).st_size:
                 raise self._bad(f"{member.filename!r} ends after the end of the file")
-            self._offsets[member.filename] = known
-        return known
+            self._offsets[member.filename] = offset
+        return offset
 
     def _small(self, name: str, most: int) -> bytes | None:
         """The bytes of a member, None if there is none."""
@@ -250,9 +250,9 @@ class TorchTable(WeightTable):
         parts = self.parts
         if part is not None:
             if part not in parts:
-                known = ", ".join(repr(name) for name in list(parts)[:20]) or "none"
+                part_names = ", ".join(repr(name) for name in list(parts)[:20]) or "none"
                 raise InvalidArgumentError(
-                    f"{self.name} has no tensors under part={part!r}; there are {known}"
+                    f"{self.name} has no tensors under part={part!r}; there are {part_names}"
                 )
             return parts[part]
         if "" in parts:  # tensors at the top, as in a state_dict
@@ -262,10 +262,10 @@ class TorchTable(WeightTable):
             return parts[weights[0]]
         if not parts:
             raise CheckpointError(f"{self.name} has no tensors; in PyTorch, {_ADVICE}")
-        known = ", ".join(repr(name) for name in list(parts)[:20])
+        part_names = ", ".join(repr(name) for name in list(parts)[:20])
         raise InvalidArgumentError(
             f"{self.name} has tensors in several parts; say which are the weights by part=, one "
-            f"of {known}"
+            f"of {part_names}"
         )
 
     def _records(self) -> Iterator[TensorRecord]:
@@ -310,8 +310,8 @@ class TorchTable(WeightTable):
 
     # ------------------------------------------------------------------ values
 
-    def _array(self, record: TensorRecord, storages: dict[str, Any] | None, what: str) -> Any:
-        array = self._view(record, storages, what)
+    def _array(self, record: TensorRecord, storages: dict[str, Any] | None, label: str) -> Any:
+        array = self._view(record, storages, label)
         quantization = record.quantization
         if quantization is None:
             return array
@@ -320,14 +320,14 @@ class TorchTable(WeightTable):
             if quantization.axis is not None:
                 sizes = [1] * len(record.shape)
                 sizes[quantization.axis] = -1
-                scale = self._view(scale, storages, what).astype(np.float32).reshape(sizes)
-                zero_point = self._view(zero_point, storages, what).astype(np.int64).reshape(sizes)
+                scale = self._view(scale, storages, label).astype(np.float32).reshape(sizes)
+                zero_point = self._view(zero_point, storages, label).astype(np.int64).reshape(sizes)
             # in float32, as PyTorch does
             result = (array.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)
         result.flags.writeable = False
         return result
 
-    def _view(self, record: TensorRecord, storages: dict[str, Any] | None, what: str) -> Any:
+    def _view(self, record: TensorRecord, storages: dict[str, Any] | None, label: str) -> Any:
         dtype = record.numpy_dtype
         if not record.extent:
             return np.empty(record.shape, dtype)
@@ -342,7 +342,7 @@ class TorchTable(WeightTable):
         strides = tuple(n * size for n in record.strides)
         array = np.ndarray(record.shape, dtype, part, strides=strides)
         array.flags.writeable = False
-        require_booleans(array, f"{self.name} is refused: {what}")
+        require_booleans(array, f"{self.name} is refused: {label}")
         return array
 
     def _storage(self, storage: StorageRecord, storages: dict[str, Any]) -> Any:

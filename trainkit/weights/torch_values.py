@@ -156,12 +156,12 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: str | None
     return record
 
 
-def _whole_numbers(values: Any, what: str) -> tuple[int, ...]:
+def _whole_numbers(values: Any, field: str) -> tuple[int, ...]:
     numbers = values if type(values) in (tuple, list) else None
     if numbers is not None and len(numbers) > MOST_AXES:  # before it is gone through, each time
-        raise PickleError(f"the {what} of a tensor has {len(numbers)} numbers")
+        raise PickleError(f"the {field} of a tensor has {len(numbers)} numbers")
     if numbers is None or not all(type(n) is int and 0 <= n < _LARGEST for n in numbers):
-        raise PickleError(f"the {what} of a tensor is no tuple of whole numbers")
+        raise PickleError(f"the {field} of a tensor is no tuple of whole numbers")
     return tuple(numbers)
 
 
@@ -197,7 +197,7 @@ def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
         case (QuantizationScheme("per_tensor_affine"), float() | int(), int()) if (
             abs(quantizer[2]) < _LARGEST_ZERO_POINT
         ):
-            found = Quantization(float(quantizer[1]), quantizer[2], None)
+            quantization = Quantization(float(quantizer[1]), quantizer[2], None)
         case (
             QuantizationScheme("per_channel_affine"),
             TensorRecord() as scales,
@@ -213,7 +213,7 @@ def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
             kinds = scales.numpy_dtype.kind, zero_points.numpy_dtype.kind
             if scales.quantization or zero_points.quantization or kinds != ("f", "i"):
                 raise PickleError("the scales of a quantized tensor are no plain floats")
-            found = Quantization(scales, zero_points, axis)
+            quantization = Quantization(scales, zero_points, axis)
         case _:
             raise UnsupportedTensorError(
                 "a quantized tensor has a scheme that is neither per_tensor_affine nor "
@@ -225,7 +225,7 @@ def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
             "save tensor.dequantize()"
         )
     return TensorRecord(
-        record.storage, record.dtype, record.offset, record.shape, record.strides, found
+        record.storage, record.dtype, record.offset, record.shape, record.strides, quantization
     )
 
 

@@ -377,13 +377,13 @@ class ShardedTable(WeightTable):
     def _collect(self) -> dict[str, tuple[tuple[int, ...], str]]:
         shapes = {}
         for name, base in self._weight_map.items():
-            known = self._shards[base].shapes()
-            if name not in known:
+            shard_shapes = self._shards[base].shapes()
+            if name not in shard_shapes:
                 raise CheckpointError(
                     f"{self.name} says that {name!r} is in {base}, which does not have it; get all "
                     "files of one version"
                 )
-            shapes[name] = known[name]
+            shapes[name] = shard_shapes[name]
         for base, shard in self._shards.items():
             others = [name for name in shard if self._weight_map.get(name) != base]
             if others:

@@ -99,8 +99,8 @@ def load_into(
         if table.format not in _OWN_FORMATS:
             return _WeightTransfer(model, paths, table, names, partial, flattened).run()
         file = table.name
-    given = {"names": names is not None, "flattened": flattened is not None, "partial": partial}
-    for argument in [name for name, is_given in given.items() if is_given]:
+    passed = {"names": names is not None, "flattened": flattened is not None, "partial": partial}
+    for argument in [name for name, is_given in passed.items() if is_given]:
         raise InvalidArgumentError(
             f"weights.load_into: {argument}= is for weights of PyTorch, and {file} has the layout "
             "of Keras or of a checkpoint, which says itself what is what; "
@@ -189,13 +189,13 @@ class _WeightTransfer:
                 f"{', '.join(names)} has values too large for {path}, which is {value.dtype.name}"
             )
             return
-        known = self._values.get(id(variable))
-        if known is not None and known[1].tobytes() != value.tobytes():
+        earlier = self._values.get(id(variable))
+        if earlier is not None and earlier[1].tobytes() != value.tobytes():
             self._report.problems.append(
-                f"{path} is shared by layers, and {known[2]} and {', '.join(names)} differ"
+                f"{path} is shared by layers, and {earlier[2]} and {', '.join(names)} differ"
             )
             return
-        if known is None:
+        if earlier is None:
             self._values[id(variable)] = (variable, value, ", ".join(names))
             shape = tuple(variable.shape)
             self._report.transfers.append(Transfer(path, names, shape, text, reason))
@@ -245,11 +245,11 @@ class _WeightTransfer:
         if not self._partial:
             for recipe in self._mapping.left_recipes:
                 lines.append(f"missing: {recipe.path} ({recipe.kind}), {expected(recipe)}")
-            known = {id(v) for recipe in self._mapping.left_recipes for v in recipe.variables()}
+            ids = {id(v) for recipe in self._mapping.left_recipes for v in recipe.variables()}
             lines += [
                 f"missing: {path} {shape}"
                 for path, shape in report.missing.items()
-                if id(self._paths[path]) not in known
+                if id(self._paths[path]) not in ids
             ]
             lines += [f"unused: {name} {shape}" for name, shape in report.unused.items()]
         more = len(lines) - _MOST_SHOWN
@@ -264,13 +264,13 @@ class _WeightTransfer:
         raise error
 
     def _store(self) -> None:
-        done: list[tuple[Variable, Any]] = []
+        replaced: list[tuple[Variable, Any]] = []
         try:
             for variable, value, _ in self._values.values():
-                done.append((variable, variable.value()))
+                replaced.append((variable, variable.value()))
                 variable._store(value)
         except BaseException:
-            for variable, before in reversed(done):
+            for variable, before in reversed(replaced):
                 variable._store(before._array)
             raise
 

@@ -200,13 +200,15 @@ class WeightMapping:
         self.direct[path] = name
 
     def _layer(self, target: str) -> Recipe:
-        known = {recipe.path: recipe for recipe in self._recipes}
-        if target in known:
-            return known[target]
+        by_path = {recipe.path: recipe for recipe in self._recipes}
+        if target in by_path:
+            return by_path[target]
         named = [recipe for recipe in self._recipes if recipe.layer.name == target]
         if len(named) == 1:
             return named[0]
-        near = difflib.get_close_matches(target, [*known, *(r.layer.name for r in known.values())])
+        near = difflib.get_close_matches(
+            target, [*by_path, *(r.layer.name for r in by_path.values())]
+        )
         reason = (
             "is of several layers" if named else "is no layer with weights, or is taken already"
         )
@@ -242,12 +244,12 @@ class WeightMapping:
     # ------------------------------------------------------------------ names, kinds, order
 
     def _take_equal_names(self) -> None:
-        known = self._recipes_by_name()
+        by_name = self._recipes_by_name()
         # what wrappers put in front of all names, `module.` and `_orig_mod.`
         firsts = {name.split(".")[0] for name in self._modules}
         wrapper = f"{next(iter(firsts))}." if len(firsts) == 1 and firsts <= _WRAPPERS else ""
         for name in list(self._modules):
-            recipe = known.get(_plain(name.removeprefix(wrapper)))
+            recipe = by_name.get(_plain(name.removeprefix(wrapper)))
             if recipe is None or recipe not in self._recipes:
                 continue
             if fitting_form(recipe, self._modules[name]) is not None:
@@ -255,15 +257,15 @@ class WeightMapping:
 
     def _recipes_by_name(self) -> dict[str, Recipe]:
         """Layers by their paths and by the names that they were given, where these are of one."""
-        known: dict[str, Recipe | None] = {}
+        by_name: dict[str, Recipe | None] = {}
         for recipe in self._recipes:
             names = {str(recipe.layer.name)} & recipe.given_names
             # `layers/1` is the second layer of a Sequential, which may be another's `layers.0`
             if not recipe.is_numbered:
                 names.add(recipe.path)
             for name in {_plain(name) for name in names}:
-                known[name] = None if name in known else recipe
-        return {name: recipe for name, recipe in known.items() if recipe is not None}
+                by_name[name] = None if name in by_name else recipe
+        return {name: recipe for name, recipe in by_name.items() if recipe is not None}
 
     def _take_alike(self) -> None:
         self._take_groups(True)
@@ -382,10 +384,10 @@ def _ambiguous(
         more = len(names) - _MOST_NAMED
         return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
-    why = "" if is_ordered else " The file does not say in which order its modules stand."
+    order_hint = "" if is_ordered else " The file does not say in which order its modules stand."
     return InvalidArgumentError(
         f"weights: it is not clear which module belongs to which layer: all have "
-        f"{_shown(modules[0].shapes)}.{why}\n"
+        f"{_shown(modules[0].shapes)}.{order_hint}\n"
         f"  modules  {listed([module.name for module in modules])}\n"
         f"  layers   {listed([recipe.path for recipe in recipes])}\n"
         f"Say it by names={{{modules[0].name!r}: {recipes[0].path!r}, ...}}"

@@ -199,10 +199,10 @@ def _torch_arrays(
     """The arrays of PyTorch's modules for the layers of a model."""
     book = RecipeBook(model, flattened)
     covered = {id(v) for recipe in book.recipes for v in recipe.variables()}
-    rest = [path for path, variable in paths.items() if id(variable) not in covered]
-    if rest:
+    missing = [path for path, variable in paths.items() if id(variable) not in covered]
+    if missing:
         raise UnimplementedError(
-            f"weights.save: PyTorch has no module for the layers of {', '.join(rest[:8])}; save "
+            f"weights.save: PyTorch has no module for the layers of {', '.join(missing[:8])}; save "
             "without layout='torch', or its parts one by one"
         )
     modules = _module_names(book.recipes, names)
@@ -234,9 +234,9 @@ def _module_names(recipes: Sequence[Recipe], names: Mapping[str, str]) -> list[s
         path = recipe.module_path or recipe.path
         module = path.replace("/", ".")
         for own, target in names.items():
-            known = next((x for x in (path, recipe.layer.name) if fits_pattern(target, x)), None)
-            if known is not None:
-                module = filled_pattern(target, own, known, ".")
+            match = next((x for x in (path, recipe.layer.name) if fits_pattern(target, x)), None)
+            if match is not None:
+                module = filled_pattern(target, own, match, ".")
                 unused.discard(own)
                 break
         result.append(module)

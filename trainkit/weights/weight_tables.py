@@ -79,8 +79,8 @@ class WeightTable(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._require_open()
         if name not in self.shapes():
-            known = list(self.shapes())[:_MOST_COMPARED]
-            near = difflib.get_close_matches(str(name), known, 3, 0.3)
+            array_names = list(self.shapes())[:_MOST_COMPARED]
+            near = difflib.get_close_matches(str(name), array_names, 3, 0.3)
             hint = f"; near: {', '.join(near)}" if near else ""
             raise NoSuchWeightError(f"{self.name} has no array {name!r}{hint}")
         return self.read(name)

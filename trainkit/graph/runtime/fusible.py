@@ -84,12 +84,12 @@ def _is_bfloat16(x: Any) -> bool:
 def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
     """The body on bfloat16, which is worked on in float32 from its start to its end."""
     wide = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
-    found = node.primitive.body(_XP, *wide, **node.settings)
+    wide_result = node.primitive.body(_XP, *wide, **node.settings)
     results = [
         y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
-        for y in (found if isinstance(found, tuple) else (found,))
+        for y in (wide_result if isinstance(wide_result, tuple) else (wide_result,))
     ]
-    return tuple(results) if isinstance(found, tuple) else results[0]
+    return tuple(results) if isinstance(wide_result, tuple) else results[0]
 
 
 # ------------------------------------------------------------------ rules
@@ -140,5 +140,5 @@ def _sparse_gradient(
 
 
 @dropped.lower_by
-def _dropped(trace: KernelTracer, x: TracedArray, kept: TracedArray, scale: float) -> Any:
-    return x * np.where(kept, x.dtype.type(scale), x.dtype.type(0))
+def _dropped(trace: KernelTracer, x: TracedArray, mask: TracedArray, scale: float) -> Any:
+    return x * np.where(mask, x.dtype.type(scale), x.dtype.type(0))

@@ -74,19 +74,19 @@ def _traceable(nodes: list[Node], target: Target) -> dict[Node, int]:
     Returns:
         For each how many steps of code it takes.
     """
-    found: dict[Node, int] = {}
-    known: dict[Any, int | None] = {}
+    step_counts: dict[Node, int] = {}
+    steps_by_key: dict[Any, int | None] = {}
     for node in nodes:
         give_way()
         if may_be_traced(node):
             specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
             key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
-            if key not in known:
-                known[key] = _steps_of(node, target)
-            steps = known[key]
+            if key not in steps_by_key:
+                steps_by_key[key] = _steps_of(node, target)
+            steps = steps_by_key[key]
             if steps is not None:
-                found[node] = steps
-    return found
+                step_counts[node] = steps
+    return step_counts
 
 
 def _steps_of(node: Node, target: Target) -> int | None:
@@ -126,11 +126,11 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
         if not missing[i]:
             ready[node in chosen].append(i)  # in order, so it is a heap
     order: list[list[Node]] = []
-    wanted = True
+    is_chosen = True
     while ready[True] or ready[False]:
         run = []
-        while ready[wanted]:
-            i = heapq.heappop(ready[wanted])
+        while ready[is_chosen]:
+            i = heapq.heappop(ready[is_chosen])
             run.append(left[i])
             for j in readers[i]:
                 missing[j] -= 1
@@ -138,8 +138,8 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
                     heapq.heappush(ready[left[j] in chosen], j)
         if run:
             order.append(run)
-        wanted = not wanted
-    if last and order and wanted is False:
+        is_chosen = not is_chosen
+    if last and order and is_chosen is False:
         order[-1] += last  # the run before was one of chosen nodes, too
     elif last:
         order.append(last)
@@ -151,12 +151,12 @@ def _waiting(operations: list[Node]) -> tuple[list[list[int]], list[int]]:
 
     What has an effect waits for the effect before it.
     """
-    place = {node: i for i, node in enumerate(operations)}
+    index_of = {node: i for i, node in enumerate(operations)}
     readers: list[list[int]] = [[] for _ in operations]
     missing = [0] * len(operations)
     effect = None
     for i, node in enumerate(operations):
-        sources = {place.get(x.node) for x in node.inputs if isinstance(x, GraphTensor)} - {None}
+        sources = {index_of.get(x.node) for x in node.inputs if isinstance(x, GraphTensor)} - {None}
         if node.effect:
             sources |= {effect} - {None}
             effect = i
@@ -188,11 +188,11 @@ def _leading_nowhere(nodes: list[Node], chosen: Collection[Node]) -> set[Node]:
         for x in node.inputs:
             if isinstance(x, GraphTensor):
                 readers.setdefault(x.node, set()).add(node)
-    found: set[Node] = set()
+    dead_ends: set[Node] = set()
     for node in reversed(nodes):
-        if node in chosen and not node.effect and readers.get(node, set()) <= found:
-            found.add(node)
-    return found
+        if node in chosen and not node.effect and readers.get(node, set()) <= dead_ends:
+            dead_ends.add(node)
+    return dead_ends
 
 
 # ------------------------------------------------------------------ one run
@@ -209,7 +209,7 @@ class _Run:
         outside: nodes that only look at an output in another way; they are done once more, outside.
     """
 
-    def __init__(self, nodes: list[Node], wanted: set[GraphTensor], target: Target) -> None:
+    def __init__(self, nodes: list[Node], used_outside: set[GraphTensor], target: Target) -> None:
         self.nodes = nodes
         self.target = target
         self.trace = target.trace()
@@ -222,7 +222,7 @@ class _Run:
         for node in nodes:
             give_way()
             self._trace(node)
-        self._settle([y for node in nodes for y in node.outputs if y in wanted])
+        self._settle([y for node in nodes for y in node.outputs if y in used_outside])
 
     def _trace(self, node: Node) -> None:
         try:
@@ -241,12 +241,12 @@ class _Run:
                 self.inputs.append(x)
         return self.env[x]
 
-    def _settle(self, wanted: list[GraphTensor]) -> None:
+    def _settle(self, used_outside: list[GraphTensor]) -> None:
         """Decide for each tensor that others want how they get it."""
         inside = set(self.nodes)
         sources = {self.env[x].buffer: x for x in self.inputs}
-        given: dict[Buffer, GraphTensor] = {}
-        todo, settled = deque(wanted), set()
+        output_of: dict[Buffer, GraphTensor] = {}
+        todo, settled = deque(used_outside), set()
         outside: set[Node] = set()
         while todo:
             y = todo.popleft()
@@ -259,14 +259,14 @@ class _Run:
                 self.aliases[y] = source
             elif mine.buffer.kind == "constant" and mine.view.whole and self.trace.embeds:
                 self.constants[y] = mine.buffer.value[1].reshape(mine.array.shape)
-            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in given:
-                given[mine.buffer] = y
+            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in output_of:
+                output_of[mine.buffer] = y
             else:
                 outside.add(y.node)
                 todo += [
                     x for x in y.node.inputs if isinstance(x, GraphTensor) and x.node in inside
                 ]
-        self.outputs = list(given.values())
+        self.outputs = list(output_of.values())
         self.outside = [node for node in self.nodes if node in outside]
 
     def code(self) -> Any:
@@ -283,8 +283,8 @@ class _Run:
             for x in node.inputs:
                 if isinstance(x, GraphTensor) and x.node.kind == "constant":
                     env[x] = part.constant(x.node.value)
-            given = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-            env.update(zip(node.outputs, copied(part, node, given), strict=True))
+            inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(part, node, inputs), strict=True))
         part.outputs = [env[y] for y in self.outputs]
         return part
 
@@ -334,59 +334,60 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
     """
     nodes = needed_nodes(graph)
     chosen = {n: k for n, k in _traceable(nodes, target).items() if n not in left_out}
-    known: dict[Any, tuple[_Run, Any]] = {}  # of runs that stay as they are when others change
-    made: dict[int, tuple[_Run, Any]] = {}
+    # a refusal changes few runs; the others stay as they are, and are traced once
+    traced_runs: dict[Any, tuple[_Run, Any]] = {}
+    fused_runs: dict[int, tuple[_Run, Any]] = {}
     while True:
         late = _leading_nowhere(nodes, chosen) if target.results_last else set()
-        whole = _runs(nodes, chosen, late)
-        runs = [part for run in whole for part in _parts(run, chosen, target.most_steps)]
-        wanted = _wanted(graph, runs)
+        unsplit_runs = _runs(nodes, chosen, late)
+        runs = [part for run in unsplit_runs for part in _parts(run, chosen, target.most_steps)]
+        used_tensors = _wanted(graph, runs)
         try:
             for i, run in enumerate(runs):
                 if run[0] in chosen:
-                    key = (tuple(run), frozenset(wanted[i]))
-                    if key not in known:
-                        found = _Run(run, wanted[i], target)
-                        known[key] = found, found.code()
-                    if known[key][1] is not None:
-                        made[i] = known[key]
+                    key = (tuple(run), frozenset(used_tensors[i]))
+                    if key not in traced_runs:
+                        traced_run = _Run(run, used_tensors[i], target)
+                        traced_runs[key] = traced_run, traced_run.code()
+                    if traced_runs[key][1] is not None:
+                        fused_runs[i] = traced_runs[key]
             break
         except _Refused as refused:
             del chosen[refused.node]
-            made.clear()
-    return _replaced(graph, nodes, runs, made) if made else graph
+            fused_runs.clear()
+    return _replaced(graph, nodes, runs, fused_runs) if fused_runs else graph
 
 
 def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
     """For each run the tensors that others use."""
-    kept = set(graph.outputs)
+    results = set(graph.outputs)
     if graph.outer is None:
-        kept |= {slot.now for slot in graph.assigned}
-    place = {node: i for i, run in enumerate(runs) for node in run}
-    wanted: list[set[GraphTensor]] = [set() for _ in runs]
-    for y in kept:
-        if y.node in place:
-            wanted[place[y.node]].add(y)
-    for node, i in place.items():
+        results |= {slot.now for slot in graph.assigned}
+    run_index = {node: i for i, run in enumerate(runs) for node in run}
+    used_tensors: list[set[GraphTensor]] = [set() for _ in runs]
+    for y in results:
+        if y.node in run_index:
+            used_tensors[run_index[y.node]].add(y)
+    for node, i in run_index.items():
         for x in node.inputs:
-            if isinstance(x, GraphTensor) and place.get(x.node, i) != i:
-                wanted[place[x.node]].add(x)
-    return wanted
+            if isinstance(x, GraphTensor) and run_index.get(x.node, i) != i:
+                used_tensors[run_index[x.node]].add(x)
+    return used_tensors
 
 
 def _replaced(
-    graph: Graph, nodes: list[Node], runs: list[list[Node]], made: dict[int, tuple[_Run, Any]]
+    graph: Graph, nodes: list[Node], runs: list[list[Node]], fused_runs: dict[int, tuple[_Run, Any]]
 ) -> Graph:
     new, env = rebuilt_frame(graph)
     for node in nodes:
         if node.kind != "op":
             env[node.outputs[0]] = source_copied(new, node)
     for i, run in enumerate(runs):
-        found = made.get(i)
-        if found is None:
+        fused_run = fused_runs.get(i)
+        if fused_run is None:
             _copy(new, run, env)
         else:
-            _emit(new, *found, env)
+            _emit(new, *fused_run, env)
     return finished(graph, new, env)
 
 

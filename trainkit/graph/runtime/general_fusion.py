@@ -57,9 +57,9 @@ class Sizes:
         """
         names: dict[tuple[int, int], str] = {}
         keys: list[tuple[int, int]] = []
-        for n, (place, _) in zip(sizes, axes, strict=True):
+        for n, (input_index, _) in zip(sizes, axes, strict=True):
             earlier = zip(keys, axes[: len(keys)], strict=True)
-            key = (n, sum(mine == n and other == place for (mine, _), (other, _) in earlier))
+            key = (n, sum(mine == n and other == input_index for (mine, _), (other, _) in earlier))
             keys.append(key)
             if n > 1 and key not in names and len(names) < _MOST_UNKNOWN:
                 names[key] = f"n{len(names)}"
@@ -115,29 +115,29 @@ class GeneralFusion:
             sizes: of the unknown axes at a call; they lie in the range.
         """
         exact = Sizes.like(sizes, self._axes)
-        here = [low for low, _ in exact.range.ends]
-        if here:
-            high, low = self._upper_end(exact, here), self._lower_end(exact, here)
+        call_sizes = [low for low, _ in exact.range.ends]
+        if call_sizes:
+            high, low = self._upper_end(exact, call_sizes), self._lower_end(exact, call_sizes)
             for strict in (True, False):
-                for one, other in ((low, high), (here, high), (low, here)):
+                for one, other in ((low, high), (call_sizes, high), (low, call_sizes)):
                     general = self._merged_or_none(exact.between(one, other), strict)
                     if general is not None:
                         return general, exact.between(one, other)
         return self._at(tuple(sizes)), exact
 
-    def _upper_end(self, exact: Sizes, here: list[int]) -> list[int]:
+    def _upper_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the largest sizes up to which all is the same as here but for numbers."""
-        good, bad = here, [n << 1 for n in here]
-        while self._agrees(exact, here, bad):
+        good, bad = sizes, [n << 1 for n in sizes]
+        while self._agrees(exact, sizes, bad):
             good, bad = bad, [n << 1 for n in bad]
         return self._bisected(exact, good, bad)
 
-    def _lower_end(self, exact: Sizes, here: list[int]) -> list[int]:
+    def _lower_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the smallest sizes from which on all is the same as here but for numbers."""
-        good, bad = here, [2] * len(here)
-        if self._agrees(exact, here, bad):
+        good, bad = sizes, [2] * len(sizes)
+        if self._agrees(exact, sizes, bad):
             return bad
-        while max(half := [max(2, n >> 1) for n in good]) > 2 and self._agrees(exact, here, half):
+        while max(half := [max(2, n >> 1) for n in good]) > 2 and self._agrees(exact, sizes, half):
             good = half
         return self._bisected(exact, good, [max(2, n >> 1) for n in good])
 
@@ -153,12 +153,12 @@ class GeneralFusion:
                 bad = middle
         return good
 
-    def _agrees(self, exact: Sizes, here: list[int], end: list[int]) -> bool:
+    def _agrees(self, exact: Sizes, start: list[int], end: list[int]) -> bool:
         """Whether all is the same at two choices of sizes but for numbers; nearly always right."""
         if not self._fits_memory(exact, end):
             return False
         names = exact.range.names
-        one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (here, end))
+        one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (start, end))
         try:
             return self._skeleton(one) == self._skeleton(other)
         except (Unsupported, MemoryError):
@@ -176,11 +176,11 @@ class GeneralFusion:
 
     def _fits_memory(self, exact: Sizes, end: list[int]) -> bool:
         sizes = exact.at(dict(zip(exact.range.names, end, strict=True)))
-        known = dict(zip(self._axes, sizes, strict=True))
+        size_of_axis = dict(zip(self._axes, sizes, strict=True))
         return all(
-            _bytes(x, [known.get((place, axis), n) for axis, n in enumerate(x.shape)])
+            _bytes(x, [size_of_axis.get((input_index, axis), n) for axis, n in enumerate(x.shape)])
             <= _MOST_BYTES
-            for place, x in enumerate(self._graph.inputs)
+            for input_index, x in enumerate(self._graph.inputs)
         )
 
     def _merged_or_none(self, sizes: Sizes, strict: bool) -> Graph | None:
@@ -234,11 +234,11 @@ def _bytes(x: GraphTensor, shape: Sequence[int | None]) -> int:
 
 def _outline(graph: Graph) -> list[Any]:
     """What a fused graph does, but for the numbers in its kernels."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    index_of = {node: i for i, node in enumerate(graph.nodes)}
 
     def name(x: Any) -> Any:
         if isinstance(x, GraphTensor):
-            return "tensor", place[x.node], x.index
+            return "tensor", index_of[x.node], x.index
         return type(x), repr(x)
 
     lines: list[Any] = []
@@ -303,11 +303,11 @@ def _generalized(
 ) -> LlvmCode:
     merge = Generalizer(sizes, points, at)
     arguments = [
-        (merge.buffer([b for b, _, _ in given]), merge.shape([s for _, s, _ in given]), given[0][2])
-        for given in zip(*(code.arguments for code in codes), strict=True)
+        (merge.buffer([b for b, _, _ in forms]), merge.shape([s for _, s, _ in forms]), forms[0][2])
+        for forms in zip(*(code.arguments for code in codes), strict=True)
     ]
     steps = merge.steps([code.steps for code in codes])
-    views = [merge.view(given) for given in zip(*(code.views for code in codes), strict=True)]
+    views = [merge.view(forms) for forms in zip(*(code.views for code in codes), strict=True)]
     names = {
         name
         for _, shape, _ in arguments
@@ -347,6 +347,6 @@ def _unfused(new: Graph, part: Graph, inputs: tuple[Any, ...]) -> list[GraphTens
         if node.kind == "constant":
             env[node.outputs[0]] = new.constant(node.value)
         elif node.kind == "op":
-            given = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-            env.update(zip(node.outputs, copied(new, node, given), strict=True))
+            node_inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(new, node, node_inputs), strict=True))
     return [env[y] for y in part.outputs]

@@ -74,9 +74,9 @@ def _forward(
 ) -> Any:
     """(rectified result, mean, variance)."""
     along = settings["axis"], settings["epsilon"]
-    done = norm_tuned.normalized_columns(x, scale, offset, *along, rectifier)
-    if done is not None:
-        return done
+    results = norm_tuned.normalized_columns(x, scale, offset, *along, rectifier)
+    if results is not None:
+        return results
     y, mean, variance = fused_normalization.primitive.kernel(xp, x, scale, offset, **settings)
     if rectifier is not NONE:
         y = next(p for p, kind in _RECTIFIERS.items() if kind is rectifier).kernel(xp, y)
@@ -98,19 +98,19 @@ def _backward(
     **settings: Any,
 ) -> Any:
     """Gradients by x, scale and offset, of the gradient by the rectified result z."""
-    given = scale, by_mean, by_variance
+    operands = scale, by_mean, by_variance
     along = settings["axis"], settings["epsilon"]
     chosen = None if rectifier is NONE else z
-    done = norm_tuned.normalized_columns_gradient(
-        g, x, *given, *along, (mean, variance), chosen, rectifier
+    results = norm_tuned.normalized_columns_gradient(
+        g, x, *operands, *along, (mean, variance), chosen, rectifier
     )
-    if done is not None:
-        return done
+    if results is not None:
+        return results
     if rectifier is RELU:
         g = relu_gradient.primitive.kernel(xp, g, z)
     elif rectifier is RELU6:
         g = keep_where.primitive.kernel(xp, g, (z > 0) & (z < rectifier.high))
-    return fused_normalization_gradient.primitive.kernel(xp, g, x, *given, **settings)
+    return fused_normalization_gradient.primitive.kernel(xp, g, x, *operands, **settings)
 
 
 def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
@@ -119,10 +119,10 @@ def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 FORWARD = JoinedOperation(
-    "rectified_normalization", _forward, lambda x, *rest, **settings: _specs(x)
+    "rectified_normalization", _forward, lambda x, *specs, **settings: _specs(x)
 )
 BACKWARD = JoinedOperation(
-    "rectified_normalization_gradient", _backward, lambda g, z, x, *rest, **settings: _specs(x)
+    "rectified_normalization_gradient", _backward, lambda g, z, x, *specs, **settings: _specs(x)
 )
 
 # ------------------------------------------------------------------ the pass
@@ -209,9 +209,9 @@ class _Pass:
     def _normalized(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rectifier = self._rectifiers[node]
         settings = {**node.settings, "rectifier": rectifier}
-        made = _added(new, node, FORWARD, inputs, settings)
-        self._done[_key(inputs[0], inputs[1], node.settings)] = _Joined(made, rectifier)
-        return made.outputs
+        call = _added(new, node, FORWARD, inputs, settings)
+        self._done[_key(inputs[0], inputs[1], node.settings)] = _Joined(call, rectifier)
+        return call.outputs
 
     def _is_rectified(self, x: Any, node: Node) -> bool:
         maker = x.node
@@ -234,9 +234,9 @@ class _Pass:
             source = _before_choice(g, z, joined.rectifier)
         rectifier = NONE if source is None else joined.rectifier
         g = g if source is None else source
-        given = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
+        arrays = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
         settings = {**node.settings, "rectifier": rectifier}
-        return _added(new, node, BACKWARD, given, settings).outputs
+        return _added(new, node, BACKWARD, arrays, settings).outputs
 
 
 def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
@@ -248,10 +248,10 @@ def _added(
 ) -> Node:
     """A call of `primitive` that stands for `node`."""
     specs = tuple(y._spec for y in node.outputs)
-    made = Node(new, "op", node.name, specs, primitive, inputs, settings)
-    made.many, made.where = True, node.where
-    new.nodes.append(made)
-    return made
+    call = Node(new, "op", node.name, specs, primitive, inputs, settings)
+    call.many, call.where = True, node.where
+    new.nodes.append(call)
+    return call
 
 
 def _compares(node: Node, y: GraphTensor) -> bool:

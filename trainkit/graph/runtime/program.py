@@ -193,14 +193,14 @@ class _ProgramWriter:
     def _compare_sizes(self) -> None:
         """Give names to the sizes that the graph does not know, and leave where they do not fit."""
         conditions, named = [], set()
-        for place, axis, size, (low, high) in self._conditions:
-            here = f"{_local(self.graph.inputs[place])}.shape[{axis}]"
+        for input_index, axis, size, (low, high) in self._conditions:
+            size_expression = f"{_local(self.graph.inputs[input_index])}.shape[{axis}]"
             if isinstance(size, str) and size not in named:
                 named.add(size)
-                self._say(f"{size} = {here}")
+                self._say(f"{size} = {size_expression}")
                 conditions.append(f"{low} <= {size} <= {high}")
             else:
-                conditions.append(f"{here} == {size}")
+                conditions.append(f"{size_expression} == {size}")
         if conditions:
             self._say(f"if not ({' and '.join(conditions)}):")
             self._say("return None", 2)
@@ -242,7 +242,7 @@ class _ProgramWriter:
     @staticmethod
     def _last_uses(nodes: list[Node], results: list[GraphTensor]) -> dict[Node, list[str]]:
         """For each node the locals that nothing after it uses."""
-        kept = set(results)
+        returned = set(results)
         user: dict[GraphTensor, Node] = {}
         for node in nodes:
             for x in node.inputs:
@@ -250,7 +250,7 @@ class _ProgramWriter:
                     user[x] = node
         dropped: dict[Node, list[str]] = {}
         for x, node in user.items():
-            if x not in kept:
+            if x not in returned:
                 dropped.setdefault(node, []).append(_local(x))
         return dropped
 
@@ -280,7 +280,7 @@ class _ProgramWriter:
         last = {x: i for i, node in enumerate(operations) for x in node.inputs if _is_tensor(x)}
         read = {x for node in operations for x in node.inputs if _is_tensor(x)}
         written: dict[Node, list[GraphTensor | None]] = {}
-        for place, node in list(enumerate(operations))[ending:]:
+        for index, node in list(enumerate(operations))[ending:]:
             if node.primitive is not _UPDATE:
                 continue
             uses = Counter(map(id, node.inputs))
@@ -291,7 +291,7 @@ class _ProgramWriter:
                     slot is not None
                     and slot.first is x
                     and x.node.kind == "variable"
-                    and last[x] == place
+                    and last[x] == index
                     and uses[id(x)] == 1
                     and y not in read
                     and self._result_counts[id(y)] == 1
@@ -321,15 +321,15 @@ class _ProgramWriter:
         No name holds their arrays any more, so that it can tell whether anybody else does.
         """
         number = len(self._lines)
-        held = [x for x in over if x is not None]
-        names = [_local(x) for x in held if x in self._variable_names]
+        overwritten = [x for x in over if x is not None]
+        names = [_local(x) for x in overwritten if x in self._variable_names]
         if names:
             self._say(f"del {', '.join(names)}", 2)
         bound = node.settings["rule"].bound([None if x is None else x.node.value for x in over])
         self.namespace[f"u{number}"] = (
             bound if self._watched is None else self._watched(node, bound)
         )
-        inputs = ", ".join(_local(x) for x in node.inputs if x not in set(held))
+        inputs = ", ".join(_local(x) for x in node.inputs if x not in set(overwritten))
         targets = [_local(y) for x, y in zip(over, node.outputs, strict=True) if x is None]
         called = f"u{number}({inputs})"
         self._say(f"{', '.join(targets)}, = {called}" if targets else called, 2)
@@ -345,12 +345,12 @@ class _ProgramWriter:
         self.namespace[f"p{number}"] = kernel.interpreted
         reused = reused | self._dying_inputs(node, reused, dropped)
         for i, y in enumerate(node.outputs):
-            made = self._allocation(kernel.code, i, f"e{number}_{i}")
+            allocation = self._allocation(kernel.code, i, f"e{number}_{i}")
             if y in reused:
-                made = f"{_local(reused[y])} if {self._free(reused[y])} else {made}"
-            self._say(f"{_local(y)} = {made}", 2)
-        given = [_local(x) for x in node.inputs]
-        arguments = [*given, *self._constants(kernel, number), *map(_local, node.outputs)]
+                allocation = f"{_local(reused[y])} if {self._free(reused[y])} else {allocation}"
+            self._say(f"{_local(y)} = {allocation}", 2)
+        input_names = [_local(x) for x in node.inputs]
+        arguments = [*input_names, *self._constants(kernel, number), *map(_local, node.outputs)]
         targets = ", ".join(map(_local, node.outputs)) + ","
         if kernel.code.scratch:
             arguments.append(f"m{number}")
@@ -362,7 +362,7 @@ class _ProgramWriter:
                 self._say(f"m{number} = empty({size}, uint8)", 3)
         self._say(f"if not f{number}({', '.join(arguments)}):", 2)
         self.line_nodes[len(self._lines)] = node
-        self._say(f"{targets} = p{number}({', '.join(given)})", 3)
+        self._say(f"{targets} = p{number}({', '.join(input_names)})", 3)
         self.line_nodes[len(self._lines)] = node
         if kernel.code.scratch:
             self._say(f"q{number}.append(m{number})", 2)
@@ -393,18 +393,18 @@ class _ProgramWriter:
         node: Node, reused: dict[GraphTensor, GraphTensor], dropped: list[str]
     ) -> dict[GraphTensor, GraphTensor]:
         """Outputs that may be written over results of earlier nodes that nothing needs later."""
-        found: dict[GraphTensor, GraphTensor] = {}
+        overwritten: dict[GraphTensor, GraphTensor] = {}
         unused, written = set(dropped), set()
-        for made, source in sorted(node.primitive.code.reusable):
-            y, x = node.outputs[made], node.inputs[source]
-            taken = y in reused or y in found or id(x) in written
-            if not taken and _local(x) in unused:
-                found[y] = x
+        for output_index, source in sorted(node.primitive.code.reusable):
+            y, x = node.outputs[output_index], node.inputs[source]
+            is_taken = y in reused or y in overwritten or id(x) in written
+            if not is_taken and _local(x) in unused:
+                overwritten[y] = x
                 written.add(id(x))
-        return found
+        return overwritten
 
     def _reused(
-        self, node: Node, slots: dict[int, Any], readers: dict[int, list[int]], place: int
+        self, node: Node, slots: dict[int, Any], readers: dict[int, list[int]], index: int
     ) -> dict[GraphTensor, GraphTensor]:
         """Outputs that are new values of variables, and may be written over the old ones.
 
@@ -415,24 +415,24 @@ class _ProgramWriter:
         Args:
             node: a fused one, after which there are none but such that can't fail.
             slots: those of assigned variables, by `id` of the new value.
-            readers: by `id` of a tensor the places of the operations that read it, -1 for one that
+            readers: by `id` of a tensor the indices of the operations that read it, -1 for one that
                 is not fused.
-            place: that of `node`.
+            index: that of `node`.
         """
-        given = {x: i for i, x in enumerate(node.inputs)}
-        found: dict[GraphTensor, GraphTensor] = {}
+        input_indices = {x: i for i, x in enumerate(node.inputs)}
+        overwritten: dict[GraphTensor, GraphTensor] = {}
         for i, y in enumerate(node.outputs):
             slot = slots.get(id(y))
             if slot is None or id(slot.first) in self._result_counts:
                 continue
-            if (i, given.get(slot.first)) not in node.primitive.code.reusable:
+            if (i, input_indices.get(slot.first)) not in node.primitive.code.reusable:
                 continue
-            places = readers[id(slot.first)]
-            fused = min(places) >= 0 and max(places) == place
+            reader_indices = readers[id(slot.first)]
+            fused = min(reader_indices) >= 0 and max(reader_indices) == index
             if fused and self._result_counts[id(slot.now)] == 1:
-                found[slot.now] = slot.first
-        self._in_place |= set(found)
-        return found
+                overwritten[slot.now] = slot.first
+        self._in_place |= set(overwritten)
+        return overwritten
 
     def _literal(self, x: Any) -> str:
         if x is None or type(x) in (int, bool) or (type(x) is float and np.isfinite(x)):
@@ -446,10 +446,10 @@ def _readers(operations: list[Node]) -> dict[int, list[int]]:
     """By `id` of a tensor the places of the operations that read it, -1 for one not fused."""
     readers: dict[int, list[int]] = {}
     for i, node in enumerate(operations):
-        place = i if isinstance(node.primitive, FusedKernel) else -1
+        index = i if isinstance(node.primitive, FusedKernel) else -1
         for x in node.inputs:
             if isinstance(x, GraphTensor):
-                readers.setdefault(id(x), []).append(place)
+                readers.setdefault(id(x), []).append(index)
     return readers
 
 
@@ -458,15 +458,15 @@ def _ending(operations: list[Node]) -> int:
 
     No more can steps of optimizers along gradients whose sizes are known.
     """
-    place = len(operations)
-    while place:
-        primitive = operations[place - 1].primitive
+    start = len(operations)
+    while start:
+        primitive = operations[start - 1].primitive
         if not isinstance(primitive, FusedKernel) and primitive is not _UPDATE:
             break
-        place -= 1
-        if _may_fail(operations[place]):
+        start -= 1
+        if _may_fail(operations[start]):
             break
-    return place
+    return start
 
 
 def _may_fail(node: Node) -> bool:
@@ -522,8 +522,8 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return functools.partial(_run, primitive, node.settings)
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
-        wanted = node.outputs[0].dtype.dtype
-        return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
+        dtype = node.outputs[0].dtype.dtype
+        return kernel if _dtype_given(node) == dtype else functools.partial(_cast, kernel, dtype)
     small = _is_too_small(node)
     if primitive.facets.semantics is PRODUCT and small and _is_plain_product(inputs):
         return np.matmul
@@ -556,10 +556,10 @@ def _known(x: Any) -> Any:
 
 
 def _run_controlled(
-    primitive: Any, settings: dict[str, Any], known: Any, first: Any, *arrays: Any
+    primitive: Any, settings: dict[str, Any], constant: Any, first: Any, *arrays: Any
 ) -> Any:
-    if known is not None:
-        first = known
+    if constant is not None:
+        first = constant
     elif devices.is_host_number(first):
         first = first.item()
     return primitive.run([first, *devices.on_one_device(arrays)], settings)
@@ -594,8 +594,8 @@ def _run_beside_numbers(
     for i, array in enumerate(arrays):
         if i not in numbers and devices.XP_OF[type(array)] is not np:
             return primitive.run(devices.on_one_device(arrays), settings)
-    given = [numbers.get(i, array) for i, array in enumerate(arrays)]
-    return primitive.run(given, settings)
+    operands = [numbers.get(i, array) for i, array in enumerate(arrays)]
+    return primitive.run(operands, settings)
 
 
 def _run_on_text(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:

@@ -50,7 +50,7 @@ class ProgramsBySize:
 
     def sizes_of(self, arrays: list[Any]) -> tuple[int, ...]:
         """What is not known of the shapes."""
-        return tuple(int(arrays[place].shape[axis]) for place, axis in self._axes)
+        return tuple(int(arrays[input_index].shape[axis]) for input_index, axis in self._axes)
 
     def compile(self, sizes: tuple[int, ...]) -> bool:
         """Make a program for a range of sizes in which these lie; one at a time.

@@ -29,8 +29,8 @@ Axis = tuple[int, int]
 def unknown_axes(graph: Graph) -> list[Axis]:
     """The axes of inputs whose sizes are not known."""
     return [
-        (place, axis)
-        for place, x in enumerate(graph.inputs)
+        (input_index, axis)
+        for input_index, x in enumerate(graph.inputs)
         for axis, n in enumerate(x.shape)
         if n is None
     ]
@@ -43,10 +43,10 @@ def at_sizes(graph: Graph, sizes: Sequence[int]) -> Graph:
         graph: stays as it is.
         sizes: one for each of its unknown axes.
     """
-    known = dict(zip(unknown_axes(graph), sizes, strict=True))
+    size_of_axis = dict(zip(unknown_axes(graph), sizes, strict=True))
     new, env = rebuilt_frame(graph)
-    for place, x in enumerate(new.inputs):
-        dims = [known.get((place, axis), n) for axis, n in enumerate(x.shape)]
+    for input_index, x in enumerate(new.inputs):
+        dims = [size_of_axis.get((input_index, axis), n) for axis, n in enumerate(x.shape)]
         x._spec = Spec(dims, x.dtype)
     for node in needed_nodes(graph):
         if node.kind != "op":
@@ -102,8 +102,8 @@ def _settings(node: Node, inputs: tuple[Any, ...]) -> dict[str, Any]:
 
 def _note_sizes(node: Node) -> None:
     """Let the results of a node that asks for sizes, or computes them, remember what is known."""
-    known = known_results(node.primitive, node.inputs, node.settings)
-    if known is None:
+    sizes = known_results(node.primitive, node.inputs, node.settings)
+    if sizes is None:
         return
-    for y, one in zip(node.outputs, (known,) if isinstance(known, Known) else known, strict=True):
+    for y, one in zip(node.outputs, (sizes,) if isinstance(sizes, Known) else sizes, strict=True):
         y._known = one

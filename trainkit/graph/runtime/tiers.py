@@ -224,8 +224,8 @@ class TieredProgram:
                     self._compiles_at_once = False
         finally:
             self.steady = self._last_program()
-            taken = time.thread_time() - begun
-            _NODE_SECONDS[self.graph.name] = taken / max(1, len(self.graph.nodes))
+            seconds = time.thread_time() - begun
+            _NODE_SECONDS[self.graph.name] = seconds / max(1, len(self.graph.nodes))
 
 
 def _reduced(graph: Graph) -> tuple[Graph, Graph]:

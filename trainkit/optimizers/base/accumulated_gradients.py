@@ -91,23 +91,23 @@ def gradients_for_step(
         return joined_gradients(optimizer, grads, weights)
     if not optimizer.sums_gradients_up:
         return joined_gradients(optimizer, grads, weights)
-    held = optimizer.__dict__
-    if held.get("sums_in_parts") is None:
+    attributes = optimizer.__dict__
+    if attributes.get("sums_in_parts") is None:
         with eval_shape.eagerly():  # slots that are made now may come from a file, whole
             for grad, weight in zip(grads, weights, strict=True):
                 if grad is not None and isinstance(weight, Variable):
                     optimizer.state_of(weight)
-        held["sums_in_parts"] = SumsInParts(optimizer, replica.group)
-    held["_to_join"] = replica
+        attributes["sums_in_parts"] = SumsInParts(optimizer, replica.group)
+    attributes["_to_join"] = replica
     with trace_state.silence():
-        found = [
+        weighted_grads = [
             None if g is None else _weighted(convert_to_tensor(g), replica.weight) for g in grads
         ]
         if OVERWRITTEN:
             at = [i for i, g in enumerate(grads) if g is not None and is_overwritten(weights[i])]
             for i, most in zip(at, all_reduce([grads[i] for i in at], "MAX"), strict=True):
-                found[i] = most
-    return found
+                weighted_grads[i] = most
+    return weighted_grads
 
 
 def whole_gradients(
@@ -159,8 +159,8 @@ def run_sums(
     replica = optimizer.__dict__.pop("_to_join", None)
     if (done + 1) % period:
         for state, g in zip(states, grads, strict=True):
-            kept = state.slots[SLOT]._writable()
-            kept += g
+            accumulated = state.slots[SLOT]._writable()
+            accumulated += g
         return None
     totals = [g + s.slots[SLOT]._value._array for s, g in zip(states, grads, strict=True)]
     if replica is not None:
@@ -192,8 +192,8 @@ def trace_sums(
     for slot in optimizer._states.accumulated():
         before = slot.value()
         total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
-        rest = ops.where(last, ops.zeros_like(total), total)
-        slot.assign(rest if finite is None else ops.where(finite, rest, before))
+        next_sum = ops.where(last, ops.zeros_like(total), total)
+        slot.assign(next_sum if finite is None else ops.where(finite, next_sum, before))
     totals = [sums[id(s.slots[SLOT])] for s in states]
     replica = optimizer.__dict__.pop("_to_join", None)
     if replica is not None:

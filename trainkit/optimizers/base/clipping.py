@@ -45,14 +45,14 @@ class ClipLimits:
     """
 
     def __init__(self, norm: Any, value: Any, global_norm: Any) -> None:
-        given = dict(zip(CLIPPING, (norm, value, global_norm), strict=True))
-        given = {name: bound for name, bound in given.items() if bound is not None}
-        if len(given) > 1:
-            shown = ", ".join(f"{name}={bound}" for name, bound in given.items())
+        bounds = dict(zip(CLIPPING, (norm, value, global_norm), strict=True))
+        bounds = {name: bound for name, bound in bounds.items() if bound is not None}
+        if len(bounds) > 1:
+            shown = ", ".join(f"{name}={bound}" for name, bound in bounds.items())
             raise ValueError(
                 f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {shown}"
             )
-        for name, bound in given.items():
+        for name, bound in bounds.items():
             if isinstance(bound, bool) or not isinstance(bound, int | float | np.number):
                 raise TypeError(f"{name} must be a number, got {bound!r}")
             check_bound(name, bound)

@@ -48,7 +48,7 @@ def early_joined(
     if len(sums.buckets) < 2:
         return None
     try:
-        groups = [places for _, places in sums.buckets]
+        groups = [indices for _, indices in sums.buckets]
         return sums.all(early_gradients(tape, loss, weights, groups, sums.begin))
     except BaseException:
         sums.abandon()
@@ -75,28 +75,28 @@ class _Sums:
 
     def begin(self, number: int, grads: list[Any]) -> None:
         """All gradients of a bucket are there."""
-        dtype, places = self.buckets[number]
-        there = [
+        dtype, indices = self.buckets[number]
+        indexed_grads = [
             (i, g)
-            for i, g in zip(places, grads, strict=True)
+            for i, g in zip(indices, grads, strict=True)
             if type(g) is Tensor and g.dtype == self.weights[i].dtype
         ]
-        if there:
-            tensors = [g for _, g in there]
+        if indexed_grads:
+            tensors = [g for _, g in indexed_grads]
             with trace_state.silence():
                 ticket = begin(tensors, self.replica, dtype)
-            self.begun.append((ticket, [i for i, _ in there], tensors))
+            self.begun.append((ticket, [i for i, _ in indexed_grads], tensors))
 
     def all(self, grads: list[Any]) -> list[Any]:
         """All sums, once they are there; what has not begun yet comes last."""
         results: list[Any] = [None] * len(grads)
         with trace_state.silence():
-            begun = {i for _, places, _ in self.begun for i in places}
+            begun = {i for _, indices, _ in self.begun for i in indices}
             left = [i for i, g in enumerate(grads) if g is not None and i not in begun]
             last = joined([grads[i] for i in left], self.replica) if left else []
             while self.begun:
-                ticket, places, tensors = self.begun.pop(0)
-                for i, total in zip(places, finish(ticket, tensors), strict=True):
+                ticket, indices, tensors = self.begun.pop(0)
+                for i, total in zip(indices, finish(ticket, tensors), strict=True):
                     results[i] = total
         for i, total in zip(left, last, strict=True):
             results[i] = total

@@ -129,8 +129,8 @@ class FusedUpdate:
 
     def kernels(self) -> list[tuple[kernel_family.Family, kernel_family.Key]]:
         """The loops that may be compiled, each with what it is compiled for."""
-        found = [(UPDATES, self._key), (JOINT_UPDATES, self._joint_key)]
-        return [(family, key) for family, key in found if key is not None]
+        loops = [(UPDATES, self._key), (JOINT_UPDATES, self._joint_key)]
+        return [(family, key) for family, key in loops if key is not None]
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update the buffers in place, as `UpdateProgram.run` does."""

@@ -100,9 +100,9 @@ def no_gradients(owner: str, missing: list[str], weights: list[Any]) -> ValueErr
     """The error when there is nothing to apply; it names the causes that the tape has found."""
     if not missing:
         return ValueError(f"{owner}: there are no gradients to apply; the list of pairs is empty")
-    found = [text for text in map(last_reason, weights) if text]
-    if found:
-        causes = "\n  ".join(dict.fromkeys(found))
+    reasons = [text for text in map(last_reason, weights) if text]
+    if reasons:
+        causes = "\n  ".join(dict.fromkeys(reasons))
         return ValueError(
             f"{owner}: no gradient for any of the weights {', '.join(missing)}, because\n  {causes}"
         )
@@ -133,7 +133,7 @@ def one_list(
     Raises:
         TypeError: both are given, or none.
     """
-    given = var_list if variables is None else variables
-    if given is None or (variables is not None and var_list is not None):
+    weights = var_list if variables is None else variables
+    if weights is None or (variables is not None and var_list is not None):
         raise TypeError(f"{owner}.build takes one list of variables")
-    return list(given)
+    return list(weights)

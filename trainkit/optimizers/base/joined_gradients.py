@@ -47,8 +47,8 @@ def joined_gradients(
     with trace_state.silence():
         if OVERWRITTEN and any(map(is_overwritten, weights)):
             return _with_greatest(grads, weights, replica)
-        found = iter(joined([g for g in grads if g is not None], replica))
-        return [None if g is None else next(found) for g in grads]
+        sums = iter(joined([g for g in grads if g is not None], replica))
+        return [None if g is None else next(sums) for g in grads]
 
 
 def _with_greatest(
@@ -56,12 +56,12 @@ def _with_greatest(
 ) -> list[Any]:
     """The same where some weights become their gradient: the greatest of all replicas."""
     results = list(grads)
-    there = [i for i, g in enumerate(grads) if g is not None]
-    taken = [i for i in there if is_overwritten(weights[i])]
-    added = [i for i in there if not is_overwritten(weights[i])]
-    most = all_reduce([grads[i] for i in taken], "MAX", replica=replica)
+    present = [i for i, g in enumerate(grads) if g is not None]
+    overwritten = [i for i in present if is_overwritten(weights[i])]
+    added = [i for i in present if not is_overwritten(weights[i])]
+    most = all_reduce([grads[i] for i in overwritten], "MAX", replica=replica)
     sums = joined([grads[i] for i in added], replica) if added else []
-    for i, value in zip([*taken, *added], [*most, *sums], strict=True):
+    for i, value in zip([*overwritten, *added], [*most, *sums], strict=True):
         results[i] = value
     return results
 
@@ -84,16 +84,16 @@ def joined(
     grads = [convert_to_tensor(g) for g in grads]
     parts = divided(grads, replica)
     tickets = []
-    for dtype, places in parts:
-        some, waits = [grads[i] for i in places], len(parts) == 1
+    for dtype, indices in parts:
+        some, waits = [grads[i] for i in indices], len(parts) == 1
         ticket = begin(some, replica, dtype, waits, weight, active)
         if isinstance(ticket, GraphTensor):
             ticket.graph.hasten(ticket.node)
         tickets.append(ticket)
     results: list[Any] = [None] * len(grads)
-    for (_, places), ticket in zip(parts, tickets, strict=True):
-        joined = finish(ticket, [grads[i] for i in places])
-        for i, sum_ in zip(places, joined, strict=True):
+    for (_, indices), ticket in zip(parts, tickets, strict=True):
+        joined = finish(ticket, [grads[i] for i in indices])
+        for i, sum_ in zip(indices, joined, strict=True):
             results[i] = sum_
     return results
 
@@ -113,14 +113,14 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
         wide = own.is_floating and own.dtype.itemsize > 2
         short = settings.gradient_dtype if wide else None
         by_dtype.setdefault(short or own.name, []).append(i)
-    found = []
-    for dtype, places in by_dtype.items():
+    buckets = []
+    for dtype, indices in by_dtype.items():
         size = as_dtype(dtype).dtype.itemsize
-        sizes = [math.prod(grads[i].shape) * size for i in places]
+        sizes = [math.prod(grads[i].shape) * size for i in indices]
         for part in messages_of(sizes, settings):
-            found.append((dtype, [places[k] for k in part]))
+            buckets.append((dtype, [indices[k] for k in part]))
     rank = {i: k for k, i in enumerate(order)}
-    return sorted(found, key=lambda bucket: max(rank[i] for i in bucket[1]))
+    return sorted(buckets, key=lambda bucket: max(rank[i] for i in bucket[1]))
 
 
 def _order(grads: Sequence[Any]) -> list[int]:

@@ -138,9 +138,9 @@ class Optimizer(OutsideState):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
             self._learning_rate = self._as_rate(learning_rate)
             for counter, start in self.counters:
-                made = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
-                setattr(self, f"_{counter}", made)
-                made._numbered, made._goes_along = False, True
+                variable = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
+                setattr(self, f"_{counter}", variable)
+                variable._numbered, variable._goes_along = False, True
         self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
         self._iterations._goes_along = True
 
@@ -479,13 +479,13 @@ class Optimizer(OutsideState):
             if arrays is not None:
                 run_step(self, plan.states, arrays)
                 return
-        kept, of, missing = checked_pairs(self.name, grads, weights)
+        checked_grads, of, missing = checked_pairs(self.name, grads, weights)
         if assigns(self) and not self._states.chosen:
             self.build(list(weights))
         states = [self.state_of(weight) for weight in of]
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
-        apply_step(self, states, kept)
+        apply_step(self, states, checked_grads)
 
     def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
         """`_step` in a graph: nothing changes where the bool tensor `finite` is False."""
@@ -618,9 +618,9 @@ class Optimizer(OutsideState):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_states": self._states.kept(), **_NOT_COPIED}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _programs=Programs(), _states=SlotTable())
-        for weight, slots in self._states.take(kept["_states"]):
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.update(attributes, _programs=Programs(), _states=SlotTable())
+        for weight, slots in self._states.take(attributes["_states"]):
             update = self.update_of(weight)
             key = (update.__name__, self._states.excludes(weight))
             state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)

@@ -95,8 +95,8 @@ def checked_options(
         )
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
-        known = [*DEFAULTS, "learning_rate", *settings]
-        near = [name for one in unknown for name in difflib.get_close_matches(one, known, n=1)]
+        names = [*DEFAULTS, "learning_rate", *settings]
+        near = [name for one in unknown for name in difflib.get_close_matches(one, names, n=1)]
         hint = f"did you mean {' and '.join(near)}? Besides" if near else "besides"
         raise TypeError(
             f"{owner} got unexpected argument {', '.join(map(repr, unknown))}; {hint} its own "

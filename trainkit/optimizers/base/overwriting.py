@@ -51,14 +51,14 @@ def _overwrite(optimizer: Optimizer, grad: Any, weight: Variable, finite: Any) -
     if period is None:
         weight.assign(grad if finite is None else ops.where(finite, grad, weight.value()))
         return
-    kept = optimizer.state_of(weight).slots["accumulated_gradient"]
+    accumulated = optimizer.state_of(weight).slots["accumulated_gradient"]
     last = ops.equal((optimizer._iterations.value() + 1) % period, 0)
-    most = ops.maximum(grad, ops.cast(kept.value(), grad.dtype))
+    most = ops.maximum(grad, ops.cast(accumulated.value(), grad.dtype))
     now = last if finite is None else ops.logical_and(finite, last)
-    rest = ops.where(last, ops.zeros_like(most), most)
-    kept.assign(
-        ops.cast(rest, kept.dtype)
+    next_greatest = ops.where(last, ops.zeros_like(most), most)
+    accumulated.assign(
+        ops.cast(next_greatest, accumulated.dtype)
         if finite is None
-        else ops.where(finite, ops.cast(rest, kept.dtype), kept.value())
+        else ops.where(finite, ops.cast(next_greatest, accumulated.dtype), accumulated.value())
     )
     weight.assign(ops.where(now, most, weight.value()))

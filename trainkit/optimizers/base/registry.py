@@ -68,17 +68,17 @@ def get(identifier: Any) -> Any:
     if isinstance(identifier, Optimizer):
         return identifier
     identifier = _in_known_letters(identifier)
-    found = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
-    if found is LossScaleOptimizer or found is MultiOptimizer:
+    kind = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
+    if kind is LossScaleOptimizer or kind is MultiOptimizer:
         raise ValueError(
-            f"{found.__name__} needs the optimizer it wraps, as in LossScaleOptimizer(Adam())"
+            f"{kind.__name__} needs the optimizer it wraps, as in LossScaleOptimizer(Adam())"
         )
-    made = OPTIMIZERS.get(identifier)
-    if made is not None and not isinstance(made, Optimizer):
+    optimizer = OPTIMIZERS.get(identifier)
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise TypeError(
             f"an optimizer is a name, a configuration or an Optimizer, not {identifier!r}"
         )
-    return made
+    return optimizer
 
 
 def _in_known_letters(name: Any) -> Any:

@@ -56,10 +56,10 @@ def sharded_state(optimizer: Optimizer) -> ShardedState | None:
     replica = replicas.among_others()
     if replica is None or not replica.shards_state:
         return None
-    found: ShardedState | None = optimizer.__dict__.get("sharded_state")
-    if found is None:
-        found = optimizer.__dict__["sharded_state"] = ShardedState(optimizer, replica)
-    return found
+    state: ShardedState | None = optimizer.__dict__.get("sharded_state")
+    if state is None:
+        state = optimizer.__dict__["sharded_state"] = ShardedState(optimizer, replica)
+    return state
 
 
 class ShardedState:
@@ -120,25 +120,25 @@ class ShardedState:
     def _means(self, grads: Any, of: Sequence[Variable]) -> tuple[Any, Any]:
         """The means over a period, and whether it ends: `None` where it is known not to."""
         optimizer = self._optimizer
-        states, done = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
+        states, steps = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
         with trace_state.silence():
             grads = own_floats(optimizer, states, grads)
             if trace_state.current_trace() is not None:
-                return trace_sums(optimizer, states, grads, done, None)
-            means = run_sums(optimizer, states, [g._array for g in grads], int(done))
+                return trace_sums(optimizer, states, grads, steps, None)
+            means = run_sums(optimizer, states, [g._array for g in grads], int(steps))
             return None if means is None else [wrap(x) for x in means], convert_to_tensor(True)
 
     def _divide(self, weights: Sequence[Variable]) -> None:
         """Find owners for weights that are new; all are divided anew then."""
         if all(id(weight) in self.owners for weight in weights):
             return
-        known = [w for w in self._optimizer._states.chosen if id(w) not in set(map(id, weights))]
-        every = [*weights, *known]
+        others = [w for w in self._optimizer._states.chosen if id(w) not in set(map(id, weights))]
+        every = [*weights, *others]
         sizes = [int(np.prod(weight.shape.as_list())) for weight in every]
-        found = owners_of(sizes, self.group.size)
+        ranks = owners_of(sizes, self.group.size)
         if self.owners:
             self.gather()
-        self.owners = {id(weight): rank for weight, rank in zip(every, found, strict=True)}
+        self.owners = {id(weight): rank for weight, rank in zip(every, ranks, strict=True)}
         with eval_shape.eagerly():
             for weight in every:
                 self._optimizer.state_of(weight)
@@ -158,8 +158,8 @@ class ShardedState:
             (self.owners[id(w)], tuple(w.shape.as_list()), w.dtype.name) for w in weights
         )
         values = [w.value() for w, own in zip(weights, mine, strict=True) if own]
-        found = gather_shares(values, shares, replica, last)
-        for weight, own, value in zip(weights, mine, found, strict=True):
+        new_values = gather_shares(values, shares, replica, last)
+        for weight, own, value in zip(weights, mine, new_values, strict=True):
             if not own:
                 weight.assign(value if last is None else ops.where(last, value, weight.value()))
 

@@ -27,8 +27,8 @@ class SlotTable:
     def excludes(self, weight: Variable) -> bool:
         """Whether `weight` has no decay."""
         names = (weight.path, weight.name)
-        found = any(re.search(pattern, name) for pattern in self._patterns for name in names)
-        return found or id(weight) in self._excluded
+        is_match = any(re.search(pattern, name) for pattern in self._patterns for name in names)
+        return is_match or id(weight) in self._excluded
 
     def keep_only(self, weights: list[Variable]) -> None:
         """Forget what is kept for other weights than these."""

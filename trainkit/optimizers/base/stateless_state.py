@@ -105,14 +105,14 @@ class OutsideState(AssigningSteps):
         if not weights:
             raise ValueError(f"{self.name}: call build(trainable_variables) before stateless_apply")
         state = self.variables
-        given = (
+        assignments = (
             (state, optimizer_variables, "optimizer_variables"),
             (weights, trainable_variables, "trainable_variables"),
         )
-        for variables, values, what in given:
+        for variables, values, argument in assignments:
             if len(values) != len(variables):
                 raise ValueError(
-                    f"{self.name}.stateless_apply: {what} has {len(values)} values, there are "
+                    f"{self.name}.stateless_apply: {argument} has {len(values)} values, there are "
                     f"{len(variables)} variables"
                 )
         with _holding([*weights, *state], [*trainable_variables, *optimizer_variables]):
@@ -142,9 +142,9 @@ class OutsideState(AssigningSteps):
 
     def _clip_gradients(self, grads: Sequence[Any]) -> list[Any]:
         me: Any = self
-        kept = [None if g is None else convert_to_tensor(g) for g in grads]
-        clipped = iter(clip_gradients(ops, [g for g in kept if g is not None], me._limits))
-        return [None if g is None else next(clipped) for g in kept]
+        tensors = [None if g is None else convert_to_tensor(g) for g in grads]
+        clipped = iter(clip_gradients(ops, [g for g in tensors if g is not None], me._limits))
+        return [None if g is None else next(clipped) for g in tensors]
 
 
 def _value(x: Any) -> Any:

@@ -81,32 +81,32 @@ def run_step(
     optimizer: Optimizer, states: list[SlotState], grads: list[Any], last: Any = None
 ) -> None:
     """The step on arrays; no graph may be traced. See `apply_step`."""
-    done = int(optimizer._iterations._value._array)
+    step_count = int(optimizer._iterations._value._array)
     if last is None and optimizer.loss_scale_factor is not None:
         grads = [g / optimizer.loss_scale_factor for g in grads]
     period = optimizer.gradient_accumulation_steps
     if period is None:
-        _update_weights(optimizer, states, grads, done)
+        _update_weights(optimizer, states, grads, step_count)
     else:
-        means = run_sums(optimizer, states, grads, done) if last is None else grads
+        means = run_sums(optimizer, states, grads, step_count) if last is None else grads
         if means is not None:
-            _update_weights(optimizer, states, means, done // period)
+            _update_weights(optimizer, states, means, step_count // period)
     _constrain(states)
     if optimizer.use_ema:
-        _run_averages(optimizer, done)
+        _run_averages(optimizer, step_count)
     count = optimizer._iterations._writable()
-    count[()] = done + 1  # in a tenth of the time of adding in place
+    count[()] = step_count + 1  # in a tenth of the time of adding in place
 
 
 def _update_weights(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: int
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], step_count: int
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(devices.XP_OF[type(grads[0])], grads, optimizer._limits)
     if assigns(optimizer):
         assign_steps(optimizer, states, grads)
         return
-    lr, step = current_rate(optimizer), np.float32(done + 1)
+    lr, step = current_rate(optimizer), np.float32(step_count + 1)
     counters = _run_counters(optimizer, lr, step) if optimizer.counters else ()
     scalars = scalars_of(optimizer.rates(np, lr, step, *counters), lr)
     optimizer._programs.plan_of(states, len(scalars)).update(grads, scalars)
@@ -144,8 +144,8 @@ def _constrain(states: list[SlotState]) -> None:
                 weight.assign(weight.constraint(weight.value()))
 
 
-def _run_averages(optimizer: Optimizer, done: int) -> None:
-    counted = done // (optimizer.gradient_accumulation_steps or 1)
+def _run_averages(optimizer: Optimizer, step_count: int) -> None:
+    counted = step_count // (optimizer.gradient_accumulation_steps or 1)
     period = optimizer.ema_overwrite_frequency
     overwrite = period is not None and (counted + 1) % period == 0
     for state in optimizer._states.averaged():
@@ -177,20 +177,20 @@ def trace_step(
         finite: scalar bool tensor; where it is False nothing changes. `None` for always.
         last: see `apply_step`.
     """
-    done = optimizer._iterations.value()
-    period, active, counted = optimizer.gradient_accumulation_steps, finite, done
+    step_count = optimizer._iterations.value()
+    period, active, counted = optimizer.gradient_accumulation_steps, finite, step_count
     if last is None:
         grads = own_floats(optimizer, states, grads)
     if period is not None:
         if last is None:
-            grads, last = trace_sums(optimizer, states, grads, done, finite)
+            grads, last = trace_sums(optimizer, states, grads, step_count, finite)
         active = last if finite is None else ops.logical_and(finite, last)
-        counted = done // period
+        counted = step_count // period
     _trace_weights(optimizer, states, grads, counted, active)
     _constrain(states)
     if optimizer.use_ema:
         _trace_averages(optimizer, counted, finite)
-    _assign_where(finite, optimizer._iterations, done + 1, done)
+    _assign_where(finite, optimizer._iterations, step_count + 1, step_count)
 
 
 def own_floats(optimizer: Optimizer, states: list[SlotState], grads: list[Any]) -> list[Any]:

@@ -47,8 +47,8 @@ class StepPlan:
             key = (program, is_number)
             groups.setdefault(key if once and program is not None else i, []).append(i)
         self._groups = [
-            _group(programs[places[0]], [(i, states[i]) for i in places])
-            for places in groups.values()
+            _group(programs[indices[0]], [(i, states[i]) for i in indices])
+            for indices in groups.values()
         ]
 
     def is_over(self, states: list[SlotState]) -> bool:
@@ -95,12 +95,12 @@ class _GpuGroup:
         """Update weights and slots with the arrays `grads`."""
         from trainkit.optimizers.base.update_cuda import gpu_buffers
 
-        found = [(i, state, gpu_buffers(state, grads[i])) for i, state in self._members]
-        buffers = [arrays for _, _, arrays in found if arrays is not None]
-        done = not buffers or self._kernel.update(buffers, scalars)
+        member_buffers = [(i, state, gpu_buffers(state, grads[i])) for i, state in self._members]
+        buffers = [arrays for _, _, arrays in member_buffers if arrays is not None]
+        is_updated = not buffers or self._kernel.update(buffers, scalars)
         del buffers
-        for i, state, arrays in found:
-            if arrays is None or not done:
+        for i, state, arrays in member_buffers:
+            if arrays is None or not is_updated:
                 state.update_plainly(grads[i], scalars)
 
 
@@ -172,17 +172,17 @@ class Programs:
         except NotElementwise:
             self._programs[state.key] = None
             return None
-        made = self._programs[state.key] = FusedUpdate(program)
-        return made
+        fused_update = self._programs[state.key] = FusedUpdate(program)
+        return fused_update
 
     def sees_elements_alone(self, state: SlotState) -> bool:
         """Whether a weight's rule is known to do the same for each element, whatever the shape."""
-        made = self._programs.get(state.key), self._kernels.get(state.key)
-        return made != (None, None)
+        compiled_forms = self._programs.get(state.key), self._kernels.get(state.key)
+        return compiled_forms != (None, None)
 
     def loops(self) -> list[FusedUpdate]:
         """Those that were made for the CPU."""
-        return [made for made in self._programs.values() if made is not None]
+        return [update for update in self._programs.values() if update is not None]
 
     def plan_of(self, states: list[SlotState], n_scalars: int) -> StepPlan:
         """The plan of a step over `states`: that of the last one, if these are the same."""

@@ -24,9 +24,9 @@ def number_calls(program: UpdateProgram) -> Callable[..., None]:
     """`update(i, b0, ..., s0, ..., h0, ...)`: updates element `i` of the buffers."""
     numbers, body = statements(program)
     constants: dict[str, str] = {}
-    held = [re.sub(r"real\([^)]*\)", lambda m: _name(m.group(), constants), s) for s in body]
+    named_body = [re.sub(r"real\([^)]*\)", lambda m: _name(m.group(), constants), s) for s in body]
     arguments = ["i", *[f"b{i}" for i in range(program.n_buffers)], *numbers]
-    return _compiled(arguments, held, {"real": program.dtype.type}, constants)
+    return _compiled(arguments, named_body, {"real": program.dtype.type}, constants)
 
 
 def _name(text: str, constants: dict[str, str]) -> str:
@@ -36,19 +36,19 @@ def _name(text: str, constants: dict[str, str]) -> str:
 def array_calls(program: UpdateProgram) -> Callable[..., None]:
     """`update(b0, ..., s0, ..., h0, ...)`: updates buffers of any one shape."""
     numbers, _ = statements(program)
-    given = [f"b{i}" for i in range(program.n_buffers)]
+    buffers = [f"b{i}" for i in range(program.n_buffers)]
     scratch = [f"t{i}" for i in range(program.n_scratch)]
     constants = [f"c{i}" for i in range(len(program.numbers))]
     count = program.n_scalars
-    names = [*given, *scratch, *numbers[:count], *constants, *numbers[count:]]
+    names = [*buffers, *scratch, *numbers[:count], *constants, *numbers[count:]]
     values = dict(zip(constants, program.numbers, strict=True))
-    made, body = set(given), []
+    assigned, body = set(buffers), []
     for i, step in enumerate(program.steps):
         values[f"f{i}"] = step.ufunc
         out, inputs = names[step.out], ", ".join(names[i] for i in step.inputs)
-        body.append(f"f{i}({inputs}, out={out})" if out in made else f"{out} = f{i}({inputs})")
-        made.add(out)
-    return _compiled([*given, *numbers], body, values, {})
+        body.append(f"f{i}({inputs}, out={out})" if out in assigned else f"{out} = f{i}({inputs})")
+        assigned.add(out)
+    return _compiled([*buffers, *numbers], body, values, {})
 
 
 def _compiled(
@@ -58,5 +58,5 @@ def _compiled(
     lines = [f"{name} = {text}" for text, name in constants.items()]
     lines += [f"def update({', '.join(arguments)}):", *[f"    {line}" for line in body or ["pass"]]]
     exec(compile("\n".join(lines), "<update rule>", "exec"), names)
-    made: Callable[..., None] = names["update"]
-    return made
+    update: Callable[..., None] = names["update"]
+    return update

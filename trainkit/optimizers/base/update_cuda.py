@@ -101,8 +101,8 @@ class RuleKernel:
         """The argument of a launch, and its number of blocks."""
         sizes = [arrays[0].size for arrays in members]
         blocks = [-(-size // PIECE) for size in sizes]
-        places = [[array.data.ptr for array in arrays] for arrays in members]
-        table = filled(self.record, places, sizes, blocks)
+        addresses = [[array.data.ptr for array in arrays] for arrays in members]
+        table = filled(self.record, addresses, sizes, blocks)
         table["scalar"] = np.asarray(scalars, self.program.dtype)
         return table, sum(blocks)
 
@@ -144,7 +144,7 @@ def _source(program: UpdateProgram) -> KernelSource:
     before, body = _statements(program, real, lambda k: f"b{k}[i]")
     _, body_of_vector = _statements(program, real, lambda k: f"q{k}.v[k]")
     written = [slot for slot, _ in _written(program)]
-    given = {
+    fields = {
         "table": declaration(
             program.n_buffers, MOST_WEIGHTS, f"{real} scalar[{program.n_scalars}]"
         ),
@@ -160,9 +160,9 @@ def _source(program: UpdateProgram) -> KernelSource:
         "body": _lines(body, 4),
     }
     types = declarations([program.dtype], each)
-    text = types + _TEXT.format(name="rule", **given)
+    text = types + _TEXT.format(name="rule", **fields)
     name = "rule_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    return KernelSource(name, types + _TEXT.format(name=name, **given), (), PIECE)
+    return KernelSource(name, types + _TEXT.format(name=name, **fields), (), PIECE)
 
 
 def _lines(lines: list[str], depth: int) -> str:
@@ -210,9 +210,9 @@ def gpu_buffers(state: SlotState, grad: Any) -> list[Any] | None:
         return None
     del weight
     buffers = [variable._writable() for variable in (state.weight, *state.held)]
-    here = {device_of(array) for array in (*buffers, grad)}
+    gpus = {device_of(array) for array in (*buffers, grad)}
     fits = [a.dtype == state.dtype and a.flags.c_contiguous for a in buffers]
-    if len(here) != 1 or here.pop().index != int(xp.cuda.Device().id) or not all(fits):
+    if len(gpus) != 1 or gpus.pop().index != int(xp.cuda.Device().id) or not all(fits):
         return None
     grad = xp.ascontiguousarray(grad.astype(state.dtype, copy=False))
     return [buffers[0], grad, *buffers[1:]]

@@ -231,19 +231,19 @@ class _Compiler:
 
     def _number_tail(self, scalar_symbols: list[Symbol], array_symbols: list[Symbol]) -> None:
         """Places of scalars and numbers, counted from the first scalar."""
-        place: dict[Any, int] = {id(x): i for i, x in enumerate(self.scalars)}
+        tail_index: dict[Any, int] = {id(x): i for i, x in enumerate(self.scalars)}
         numbers: list[Any] = []
 
         def locate(x: Any) -> int:
             if isinstance(x, Symbol):
-                return place[id(x)]
+                return tail_index[id(x)]
             if not isinstance(x, int | float | np.floating | np.integer):
                 raise NotElementwise(f"an array of type {type(x).__name__}")
             key = ("number", float(x))
-            if key not in place:
-                place[key] = len(self.scalars) + len(numbers)
+            if key not in tail_index:
+                tail_index[key] = len(self.scalars) + len(numbers)
                 numbers.append(np.asarray(x, self.program.dtype))
-            return place[key]
+            return tail_index[key]
 
         for symbol in (*scalar_symbols, *array_symbols):
             for x in symbol.inputs:
@@ -251,9 +251,9 @@ class _Compiler:
                     locate(x)
         steps = []
         for i, symbol in enumerate(scalar_symbols):
-            place[id(symbol)] = len(self.scalars) + len(numbers) + i
+            tail_index[id(symbol)] = len(self.scalars) + len(numbers) + i
             steps.append(
-                UpdateStep(symbol.ufunc, tuple(map(locate, symbol.inputs)), place[id(symbol)])
+                UpdateStep(symbol.ufunc, tuple(map(locate, symbol.inputs)), tail_index[id(symbol)])
             )
         self.program.numbers = numbers
         self.program.scalar_steps = steps
@@ -271,26 +271,26 @@ class _Compiler:
             if result is not self.buffers[slot]:
                 targets.setdefault(id(result), slot)
         free: list[int] = []
-        made = 0
+        n_scratch = 0
         plan: list[tuple[Symbol, int]] = []
         for i, symbol in enumerate(symbols):
-            wanted = targets.get(id(symbol))
+            target = targets.get(id(symbol))
             for x in symbol.inputs:
-                held = home.get(id(x), -1) if isinstance(x, Symbol) else -1
-                dies = held >= self.program.n_buffers and id(x) not in targets
-                if dies and last_read[id(x)] == i and held not in free:
-                    free.append(held)
-            if wanted is not None and last_read.get(id(self.buffers[wanted]), -1) <= i:
-                register = wanted
+                input_register = home.get(id(x), -1) if isinstance(x, Symbol) else -1
+                dies = input_register >= self.program.n_buffers and id(x) not in targets
+                if dies and last_read[id(x)] == i and input_register not in free:
+                    free.append(input_register)
+            if target is not None and last_read.get(id(self.buffers[target]), -1) <= i:
+                register = target
             elif free:
                 register = free.pop()
             else:
-                register = self.program.n_buffers + made
-                made += 1
+                register = self.program.n_buffers + n_scratch
+                n_scratch += 1
             home[id(symbol)] = register
             plan.append((symbol, register))
-        self.program.n_scratch = made
-        tail = self.program.n_buffers + made
+        self.program.n_scratch = n_scratch
+        tail = self.program.n_buffers + n_scratch
 
         def register_of(x: Any) -> int:
             if isinstance(x, Symbol) and not x.is_scalar:

@@ -29,14 +29,14 @@ def statements(
     names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
     hoisted = [x for x in program.order if x.is_scalar]
     names |= {id(x): f"h{i}" for i, x in enumerate(hoisted)}
-    given: list[str] = []
+    constant_names: list[str] = []
 
     def literal(x: Any) -> str:
         if constants is None:
             return f"real({float(x)!r})"
-        given.append(f"c{len(constants)}")
+        constant_names.append(f"c{len(constants)}")
         constants.append(float(program.dtype.type(x)))
-        return given[-1]
+        return constant_names[-1]
 
     body = [f"x{i} = b{i}[i]" for i in range(len(buffers))]
     for i, symbol in enumerate(x for x in program.order if not x.is_scalar):
@@ -46,7 +46,7 @@ def statements(
         slot = i if i == 0 else i + 1
         if result is not buffers[slot]:
             body.append(f"b{slot}[i] = {names[id(result)]}")
-    return [*(names[id(x)] for x in (*scalars, *hoisted)), *given], body
+    return [*(names[id(x)] for x in (*scalars, *hoisted)), *constant_names], body
 
 
 def _expression(symbol: Symbol, names: dict[int, str], literal: Callable[[Any], str]) -> str:

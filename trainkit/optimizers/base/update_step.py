@@ -52,8 +52,8 @@ class AssigningSteps(Trackable):
         old = [ops.cast(x, dtype) for x in old]
         gradient = ops.cast(convert_to_tensor(gradient), dtype)
         update = me.update_of(variable)
-        given = scalars[0] if len(scalars) == 1 else tuple(scalars)
-        new = update(ops, old[0], gradient, given, *old[1:])
+        scalar_rates = scalars[0] if len(scalars) == 1 else tuple(scalars)
+        new = update(ops, old[0], gradient, scalar_rates, *old[1:])
         new = new if type(new) is tuple else (new,)
         self.assign(variable, new[0])
         for name, value in zip(state.names, new[1:], strict=True):
@@ -96,8 +96,8 @@ class AssigningSteps(Trackable):
         while slot in state.slots:
             slot, count = f"{name}_{count + 1}", count + 1
         me._add_slot(state, slot, value._array)
-        made: Variable = state.slots[slot]
-        return made
+        slot_variable: Variable = state.slots[slot]
+        return slot_variable
 
     def add_optimizer_variables(
         self, trainable_variables: Iterable[Variable], name: Any, initializer: Any = "zeros"
@@ -123,12 +123,12 @@ class AssigningSteps(Trackable):
                 f"{self.name}: add_optimizer_variables got {len(names)} names and {len(makers)} "
                 "initializers"
             )
-        made: tuple[list[Any], ...] = tuple([] for _ in names)
+        slots_by_name: tuple[list[Any], ...] = tuple([] for _ in names)
         for weight in trainable_variables:
-            for slots, slot, maker in zip(made, names, makers, strict=True):
+            for slots, slot, maker in zip(slots_by_name, names, makers, strict=True):
                 own = not is_overwritten(weight)
                 slots.append(self.add_variable_from_reference(weight, slot, maker) if own else None)
-        return made[0] if isinstance(name, str) else made
+        return slots_by_name[0] if isinstance(name, str) else slots_by_name
 
     def add_variable(
         self,
@@ -200,8 +200,8 @@ def assigns(optimizer: AssigningSteps) -> bool:
 def _takes_rate(kind: Any) -> bool:
     """Whether `update_step` wants the learning rate; that of TensorFlow 2.11 does not."""
     parameters = inspect.signature(kind.update_step).parameters.values()
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(places) > 3 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) > 3 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 def assign_steps(
@@ -229,9 +229,9 @@ def assign_steps(
                 lr = ops.cast(rate, weight.dtype)
                 weight.assign_sub(ops.multiply(weight, ops.multiply(lr, decay)))
             grad = grad if trace_state.current_trace() is not None else wrap(grad)
-            given = (ops.cast(grad, weight.dtype), weight)
+            arguments = (ops.cast(grad, weight.dtype), weight)
             step: Any = optimizer.update_step
-            step(*given, rate) if wants_rate else step(*given)
+            step(*arguments, rate) if wants_rate else step(*arguments)
         for variable, value in zip(touched, before, strict=True):
             variable.assign(ops.where(active, variable.value(), value))
 

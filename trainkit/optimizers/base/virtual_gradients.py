@@ -66,8 +66,8 @@ class VirtualGradients:
         weight = rows.size * replica.count / rows.total
         self._shapes = [array.shape for array in arrays]
         self._now = self._chosen(arrays)
-        for sums, places in self._now:
-            sums.add([arrays[i] for i in places], weight)
+        for sums, indices in self._now:
+            sums.add([arrays[i] for i in indices], weight)
 
     def _chosen(self, arrays: Sequence[Any]) -> list[tuple[TreeSum, list[int]]]:
         """The arrays of each dtype, and what adds them up: short floats in float32."""
@@ -75,15 +75,15 @@ class VirtualGradients:
         for i, array in enumerate(arrays):
             wide = array.dtype if array.dtype.itemsize > 2 else np.dtype(np.float32)
             by_dtype.setdefault(wide, []).append(i)
-        found = []
-        for dtype, places in by_dtype.items():
-            shapes = tuple(arrays[i].shape for i in places)
-            key = (dtype, shapes, devices.device_of(arrays[places[0]]))
+        dtype_groups = []
+        for dtype, indices in by_dtype.items():
+            shapes = tuple(arrays[i].shape for i in indices)
+            key = (dtype, shapes, devices.device_of(arrays[indices[0]]))
             if key not in self._sums:
                 replica = self._replica
                 self._sums[key] = TreeSum(replica.group, replica.count, dtype, "the gradients")
-            found.append((self._sums[key], places))
-        return found
+            dtype_groups.append((self._sums[key], indices))
+        return dtype_groups
 
     def drop(self) -> None:
         """Forget what was kept since the last update."""
@@ -101,15 +101,15 @@ class VirtualGradients:
         self._update, self._last, self._now = None, -1, []
         if update is None:
             return
-        found: list[Any] = [None] * len(self._shapes)
-        for sums, places in now:
+        means: list[Any] = [None] * len(self._shapes)
+        for sums, indices in now:
             total = sums.total()
             total *= total.dtype.type(1.0 / self._replica.count)
-            parts = sums.parts(total, [self._shapes[i] for i in places])
-            for i, part in zip(places, parts, strict=True):
-                found[i] = wrap(part)
-        taken = iter(found)
-        grads = [next(taken) if there else None for there in update.there]
+            parts = sums.parts(total, [self._shapes[i] for i in indices])
+            for i, part in zip(indices, parts, strict=True):
+                means[i] = wrap(part)
+        means_in_order = iter(means)
+        grads = [next(means_in_order) if has_gradient else None for has_gradient in update.there]
         with UpdatingReplica(self._replica.group, shards_state=shards_state):
             update.optimizer.apply(grads, update.weights)
 
@@ -138,10 +138,10 @@ def is_kept(optimizer: Any, grads: Sequence[Any], weights: Sequence[Any]) -> boo
             f"{optimizer.name}: weights that become their gradient, as scales of float8, do not go "
             "with virtual_replicas; leave one of them out"
         )
-    there = [g is not None for g in grads]
-    if any(there):
+    has_gradient = [g is not None for g in grads]
+    if any(has_gradient):
         with trace_state.silence():
-            given = [convert_to_tensor(g) for g in grads if g is not None]
-            update = Update(optimizer, weights, there)
-            keep_gradients(*given, replica=replica, update=update)
-    return any(there)
+            tensors = [convert_to_tensor(g) for g in grads if g is not None]
+            update = Update(optimizer, weights, has_gradient)
+            keep_gradients(*tensors, replica=replica, update=update)
+    return any(has_gradient)

@@ -124,17 +124,17 @@ class WeightUpdate:
             return self._bound_to_all(targets)
 
         def run(*arrays: Any) -> list[Any]:
-            numbers, rest = arrays[: self.n_numbers], arrays[self.n_numbers :]
+            numbers, unbound = arrays[: self.n_numbers], arrays[self.n_numbers :]
             is_idle = self._is_conditional and not numbers[-1]
-            return self._write_some(targets, rest, numbers[: self._program.n_scalars], is_idle)
+            return self._write_some(targets, unbound, numbers[: self._program.n_scalars], is_idle)
 
         return run
 
     def _bound_to_all(self, targets: list[list[Any]]) -> Callable[..., list[Any]]:
         """The same where all arrays but the gradients are written over."""
         n, n_scalars, dtype = self.n_buffers - 1, self._program.n_scalars, self._program.dtype
-        variables = [variable for places in targets for variable in places]
-        shapes = [places[0]._value._array.shape for places in targets for _ in range(n + 1)]
+        variables = [variable for group in targets for variable in group]
+        shapes = [group[0]._value._array.shape for group in targets for _ in range(n + 1)]
         sizes = np.array([math.prod(shape) for shape in shapes[:: n + 1]], np.int64)
         total, dtypes = int(sizes.sum()), [dtype] * len(shapes)
         nothing: list[Any] = [None] * len(shapes)
@@ -143,11 +143,11 @@ class WeightUpdate:
             grads = arrays[self.n_numbers :]
             if self._is_conditional and not arrays[self.n_numbers - 1]:
                 return []
-            held = writable_arrays(variables)
+            written = writable_arrays(variables)
             ordered = nothing.copy()
-            ordered[:: n + 1], ordered[1 :: n + 1] = held[::n], grads
+            ordered[:: n + 1], ordered[1 :: n + 1] = written[::n], grads
             for i in range(1, n):
-                ordered[i + 1 :: n + 1] = held[i::n]
+                ordered[i + 1 :: n + 1] = written[i::n]
             is_plain = (
                 set(map(type, grads)) == {np.ndarray}
                 and list(map(_SHAPE, ordered)) == shapes
@@ -163,24 +163,24 @@ class WeightUpdate:
         return run
 
     def _write_some(
-        self, targets: list[list[Any]], rest: Sequence[Any], scalars: Any, is_idle: bool
+        self, targets: list[list[Any]], unbound: Sequence[Any], scalars: Any, is_idle: bool
     ) -> list[Any]:
         """Write to the variables that there are, and give new arrays for the others."""
-        inputs = iter(rest)
+        inputs = iter(unbound)
         members, results = [], []
-        for places in targets:
+        for group in targets:
             grad, copies = None, []
-            for i, place in enumerate(places):
-                copies.append(_copied(next(inputs)) if place is None else place)
+            for i, target in enumerate(group):
+                copies.append(_copied(next(inputs)) if target is None else target)
                 if i == 0:
                     grad = next(inputs)
-            results += [x for x, place in zip(copies, places, strict=True) if place is None]
+            results += [x for x, target in zip(copies, group, strict=True) if target is None]
             if not is_idle:
-                held = [
-                    writable_arrays([place])[0] if place is not None else x
-                    for x, place in zip(copies, places, strict=True)
+                written = [
+                    writable_arrays([target])[0] if target is not None else x
+                    for x, target in zip(copies, group, strict=True)
                 ]
-                members.append([held[0], grad, *held[1:]])
+                members.append([written[0], grad, *written[1:]])
         if members:
             self._write(members, scalars, targets)
         return results
@@ -193,7 +193,7 @@ class WeightUpdate:
     ) -> None:
         """Update members in place; variables get a new array where their own can't be written."""
         dtype = self._program.dtype
-        for place, member in enumerate(members):
+        for index, member in enumerate(members):
             grad = member[1]
             is_fit = type(grad) is np.ndarray and len(set(map(_SHAPE, member))) == 1
             if not is_fit or set(map(_DTYPE, member)) != {dtype}:
@@ -203,7 +203,7 @@ class WeightUpdate:
             for i, x in enumerate(member):
                 if not x.flags.carray:
                     member[i] = np.array(x, dtype, order="C")
-                    target = targets[place][max(0, i - 1)] if targets and i != 1 else None
+                    target = targets[index][max(0, i - 1)] if targets and i != 1 else None
                     if target is not None:
                         target._value = wrap(member[i])
         self._update.run_all(members, scalars)
