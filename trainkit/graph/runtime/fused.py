@@ -40,6 +40,7 @@ class FusedRun:
 
     name = "fused"
     is_ufunc = False
+    # graphs are fused last: gradients, batches and saved files were made of the nodes before
     rules = None
     joint = None
     on_gpu = False
@@ -59,6 +60,7 @@ class FusedRun:
 
     def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
         """The results by the nodes' own kernels, one by one; raises what they raise."""
+        # few runs ever meet arrays that do not fit, so its program waits for the first that does
         if self.part._program is None:
             self.part._program = self._program(self.part, on_gpu=self.on_gpu)
         return tuple(self.part._program(list(arrays)))
@@ -95,6 +97,7 @@ class FusedKernel(FusedRun):
         outs = [make() for make in self.code.makers_at(sizes)]
         scratch = self.taken_scratch(self.code.scratch_at(sizes))
         fits = function(*arrays, *self.code.constants, *outs, scratch)
+        # given back where the arrays did not fit, too: nothing in it outlives a call
         self.scratch.append(scratch)
         return tuple(outs) if fits else self.interpreted(*arrays)
 

@@ -37,6 +37,8 @@ def may_be_traced(node: Node) -> bool:
     """Whether a node is of a kind that is traced; the trace itself may still refuse it."""
     if node.kind != "op" or node.effect or node.subgraphs():
         return False
+    # bounds and strides of loops are numbers in the text; graphs of unknown sizes are fused at
+    # a few known ones, see `general_fusion`
     return bool(node.primitive.facets.lowering) and all(
         None not in tuple(x.shape) and kind_of(x.dtype.dtype) in _KINDS
         for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
@@ -56,6 +58,7 @@ def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[Tr
     except Exception as error:  # the kernel did what a traced array does not know
         raise Unsupported(f"{type(error).__name__}: {error}") from None
     results = tuple(as_traced(trace, y) for y in (result if node.many else (result,)))
+    # the nodes behind were traced for what the graph promises, and so are their loops
     for y, symbol in zip(results, node.outputs, strict=True):
         if y.array.shape != tuple(symbol.shape) or y.array.dtype != symbol.dtype.dtype:
             raise Unsupported("a result that differs from what was promised")
@@ -64,6 +67,7 @@ def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[Tr
 
 def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
     tuned = node.primitive.facets.tuned
+    # an eager call may take the tuned kernel, which adds up in another order: other bits
     if trace.tuned and tuned and tuned.may_round_otherwise(arrays, node.settings):
         raise Unsupported("arrays for which there may be a tuned kernel")
     lowering = node.primitive.facets.lowering
@@ -73,6 +77,7 @@ def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
         if node.primitive.facets.promotion == FLOATS and any(map(_is_bfloat16, arrays)):
             return _in_float32(node, arrays)
         return node.primitive.body(_XP, *arrays, **node.settings)
+    # NumPy's function may give a wider type than the operation does, as in `bound_kernel`
     y = node.primitive.kernel(*arrays)
     return y.astype(node.outputs[0].dtype.dtype, copy=False)
 
@@ -85,6 +90,7 @@ def _in_float32(node: Node, arrays: tuple[Any, ...]) -> Any:
     """The body on bfloat16, which is worked on in float32 from its start to its end."""
     wide = [x.astype(np.float32) if _is_bfloat16(x) else x for x in arrays]
     wide_result = node.primitive.body(_XP, *wide, **node.settings)
+    # what is no float32, such as the bools of a comparison, was not widened and stays
     results = [
         y.astype(bfloat16.dtype) if y.dtype == np.float32 else y
         for y in (wide_result if isinstance(wide_result, tuple) else (wide_result,))
@@ -101,6 +107,7 @@ def _classes(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> A
     is_large = tuned is not None and tuned.may_round_otherwise((labels, logits), {})
     if is_large or logits.dtype.itemsize < 4:
         raise Unsupported("logits for which there may be a tuned kernel")
+    # a label out of range leaves the code at its start, and the interpreted run names it
     check_labels(trace, labels, logits.shape[-1])
     return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)
 
@@ -123,6 +130,7 @@ def _sparse_loss(trace: KernelTracer, labels: TracedArray, logits: TracedArray) 
 def _sparse_pair(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     chosen = _classes(trace, labels, logits)
     shifted, powers = _powers(logits)
+    # one sum serves the loss and the gradient
     sums = powers.sum(axis=-1, keepdims=True)
     picked = np.where(chosen, shifted, 0).sum(axis=-1)
     shares = powers / sums

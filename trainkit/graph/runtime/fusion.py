@@ -77,9 +77,12 @@ def _traceable(nodes: list[Node], target: Target) -> dict[Node, int]:
     step_counts: dict[Node, int] = {}
     steps_by_key: dict[Any, int | None] = {}
     for node in nodes:
+        # most graphs are fused in a thread behind the steps, which need Python's lock, too
         give_way()
         if may_be_traced(node):
             specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
+            # a network has thousands of nodes of few kinds: one of each is traced, and the
+            # others have its number of steps
             key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
             if key not in steps_by_key:
                 steps_by_key[key] = _steps_of(node, target)
@@ -91,6 +94,7 @@ def _traceable(nodes: list[Node], target: Target) -> dict[Node, int]:
 
 def _steps_of(node: Node, target: Target) -> int | None:
     """How many steps of code a node takes, `None` where there is no code for it."""
+    # a trace of its own: an attempt that fails half-way leaves its steps behind
     trace = target.trace()
     try:
         traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
@@ -126,6 +130,7 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
         if not missing[i]:
             ready[node in chosen].append(i)  # in order, so it is a heap
     order: list[list[Node]] = []
+    # begins with chosen nodes; where none is ready this run is empty, and left out
     is_chosen = True
     while ready[True] or ready[False]:
         run = []
@@ -134,6 +139,7 @@ def _runs(nodes: list[Node], chosen: Collection[Node], late: set[Node]) -> list[
             run.append(left[i])
             for j in readers[i]:
                 missing[j] -= 1
+                # a reader of the same kind joins this very run, so a chain of nodes is one
                 if not missing[j]:
                     heapq.heappush(ready[left[j] in chosen], j)
         if run:
@@ -156,7 +162,9 @@ def _waiting(operations: list[Node]) -> tuple[list[list[int]], list[int]]:
     missing = [0] * len(operations)
     effect = None
     for i, node in enumerate(operations):
+        # a set: a node that reads another twice waits for it once
         sources = {index_of.get(x.node) for x in node.inputs if isinstance(x, GraphTensor)} - {None}
+        # calls of Python, prints and draws keep the order in which they were traced
         if node.effect:
             sources |= {effect} - {None}
             effect = i
@@ -172,6 +180,7 @@ def _parts(run: list[Node], chosen: dict[Node, int], most: float) -> list[list[N
         return [run]
     parts: list[list[Node]] = [[]]
     steps = 0
+    # inputs come first within a run, so they do after any cut, too
     for node in run:
         if parts[-1] and steps + chosen[node] > most:
             parts.append([])
@@ -189,6 +198,7 @@ def _leading_nowhere(nodes: list[Node], chosen: Collection[Node]) -> set[Node]:
             if isinstance(x, GraphTensor):
                 readers.setdefault(x.node, set()).add(node)
     dead_ends: set[Node] = set()
+    # from the end, so all readers of a node are judged before it
     for node in reversed(nodes):
         if node in chosen and not node.effect and readers.get(node, set()) <= dead_ends:
             dead_ends.add(node)
@@ -246,6 +256,7 @@ class _Run:
         inside = set(self.nodes)
         sources = {self.env[x].buffer: x for x in self.inputs}
         output_of: dict[Buffer, GraphTensor] = {}
+        # breadth first: what is done once more outside may need further nodes of the run
         todo, settled = deque(used_outside), set()
         outside: set[Node] = set()
         while todo:
@@ -255,14 +266,17 @@ class _Run:
             settled.add(y)
             mine = self.env[y]
             source = sources.get(mine.buffer)
+            # a view of an input in the input's layout is the input: nothing is copied
             if source is not None and _same(mine, self.env[source]):
                 self.aliases[y] = source
             elif mine.buffer.kind == "constant" and mine.view.whole and self.trace.embeds:
                 self.constants[y] = mine.buffer.value[1].reshape(mine.array.shape)
+            # one tensor has the buffer as its array; further views of it go to `outside`
             elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in output_of:
                 output_of[mine.buffer] = y
             else:
                 outside.add(y.node)
+                # these inputs were nobody's wish, but have to leave the code now
                 todo += [
                     x for x in y.node.inputs if isinstance(x, GraphTensor) and x.node in inside
                 ]
@@ -302,8 +316,10 @@ def _same(a: TracedArray, b: TracedArray) -> bool:
 
 def _fills(x: TracedArray) -> bool:
     """Whether an array takes all of its buffer, whatever the order of its axes."""
+    # an axis of one element may have any stride
     steps = sorted((s, n) for s, n in zip(x.array.strides, x.array.shape, strict=True) if n != 1)
     expected = x.array.itemsize
+    # from the innermost axis on: each stride has to be the size of all that lies within it
     for stride, n in steps:
         if stride != expected:
             return False
@@ -337,6 +353,8 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
     # a refusal changes few runs; the others stay as they are, and are traced once
     traced_runs: dict[Any, tuple[_Run, Any]] = {}
     fused_runs: dict[int, tuple[_Run, Any]] = {}
+    # A layout shows only when a run is traced as a whole. The node that can't take one leaves,
+    # and runs are cut anew: each round has a chosen node less, so there is a last one.
     while True:
         late = _leading_nowhere(nodes, chosen) if target.results_last else set()
         unsplit_runs = _runs(nodes, chosen, late)
@@ -354,6 +372,7 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
             break
         except _Refused as refused:
             del chosen[refused.node]
+            # its keys are positions among the runs, which differ in the next round
             fused_runs.clear()
     return _replaced(graph, nodes, runs, fused_runs) if fused_runs else graph
 
@@ -361,6 +380,7 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
 def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
     """For each run the tensors that others use."""
     results = set(graph.outputs)
+    # a branch or body stores nothing: its new values are among its outputs
     if graph.outer is None:
         results |= {slot.now for slot in graph.assigned}
     run_index = {node: i for i, run in enumerate(runs) for node in run}
@@ -379,6 +399,7 @@ def _replaced(
     graph: Graph, nodes: list[Node], runs: list[list[Node]], fused_runs: dict[int, tuple[_Run, Any]]
 ) -> Graph:
     new, env = rebuilt_frame(graph)
+    # inputs, variables and constants first: runs read them in another order than they stood
     for node in nodes:
         if node.kind != "op":
             env[node.outputs[0]] = source_copied(new, node)
@@ -404,6 +425,7 @@ def _emit(new: Graph, run: _Run, code: Any, env: dict[Any, Any]) -> None:
     specs = tuple(y._spec for y in run.outputs)
     node = Node(new, "op", "Fused", specs, primitive, inputs, {})
     node.many = True
+    # an error of the call itself is shown at one line of the user's: the last of the run
     node.where = run.nodes[-1].where
     new.nodes.append(node)
     env.update(zip(run.outputs, node.outputs, strict=True))

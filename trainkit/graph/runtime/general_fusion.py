@@ -63,6 +63,7 @@ class Sizes:
             keys.append(key)
             if n > 1 and key not in names and len(names) < _MOST_UNKNOWN:
                 names[key] = f"n{len(names)}"
+        # a range of one point so far, which `between` widens
         ends = tuple((n, n) for n, _ in names)
         chosen = tuple(names.get(key, key[0]) for key in keys)
         return cls(chosen, SizeRange(tuple(names.values()), ends))
@@ -118,7 +119,9 @@ class GeneralFusion:
         call_sizes = [low for low, _ in exact.range.ends]
         if call_sizes:
             high, low = self._upper_end(exact, call_sizes), self._lower_end(exact, call_sizes)
+            # first a range in which no loop is lost; else loops that differ go node by node
             for strict in (True, False):
+                # decisions by size often hold on one side of a call's sizes alone
                 for one, other in ((low, high), (call_sizes, high), (low, call_sizes)):
                     general = self._merged_or_none(exact.between(one, other), strict)
                     if general is not None:
@@ -127,6 +130,7 @@ class GeneralFusion:
 
     def _upper_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the largest sizes up to which all is the same as here but for numbers."""
+        # each look fuses the whole graph, so the end is doubled, then bisected a few times
         good, bad = sizes, [n << 1 for n in sizes]
         while self._agrees(exact, sizes, bad):
             good, bad = bad, [n << 1 for n in bad]
@@ -134,6 +138,7 @@ class GeneralFusion:
 
     def _lower_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the smallest sizes from which on all is the same as here but for numbers."""
+        # not below 2: arrays broadcast axes of 1, and reductions of 0 have rules of their own
         good, bad = sizes, [2] * len(sizes)
         if self._agrees(exact, sizes, bad):
             return bad
@@ -159,6 +164,7 @@ class GeneralFusion:
             return False
         names = exact.range.names
         one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (start, end))
+        # the numbers are compared by `_merged`, at all corners; this only guides the search
         try:
             return self._skeleton(one) == self._skeleton(other)
         except (Unsupported, MemoryError):
@@ -216,6 +222,7 @@ class GeneralFusion:
         outlines = [_outline(graph) for graph in graphs]
         if any(outline != outlines[0] for outline in outlines):
             raise Unsupported("other operations at other sizes")
+        # corners come first among the points, and the last of them has the largest sizes
         corners = len(sizes.range.corners())
         last = graphs[corners - 1]
         kernels = [
@@ -239,8 +246,11 @@ def _outline(graph: Graph) -> list[Any]:
     def name(x: Any) -> Any:
         if isinstance(x, GraphTensor):
             return "tensor", index_of[x.node], x.index
+        # 1, 1.0 and True are equal, and give results of other dtypes
         return type(x), repr(x)
 
+    # copies of a node share its settings (see `sized_graphs`), so their ids tell whether two
+    # nodes are copies of one
     lines: list[Any] = []
     for node in graph.nodes:
         kernel = isinstance(node.primitive, FusedKernel)
@@ -262,6 +272,7 @@ def _outline(graph: Graph) -> list[Any]:
 def _value(node: Node) -> Any:
     if node.kind != "constant":
         return id(node.value)
+    # passes may make a constant anew at each size, so small ones are compared by what they hold
     array = node.value._array
     if (
         isinstance(array, np.ndarray | np.generic)
@@ -292,6 +303,8 @@ def _kernel(
 
 
 def _code(codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]]) -> LlvmCode:
+    # A comparison of sizes is decided by the numbers of one corner (see `UnknownSize`). The text is
+    # right for the whole range only if no corner decides otherwise.
     general = [_generalized(codes, sizes, points, at) for at in sizes.corners()]
     if any(code.text != general[0].text for code in general):
         raise Unsupported("other code at other sizes")
@@ -316,6 +329,7 @@ def _generalized(
         for names in size.terms
         for name in names
     }
+    # a loop over weights alone has the same numbers at each size
     if not names:
         return codes[-1]
     used = [(n, ends) for n, ends in zip(sizes.names, sizes.ends, strict=True) if n in names]

@@ -100,6 +100,7 @@ def _backward(
     """Gradients by x, scale and offset, of the gradient by the rectified result z."""
     operands = scale, by_mean, by_variance
     along = settings["axis"], settings["epsilon"]
+    # the results tell which elements were passed: no mask is stored for the way back
     chosen = None if rectifier is NONE else z
     results = norm_tuned.normalized_columns_gradient(
         g, x, *operands, *along, (mean, variance), chosen, rectifier
@@ -109,7 +110,9 @@ def _backward(
     if rectifier is RELU:
         g = relu_gradient.primitive.kernel(xp, g, z)
     elif rectifier is RELU6:
+        # strictly between the limits, as the gradient of `relu6` is traced
         g = keep_where.primitive.kernel(xp, g, (z > 0) & (z < rectifier.high))
+    # the plain gradient finds the moments anew
     return fused_normalization_gradient.primitive.kernel(xp, g, x, *operands, **settings)
 
 
@@ -172,6 +175,7 @@ class _Pass:
             for x in node.inputs:
                 if isinstance(x, GraphTensor):
                     self._readers[id(x)].append(node)
+        # what the caller or a variable gets has to be there as it is before the rectifier
         results = [*graph.outputs, *(slot.now for slot in graph.slots.values())]
         self._results = set(map(id, results))
         self._rectifiers = {node: self._rectifier_of(node) for node in chosen}
@@ -203,6 +207,8 @@ class _Pass:
         if id(y) in self._results or len(behind) != 1:
             return NONE
         others = [r for r in readers if r.primitive not in _RECTIFIERS]
+        # On the way back relu6 asks whether its input lies between the limits, which its result
+        # answers alike. relu asks its result anyway, so any other reader needs the input.
         is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
         return behind[0] if is_read or not others else NONE
 
@@ -234,12 +240,14 @@ class _Pass:
             source = _before_choice(g, z, joined.rectifier)
         rectifier = NONE if source is None else joined.rectifier
         g = g if source is None else source
+        # without a rectifier nothing reads the second array; any of its shape will do
         arrays = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
         settings = {**node.settings, "rectifier": rectifier}
         return _added(new, node, BACKWARD, arrays, settings).outputs
 
 
 def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
+    # by identity: the gradient reads the very tensors of the new graph that the node ahead reads
     return id(x), id(scale), tuple(sorted(settings.items(), key=str))
 
 
@@ -280,5 +288,6 @@ def _before_choice(g: GraphTensor, z: GraphTensor, rectifier: Rectifier) -> Grap
         return None
     mask = node.inputs[1].node
     both = mask.inputs if mask.primitive is logical_and.primitive else ()
+    # both limits, in either order; with one alone it is a choice of the user's
     sides = {x.node.primitive for x in both if _compares(x.node, z)}
     return node.inputs[0] if len(sides) == 2 else None

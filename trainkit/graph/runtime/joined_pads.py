@@ -39,6 +39,7 @@ class _Padded(NamedTuple):
 
 def without_pads(graph: Graph) -> Graph:
     """`graph` with depthwise convolutions of padded images as ones that pad; for a CPU alone."""
+    # most graphs pad nothing, and are not copied
     if not any(_padded(node, node.inputs) for node in graph.nodes):
         return graph
     return rebuild(graph, _visit)
@@ -62,6 +63,7 @@ def _of_convolution(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
     if node.primitive is _conv.primitive:
         window, filters = node.inputs[1].shape[:-2], node.outputs[0].shape[-1]
     else:
+        # the gradient by the kernel has no kernel among its inputs
         window, filters = node.settings["kernel_size"], inputs[1].shape[-1]
     settings = _padded_settings(node, pad, tuple(window), filters)
     return None if settings is None else _Padded(node, (pad.inputs[0], *inputs[1:]), settings)
@@ -74,6 +76,7 @@ def _of_gradient(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
         return None
     g, kernel, image = inner.inputs
     pad = image.node
+    # Only the pad of this very image is undone: one of other widths would cut off other rows.
     if not _is_pad(pad) or pad.settings["pad_width"] != node.settings["pad_width"]:
         return None
     if node.settings["mode"] != "constant":
@@ -91,6 +94,7 @@ def _is_pad(node: Node) -> bool:
         return False
     if not isinstance(x, GraphTensor) or x.dtype.name != "float32" or len(x.shape) < 3:
         return False
+    # a kernel leaves out rows and columns, never samples or channels
     ends = (settings["pad_width"][0], settings["pad_width"][-1])
     return None not in tuple(x.shape)[1:] and all(tuple(pair) == (0, 0) for pair in ends)
 
@@ -100,6 +104,7 @@ def _padded_settings(
 ) -> dict[str, Any] | None:
     """The settings of a depthwise convolution that pads by itself, `None` for other ones."""
     settings, sizes = node.settings, tuple(pad.inputs[0].shape)[1:]
+    # "same" follows from the padded size, so no fixed number of zeros stands for it
     if settings["padding"] == "same" or filters is None or None in window:
         return None
     outer = [tuple(pair) for pair in pad.settings["pad_width"][1:-1]]
@@ -107,6 +112,7 @@ def _padded_settings(
     pairs = [(0, 0) if pair == "valid" else pair for pair in inner]
     padding = tuple((int(a + c), int(b + d)) for (a, b), (c, d) in zip(outer, pairs, strict=True))
     where = placed(sizes[:-1], window, settings["strides"], padding, settings["dilation_rate"])
+    # no other kernel leaves out what lies outside: a padded copy is right for those
     if not depthwise_tuned.serves(where, sizes[-1], filters, _groups(node, sizes[-1])):
         return None
     return {**settings, "padding": padding}
@@ -115,6 +121,7 @@ def _padded_settings(
 def _groups(node: Node, channels: int) -> int:
     if "groups" in node.settings:
         return int(node.settings["groups"])
+    # the ratio of the image's channels to those that one filter sees
     inside = node.inputs[1].shape[-2]
     return channels // inside if inside else 1
 

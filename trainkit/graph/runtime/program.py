@@ -75,6 +75,7 @@ class Program:
         self._nodes = writer.line_nodes
         namespace = writer.namespace
         namespace["explained"] = self._explained
+        # by this name of a file `_place_of` knows the program's frame in a traceback
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
         self.run: Callable[..., Any] = namespace["run"]
         self.variables = writer.variables
@@ -89,6 +90,7 @@ class Program:
         node, values = self._place_of(error)
         if node is None or node.primitive is None:
             return error
+        # no local holds what an optimizer's step was about to write over
         inputs = tuple(
             wrap(values[_local(x)]) if isinstance(x, GraphTensor) and _local(x) in values else x
             for x in node.inputs
@@ -113,6 +115,7 @@ class Program:
 
 def _local(x: GraphTensor) -> str:
     """The name of the local that holds `x`."""
+    # the graph keeps its nodes alive, so no two of them have one id
     return f"t{id(x.node):x}_{x.index}"
 
 
@@ -148,12 +151,14 @@ class _ProgramWriter:
 
     def source(self) -> str:
         nodes = needed_nodes(self.graph)
+        # a branch or body stores nothing: who runs it takes its new values from the results
         stored = self.graph.assigned if self.graph.outer is None else []
         results = [*self.graph.outputs, *(slot.now for slot in stored)]
         self._result_counts = Counter(map(id, results))  # by identity: `==` compares elements
         operations = _updates_last([node for node in nodes if node.kind == "op"])
         # what Python may assign and read is never written over
         alone = not any(node.runs_python for node in operations)
+        # from there on no error can come between the first new value and the last
         ending = _ending(operations) if alone else len(operations)
         slots = {id(slot.now): slot for slot in stored}
         last = self._last_uses(operations, results)
@@ -163,6 +168,7 @@ class _ProgramWriter:
         self._read_variables(nodes, self._only_written(operations, written))
         self._say("try:" if operations else "if True:")
         for node in nodes:
+            # globals of the program: no line drops a constant or writes over it
             if node.kind == "constant":
                 self.namespace[_local(node.outputs[0])] = node.value._array
         readers = _readers(operations)
@@ -177,6 +183,7 @@ class _ProgramWriter:
                 self._write(node)
             if last.get(node):
                 self._say(f"del {', '.join(sorted(last[node]))}", 2)
+        # `if True:` needs a body where there are no operations
         self._say("pass", 2)
         if operations:
             self._say("except errors as error:")
@@ -201,9 +208,11 @@ class _ProgramWriter:
                 conditions.append(f"{low} <= {size} <= {high}")
             else:
                 conditions.append(f"{size_expression} == {size}")
+        # before anything is read or run, so that the program of another range starts afresh
         if conditions:
             self._say(f"if not ({' and '.join(conditions)}):")
             self._say("return None", 2)
+        # sizes of scratch are sums of rounded sizes, as each piece begins at a line of memory
         for name in sorted(named):
             self._say(f"{name}{ROUNDED} = {name} + {ALIGNMENT - 1} & -{ALIGNMENT}")
 
@@ -211,6 +220,7 @@ class _ProgramWriter:
 
     def _read_variables(self, nodes: list[Node], left_out: set[GraphTensor]) -> None:
         for node in nodes:
+            # an optimizer's step reads it from the variable: a name here would be a further holder
             if node.kind == "variable" and node.outputs[0] in left_out:
                 self.variables.append(node.value)
             elif node.kind == "variable":
@@ -229,11 +239,13 @@ class _ProgramWriter:
             if slot.now in self._written_by_node:
                 continue
             self.namespace[f"s{i}"] = slot.variable
+            # an array written in place is the one that the variable has already
             value, depth = _local(slot.now), 1
             if slot.now in self._in_place:
                 self._say(f"if {value} is not {_local(slot.first)}:")
                 depth = 2
             self._say("held = Tensor()", depth)
+            # NumPy gives sums as scalars; the variable needs an array that later steps can write to
             self._say(f"held._array = {value} if {value}.shape else own({value})", depth)
             self._say(f"s{i}._value = held", depth)
 
@@ -243,6 +255,7 @@ class _ProgramWriter:
     def _last_uses(nodes: list[Node], results: list[GraphTensor]) -> dict[Node, list[str]]:
         """For each node the locals that nothing after it uses."""
         returned = set(results)
+        # only results are dropped: callers and variables hold the other arrays anyway
         user: dict[GraphTensor, Node] = {}
         for node in nodes:
             for x in node.inputs:
@@ -266,6 +279,7 @@ class _ProgramWriter:
             targets += ","
         called = f"{kernel}({values})"
         self._say(f"{targets} = {called}" if targets.strip(",") else called, 2)
+        # lines of tracebacks count from 1, so this is the one just written
         self.line_nodes[len(self._lines)] = node
 
     def _written_variables(
@@ -287,6 +301,8 @@ class _ProgramWriter:
             chosen: list[GraphTensor | None] = []
             for x, y in zip(_buffers(node), node.outputs, strict=True):
                 slot = slots.get(id(y))
+                # The new value gets no local, so nobody may ask for it but by the variable; and the
+                # array must not come in twice, e.g. as its own gradient.
                 is_free = (
                     slot is not None
                     and slot.first is x
@@ -312,6 +328,7 @@ class _ProgramWriter:
         over = {x for chosen in written.values() for x in chosen if x is not None}
         for node in operations:
             mine = {x for x in written.get(node, ()) if x is not None}
+            # another reader needs the value before the step, so it has a name all the same
             over -= {x for x in node.inputs if _is_tensor(x)} - mine
         return over
 
@@ -357,9 +374,11 @@ class _ProgramWriter:
             self.namespace[f"q{number}"] = kernel.scratch
             size = python_text(kernel.code.scratch)
             self._say(f"m{number} = q{number}.pop() if q{number} else empty({size}, uint8)", 2)
+            # a piece that a call of smaller sizes has left may be too short
             if kernel.code.unknown:
                 self._say(f"if m{number}.size < {size}:", 2)
                 self._say(f"m{number} = empty({size}, uint8)", 3)
+        # all checks stand at the start of compiled code: where it refuses, inputs are as they were
         self._say(f"if not f{number}({', '.join(arguments)}):", 2)
         self.line_nodes[len(self._lines)] = node
         self._say(f"{targets} = p{number}({', '.join(input_names)})", 3)
@@ -372,6 +391,7 @@ class _ProgramWriter:
         if not any(isinstance(n, UnknownSize) for n in code.views[i].shape):
             self.namespace[name] = code.makers[i]
             return f"{name}()"
+        # `empty` gives row-major arrays: axes come in the order of memory, then are turned back
         inside, back = layout_of(code.views[i])
         self.namespace[name] = code.views[i].dtype
         dims = "".join(f"{python_text(n)}, " for n in inside)
@@ -384,6 +404,7 @@ class _ProgramWriter:
 
     def _free(self, first: GraphTensor) -> str:
         """A condition: nobody but this program, and the variable, holds the array."""
+        # the memory of a view belongs to another array, which someone else may read
         value = _local(first)
         is_held_here_alone = ownership.condition(value, self._variable_names.get(first))
         return f"type({value}) is ndarray and {value}.base is None and {is_held_here_alone}"
@@ -395,8 +416,10 @@ class _ProgramWriter:
         """Outputs that may be written over results of earlier nodes that nothing needs later."""
         overwritten: dict[GraphTensor, GraphTensor] = {}
         unused, written = set(dropped), set()
+        # in one order in every process, so the same program writes to the same places
         for output_index, source in sorted(node.primitive.code.reusable):
             y, x = node.outputs[output_index], node.inputs[source]
+            # one input's memory serves one output, also where it comes in twice
             is_taken = y in reused or y in overwritten or id(x) in written
             if not is_taken and _local(x) in unused:
                 overwritten[y] = x
@@ -429,6 +452,7 @@ class _ProgramWriter:
                 continue
             reader_indices = readers[id(slot.first)]
             fused = min(reader_indices) >= 0 and max(reader_indices) == index
+            # a value that is also returned, or that two variables get, has memory of its own
             if fused and self._result_counts[id(slot.now)] == 1:
                 overwritten[slot.now] = slot.first
         self._in_place |= set(overwritten)
@@ -437,6 +461,7 @@ class _ProgramWriter:
     def _literal(self, x: Any) -> str:
         if x is None or type(x) in (int, bool) or (type(x) is float and np.isfinite(x)):
             return repr(x)
+        # nan and inf have no literal, and NumPy's numbers would lose their type as one
         name = f"c{len(self.namespace)}"
         self.namespace[name] = x
         return name
@@ -464,6 +489,7 @@ def _ending(operations: list[Node]) -> int:
         if not isinstance(primitive, FusedKernel) and primitive is not _UPDATE:
             break
         start -= 1
+        # this one still counts: it may refuse its arrays, but does so before it writes
         if _may_fail(operations[start]):
             break
     return start
@@ -475,6 +501,7 @@ def _may_fail(node: Node) -> bool:
         return node.primitive.code.may_fail
     rule = node.settings["rule"]
     arrays = node.inputs[rule.n_numbers :]
+    # weight and gradient of each member, whose shapes are compared; slots follow the weight
     return not all(
         x.shape.is_fully_defined() for i, x in enumerate(arrays) if i % rule.n_buffers < 2
     )
@@ -497,6 +524,7 @@ def _buffers(node: Node) -> list[Any]:
     """The weights and slots that a step of an optimizer reads, in the order of its results."""
     rule = node.settings["rule"]
     arrays = node.inputs[rule.n_numbers :]
+    # all but gradients, which no step writes to
     return [x for i, x in enumerate(arrays) if i % rule.n_buffers != 1]
 
 
@@ -510,6 +538,7 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
     if brings_beside(node):  # single numbers stay where they are, that is what it asks
         return functools.partial(primitive.kernel, np)
+    # a number that decides how the kernel runs, read once where it is the same in all calls
     if on_gpu and primitive.facets.reads.get(0) == NUMBER:
         return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
     if any(x.dtype is string for x in inputs):
@@ -520,10 +549,12 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return functools.partial(_run_beside_numbers, primitive, node.settings, numbers)
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
+    # NumPy's function itself where its dtype is the promised one: no call of Python's between
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
         dtype = node.outputs[0].dtype.dtype
         return kernel if _dtype_given(node) == dtype else functools.partial(_cast, kernel, dtype)
+    # the tuned kernel would send such arrays to the body anyway, after a look at each
     small = _is_too_small(node)
     if primitive.facets.semantics is PRODUCT and small and _is_plain_product(inputs):
         return np.matmul
@@ -561,6 +592,7 @@ def _run_controlled(
     if constant is not None:
         first = constant
     elif devices.is_host_number(first):
+        # `on_one_device` would take it to the GPU, from where it had to be waited for
         first = first.item()
     return primitive.run([first, *devices.on_one_device(arrays)], settings)
 
@@ -592,6 +624,7 @@ def _run_beside_numbers(
 ) -> Any:
     """As `_run`, with `numbers` beside arrays that all lie on the CPU."""
     for i, array in enumerate(arrays):
+        # an array of a GPU is there, so the constants lie where they should
         if i not in numbers and devices.XP_OF[type(array)] is not np:
             return primitive.run(devices.on_one_device(arrays), settings)
     operands = [numbers.get(i, array) for i, array in enumerate(arrays)]
@@ -619,6 +652,8 @@ def _dtype_given(node: Node) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _dtype_of(kernel: Any, *kinds: Any) -> Any:
     """The dtype of a function's result, for arrays of dtypes and numbers with their types."""
+    # Python's numbers stay what they are: beside arrays they have no dtype of their own
     like = [x[1] if isinstance(x, tuple) else np.ones((), x) for x in kinds]
+    # only the dtype counts; ones may overflow a narrow type on the way
     with np.errstate(all="ignore"):
         return kernel(*like).dtype

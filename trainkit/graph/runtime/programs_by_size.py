@@ -62,6 +62,7 @@ class ProgramsBySize:
         from trainkit.graph.runtime.general_fusion import GeneralFusion
 
         with self._lock:
+            # another thread may have made it while this one waited for the lock
             if self.rest is not None or any(s.include(sizes) for s in self._sizes):
                 return True
             if len(self._programs) == _MOST_PROGRAMS:
@@ -76,5 +77,6 @@ class ProgramsBySize:
             program = Program(graph, conditions=ranges.conditions(self._axes))
             self._programs.append(program)
             self._sizes.append(ranges)
+            # a new tuple: a call in another thread goes on through the one it has
             self._runs = (program.run, *self._runs)
             return True

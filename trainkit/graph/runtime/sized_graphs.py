@@ -48,6 +48,7 @@ def at_sizes(graph: Graph, sizes: Sequence[int]) -> Graph:
     for input_index, x in enumerate(new.inputs):
         dims = [size_of_axis.get((input_index, axis), n) for axis, n in enumerate(x.shape)]
         x._spec = Spec(dims, x.dtype)
+    # inputs come first, so one sweep carries sizes from arguments to results
     for node in needed_nodes(graph):
         if node.kind != "op":
             env[node.outputs[0]] = source_copied(new, node)
@@ -60,6 +61,7 @@ def at_sizes(graph: Graph, sizes: Sequence[int]) -> Graph:
 def _copied(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor, ...]:
     """The outputs of a copy of `node` in `new`, with shapes as far as they are known there."""
     specs = tuple(y._spec for y in node.outputs)
+    # subgraphs were traced for unknown sizes, and their nodes keep what was promised then
     if not node.subgraphs() and not node.effect:
         specs = _specs(node, inputs) or specs
     twin = Node(new, "op", node.name, specs, node.primitive, inputs, node.settings)
@@ -93,6 +95,7 @@ def _settings(node: Node, inputs: tuple[Any, ...]) -> dict[str, Any]:
     if not isinstance(shape, tuple) or None not in shape:
         return node.settings
     sizes = [x._known for x in inputs if isinstance(x, GraphTensor) and x._known is not None]
+    # operations take sizes behind their arrays, so the last ones are those of the shape
     missing = shape.count(None)
     if len(sizes) < missing or any(one.values.ndim or one.unknown for one in sizes[-missing:]):
         return node.settings

@@ -78,6 +78,7 @@ class TieredProgram:
     ) -> None:
         self.graph, self._on_cpu = reduced or _reduced(graph)
         self._variables = [n.value for n in self.graph.nodes if n.kind == "variable"]
+        # a program is many objects and none of them garbage: a collection would look at all in vain
         with no_collections():
             self.plain = Program(self._on_cpu)
         self.fused: Program | None = None
@@ -93,6 +94,7 @@ class TieredProgram:
         self._goes_to_gpu = _goes_to_gpu(self.graph)
         self._reads_text = any(x.dtype is string for n in self.graph.nodes for x in n.outputs)
         self._waiting = jit_compile is not False and kernel_family.mode() != "off"
+        # of unknown sizes nothing can be compiled before a call brings some
         self._compiles_first = self._waiting and self.general is None and _changes_much(self.graph)
         self._looks_first = self._compiles_first or self.general is not None
         at_once = jit_compile or (jit_compile is None and kernel_family.mode() == "eager")
@@ -114,6 +116,7 @@ class TieredProgram:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays; assigned variables are stored."""
+        # arrays of a GPU can't be there before CuPy is imported, which is one look-up
         if "cupy" in _MODULES and self._is_on_gpu(arrays):
             if self.gpu is None:
                 self.gpu = self._for_gpu()
@@ -137,6 +140,7 @@ class TieredProgram:
         """Run code for these sizes, or made before the first call; `None` without any."""
         if self._compiles_first:
             self._fuse_first()
+            # from the start again: there is a steady program now, or the plain one has to serve
             return self(arrays)
         assert self.general is not None
         results = self.general(arrays)
@@ -146,6 +150,7 @@ class TieredProgram:
 
     def _fuse_first(self) -> None:
         """Compile before the first call; where that fails the plain program serves."""
+        # before it begins, so that calls of other threads meanwhile run the plain program
         self._compiles_first = self._looks_first = False
         try:
             self._fuse()
@@ -179,6 +184,7 @@ class TieredProgram:
             return
         self._start = max(START_SECONDS, seconds * len(self.graph.nodes))
         if self._spent > self._start:
+            # before the thread starts: a call that comes meanwhile would start another
             self._waiting = False
             _NODE_SECONDS[self.graph.name] = math.inf
             sizes = () if self.general is None else self.general.sizes_of(arrays)
@@ -216,13 +222,16 @@ class TieredProgram:
             ):
                 if self.general is None:
                     graph = fuse(self._on_cpu)
+                    # a graph without a run worth a call comes back as it is
                     if graph is not self._on_cpu and warm(graph):
                         self.fused = Program(graph)
                 elif self.general.compile(sizes):
+                    # the next range of sizes has to earn its own compiling
                     self._spent, self._waiting = 0.0, self.general.rest is None
                 else:
                     self._compiles_at_once = False
         finally:
+            # after an error, too: infinity would keep the function's other graphs waiting for ever
             self.steady = self._last_program()
             seconds = time.thread_time() - begun
             _NODE_SECONDS[self.graph.name] = seconds / max(1, len(self.graph.nodes))
