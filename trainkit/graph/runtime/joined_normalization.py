@@ -100,7 +100,7 @@ def _backward(
     """Gradients by x, scale and offset, of the gradient by the rectified result z."""
     operands = scale, by_mean, by_variance
     along = settings["axis"], settings["epsilon"]
-    # the results tell which elements were passed: no mask is stored for the way back
+    # the results show which elements were passed: no mask is stored for the gradient
     chosen = None if rectifier is NONE else z
     results = norm_tuned.normalized_columns_gradient(
         g, x, *operands, *along, (mean, variance), chosen, rectifier
@@ -207,8 +207,8 @@ class _Pass:
         if id(y) in self._results or len(behind) != 1:
             return NONE
         others = [r for r in readers if r.primitive not in _RECTIFIERS]
-        # On the way back relu6 asks whether its input lies between the limits, which its result
-        # answers alike. relu asks its result anyway, so any other reader needs the input.
+        # The gradient of relu6 asks whether its input lies between the limits, which its result
+        # answers alike. That of relu asks the result anyway: any other reader needs the input.
         is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
         return behind[0] if is_read or not others else NONE
 

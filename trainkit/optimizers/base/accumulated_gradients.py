@@ -50,15 +50,18 @@ class SumsInParts:
     def gather(self) -> None:
         """Give the whole to all replicas, which have to call it where a sum has begun."""
         period = self._optimizer.gradient_accumulation_steps
+        # at the start of a period all sums are zero
         if period is None or not int(self._optimizer._iterations) % period:
             return
         for slot in self._slots():
+            # a copy: it is added up in place, and someone may hold the slot's own array
             array = np.ascontiguousarray(devices.to_numpy(slot._value._array)).copy()
             self._group.all_reduce(array, what="the accumulated gradients")
             slot._take(devices.to_device(array, devices.device_of(slot._value._array)))
 
     def loaded(self, variables: set[int]) -> None:
         """Hear of variables, by their ids, to which all replicas gave values of a file."""
+        # all replicas read the whole from the file, which would be added up as often
         if any(id(slot) in variables for slot in self._slots()):
             self.release()
 
@@ -89,8 +92,10 @@ def gradients_for_step(
         return joined_gradients(optimizer, grads, weights)
     if replica.group.is_of_one_process:  # outside of a step variables are those of one replica
         return joined_gradients(optimizer, grads, weights)
+    # the optimizers inside sum up, each its own; they get gradients that are joined
     if not optimizer.sums_gradients_up:
         return joined_gradients(optimizer, grads, weights)
+    # past `__setattr__`, which drops the programs as after a new setting
     attributes = optimizer.__dict__
     if attributes.get("sums_in_parts") is None:
         with eval_shape.eagerly():  # slots that are made now may come from a file, whole
@@ -103,6 +108,7 @@ def gradients_for_step(
         weighted_grads = [
             None if g is None else _weighted(convert_to_tensor(g), replica.weight) for g in grads
         ]
+        # the greatest of all replicas is no sum of parts, so it can't wait for the end of a period
         if OVERWRITTEN:
             at = [i for i, g in enumerate(grads) if g is not None and is_overwritten(weights[i])]
             for i, most in zip(at, all_reduce([grads[i] for i in at], "MAX"), strict=True):
@@ -126,8 +132,10 @@ def whole_gradients(
     results, replica = list(grads), optimizer.__dict__.get("_to_join")
     if replica is None:
         return results
+    # those that a weight becomes are joined in each step already
     parts = [i for i, g in enumerate(grads) if g is not None and not is_overwritten(weights[i])]
     with trace_state.silence():
+        # each replica's part was weighted when it came
         sums = joined([grads[i] for i in parts], replica, weight=1.0) if parts else []
     for i, total in zip(parts, sums, strict=True):
         results[i] = total
@@ -156,6 +164,7 @@ def run_sums(
     """
     period = optimizer.gradient_accumulation_steps
     assert period is not None
+    # taken off in each step: a step that nobody prepared joins nothing
     replica = optimizer.__dict__.pop("_to_join", None)
     if (done + 1) % period:
         for state, g in zip(states, grads, strict=True):
@@ -165,6 +174,7 @@ def run_sums(
     totals = [g + s.slots[SLOT]._value._array for s, g in zip(states, grads, strict=True)]
     if replica is not None:
         totals = [t._array for t in joined([wrap(t) for t in totals], replica, weight=1.0)]
+    # of all weights: one without a gradient now may have had some earlier in the period
     for slot in optimizer._states.accumulated():
         slot._writable()[...] = 0
     return [total / period for total in totals]
@@ -189,6 +199,7 @@ def trace_sums(
     last = ops.equal((done + 1) % period, 0)
     new = {id(s.slots[SLOT]): g for s, g in zip(states, grads, strict=True)}
     sums = {}
+    # of all weights, as the sums of those without a gradient in this step begin anew, too
     for slot in optimizer._states.accumulated():
         before = slot.value()
         total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
@@ -197,5 +208,6 @@ def trace_sums(
     totals = [sums[id(s.slots[SLOT])] for s in states]
     replica = optimizer.__dict__.pop("_to_join", None)
     if replica is not None:
+        # in other steps of a period nothing is sent
         totals = joined(totals, replica, weight=1.0, active=last)
     return [total / period for total in totals], last

@@ -21,6 +21,7 @@ CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")
 
 def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
     """Gradients within `limits`, as arrays of `xp`, or as tensors when `xp` is the operations."""
+    # at most one of them is set
     if limits.value is not None:
         return [xp.clip(g, -limits.value, limits.value) for g in grads]
     if limits.norm is not None:
@@ -53,6 +54,7 @@ class ClipLimits:
                 f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {shown}"
             )
         for name, bound in bounds.items():
+            # to Python a bool is an int, and `clipnorm=True` would clip at 1
             if isinstance(bound, bool) or not isinstance(bound, int | float | np.number):
                 raise TypeError(f"{name} must be a number, got {bound!r}")
             check_bound(name, bound)

@@ -45,11 +45,13 @@ def early_joined(
     if optimizer.gradient_accumulation_steps is not None or not _are_plain(weights):
         return None
     sums = _Sums(replica, weights)
+    # a single bucket is full when the backward pass is over: nothing would overlap
     if len(sums.buckets) < 2:
         return None
     try:
         groups = [indices for _, indices in sums.buckets]
         return sums.all(early_gradients(tape, loss, weights, groups, sums.begin))
+    # an interruption, too, must leave no sums under way
     except BaseException:
         sums.abandon()
         raise
@@ -76,6 +78,7 @@ class _Sums:
     def begin(self, number: int, grads: list[Any]) -> None:
         """All gradients of a bucket are there."""
         dtype, indices = self.buckets[number]
+        # buckets were divided by the weights' dtypes; a gradient of another is joined at the end
         indexed_grads = [
             (i, g)
             for i, g in zip(indices, grads, strict=True)
@@ -93,8 +96,10 @@ class _Sums:
         with trace_state.silence():
             begun = {i for _, indices, _ in self.begun for i in indices}
             left = [i for i, g in enumerate(grads) if g is not None and i not in begun]
+            # what has begun travels on meanwhile
             last = joined([grads[i] for i in left], self.replica) if left else []
             while self.begun:
+                # off the list before it is waited for: after an error only the others are forgotten
                 ticket, indices, tensors = self.begun.pop(0)
                 for i, total in zip(indices, finish(ticket, tensors), strict=True):
                     results[i] = total

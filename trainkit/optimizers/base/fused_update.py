@@ -62,6 +62,7 @@ def loop_source(program: UpdateProgram) -> str:
     numbers, body = statements(program, [])
     arguments = ["part", "parts", *(f"b{i}" for i in range(program.n_buffers)), *numbers]
     lines = [f"def loop({', '.join(arguments)}):"]
+    # 16 float32 fill a line of cache, which two threads should not write to
     lines.append("    first, last = chunk_range(part, parts, b0.size, 16)")
     lines.append("    for i in range(first, last):")
     return "\n".join(lines + [f"        {line}" for line in body]) + "\n"
@@ -92,6 +93,7 @@ def joint_source(program: UpdateProgram) -> str:
     """
     numbers, body = statements(program, [])
     size = program.dtype.itemsize
+    # any number of weights: their addresses are data, and one compiled loop serves all networks
     views = [
         f"b{i} = numbers_at(items[k, {i}], offset, low * {size}, high - low, real(0))"
         for i in range(program.n_buffers)
@@ -124,6 +126,7 @@ class FusedUpdate:
         if is_exact(program):
             dtype, scalars = program.dtype.name, len(statements(program, self._constants)[0])
             self._key = (loop_source(program), dtype, program.n_buffers, scalars)
+            # without the place of addresses in an array's object the loop can't find its numbers
             if program.n_buffers <= MOST_JOINT and data_offset() is not None:
                 self._joint_key = (joint_source(program), dtype, scalars)
 
@@ -167,6 +170,8 @@ class FusedUpdate:
         loop = JOINT_UPDATES.find(self._joint_key, self._seconds(len(sizes), total))
         if loop is None:
             return False
+        # Objects in place of addresses: the loop reads these itself, as `array.ctypes.data` of
+        # each array would take far longer. `buffers` keeps the objects alive meanwhile.
         items = np.fromiter(map(id, buffers), np.int64, len(buffers))
         items = items.reshape(-1, self.program.n_buffers)
         numbers = (*self.numbers(scalars), *self._constants)
@@ -201,6 +206,7 @@ class FusedUpdate:
             if size == 1:
                 self.of_number(FIRST[buffers[0].ndim], *buffers, *numbers)
                 continue
+            # no loop yet, or none at all: steps with new memory where it is little, else in pieces
             if loop is not None:
                 loop(*self._shared(size), *map(_FLAT, buffers), *numbers, *self._constants)
             elif size <= MOST:
@@ -227,6 +233,7 @@ class FusedUpdate:
         """Scalars and what is computed from them, in the program's type."""
         real = self._real
         numbers = list(scalars)
+        # in nearly all steps they are NumPy's scalars of this type already
         if set(map(type, numbers)) != {real}:
             numbers = [real(x) for x in numbers]
         if self.program.scalar_steps:

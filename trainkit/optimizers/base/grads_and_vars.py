@@ -20,6 +20,7 @@ def split_pairs(owner: str, pairs: Iterable[Any]) -> tuple[list[Any], list[Any]]
     """
     pairs = list(pairs)
     try:
+        # at once for pairs as they should be; the loop below looks for the one that is wrong
         split = list(zip(*pairs, strict=True))
     except (TypeError, ValueError):
         split = []
@@ -42,6 +43,7 @@ def split_pairs(owner: str, pairs: Iterable[Any]) -> tuple[list[Any], list[Any]]
 def _check_weight(owner: str, weight: Any, grad: Any) -> None:
     if isinstance(weight, Variable):
         return
+    # (variable, gradient) in place of (gradient, variable) is the usual mistake
     swapped = isinstance(grad, Variable)
     hint = "; the pair is the wrong way round" if swapped else ""
     raise TypeError(f"{owner}: {type(weight).__name__} is no Variable and can't be updated{hint}")
@@ -75,13 +77,16 @@ def checked_pairs(
     kept_weights: list[Variable] = []
     missing: list[str] = []
     for grad, weight in zip(grads, weights, strict=True):
+        # nearly all pairs; the checks below say what is wrong with the others
         if type(grad) is Tensor and type(weight) is Variable:
             array = grad._array
+            # (bfloat16 is of another kind, and takes the long way)
             if array.shape == weight._value._array.shape and array.dtype.kind == "f":
                 kept_grads.append(grad)
                 kept_weights.append(weight)
                 continue
         _check_weight(owner, weight, grad)
+        # behind the check of the weight, which is an error without a gradient, too
         if grad is None:
             missing.append(weight.path)
             continue
@@ -102,6 +107,7 @@ def no_gradients(owner: str, missing: list[str], weights: list[Any]) -> ValueErr
         return ValueError(f"{owner}: there are no gradients to apply; the list of pairs is empty")
     reasons = [text for text in map(last_reason, weights) if text]
     if reasons:
+        # one cause is often that of many weights
         causes = "\n  ".join(dict.fromkeys(reasons))
         return ValueError(
             f"{owner}: no gradient for any of the weights {', '.join(missing)}, because\n  {causes}"

@@ -60,6 +60,7 @@ def _with_greatest(
     overwritten = [i for i in present if is_overwritten(weights[i])]
     added = [i for i in present if not is_overwritten(weights[i])]
     most = all_reduce([grads[i] for i in overwritten], "MAX", replica=replica)
+    # the others step along their gradients, which are added up as always
     sums = joined([grads[i] for i in added], replica) if added else []
     for i, value in zip([*overwritten, *added], [*most, *sums], strict=True):
         results[i] = value
@@ -85,13 +86,17 @@ def joined(
     parts = divided(grads, replica)
     tickets = []
     for dtype, indices in parts:
+        # a single bucket has nothing to overlap with, and is added up at once
         some, waits = [grads[i] for i in indices], len(parts) == 1
         ticket = begin(some, replica, dtype, waits, weight, active)
         if isinstance(ticket, GraphTensor):
+            # nodes stand in the order of the trace, this one behind all gradients: it moves to
+            # the last of its own
             ticket.graph.hasten(ticket.node)
         tickets.append(ticket)
     results: list[Any] = [None] * len(grads)
     for (_, indices), ticket in zip(parts, tickets, strict=True):
+        # waited for when all are on their way, in the order in which they went off
         joined = finish(ticket, [grads[i] for i in indices])
         for i, sum_ in zip(indices, joined, strict=True):
             results[i] = sum_
@@ -110,6 +115,7 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
     by_dtype: dict[str, list[int]] = {}
     for i in order:
         own = grads[i].dtype
+        # half precision is no longer than the short dtypes in which gradients may travel
         wide = own.is_floating and own.dtype.itemsize > 2
         short = settings.gradient_dtype if wide else None
         by_dtype.setdefault(short or own.name, []).append(i)
@@ -120,6 +126,7 @@ def divided(grads: Sequence[Any], replica: replicas.Replica) -> list[tuple[str, 
         for part in messages_of(sizes, settings):
             buckets.append((dtype, [indices[k] for k in part]))
     rank = {i: k for k, i in enumerate(order)}
+    # a bucket is full with the last of its gradients
     return sorted(buckets, key=lambda bucket: max(rank[i] for i in bucket[1]))
 
 
@@ -134,5 +141,6 @@ def _order(grads: Sequence[Any]) -> list[int]:
         return list(range(len(grads)))[::-1]
     graph: Graph = graphs.pop()
     at = {node: k for k, node in enumerate(graph.nodes)}
+    # what is no node's result is there from the start
     when = [at[g.node] if isinstance(g, GraphTensor) else -1 for g in grads]
     return sorted(range(len(grads)), key=lambda i: (when[i], i))

@@ -134,6 +134,7 @@ class Optimizer(OutsideState):
         self._limits = ClipLimits(*(getattr(self, name) for name in CLIPPING))
         self._states = SlotTable()
         self._programs = Programs()
+        # real values even where a function is being traced; on the CPU, which computes the rates
         with eval_shape.eagerly(), devices.device("/cpu:0"):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
             self._learning_rate = self._as_rate(learning_rate)
@@ -142,6 +143,7 @@ class Optimizer(OutsideState):
                 setattr(self, f"_{counter}", variable)
                 variable._numbered, variable._goes_along = False, True
         self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
+        # with a scaled loss the GPU alone knows whether a step counts: the count may lie there
         self._iterations._goes_along = True
 
     # ------------------------------------------------------------------ what a subclass says
@@ -190,6 +192,7 @@ class Optimizer(OutsideState):
 
     def decay_of(self, weight: Variable) -> float | None:
         """The weight decay of one weight; `None` for none."""
+        # asked at each trace of a rule, not once: weights may be excluded up to the first step
         excluded = self._states.excludes(weight)
         return None if excluded or not self.weight_decay else self.weight_decay
 
@@ -213,6 +216,7 @@ class Optimizer(OutsideState):
             variable.assign(value)
 
     def _one_rate(self, learning_rate: Any, lr: Any) -> Any:
+        # the default is no choice of the user's, so `lr` may replace it
         default = inspect.signature(type(self).__init__).parameters["learning_rate"].default
         if learning_rate is not default and learning_rate != default:
             raise TypeError(
@@ -242,6 +246,7 @@ class Optimizer(OutsideState):
             raise ValueError(
                 f"{self.name}: learning_rate must be one number, got shape {number.shape}"
             )
+        # in this form nan is refused, too
         if not number >= 0:
             raise ValueError(f"{self.name}: learning_rate must be at least 0, got {value!r}")
         return number
@@ -336,9 +341,11 @@ class Optimizer(OutsideState):
     def _new_state(self, weight: Variable) -> SlotState:
         self._check_trainable(weight)
         update = self.update_of(weight)
+        # all of a weight that its rule depends on: its function, and whether it decays
         key = (update.__name__, self._states.excludes(weight))
         state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
         self._states.by_id[id(weight)] = state
+        # slots lie where the weight does
         xp = devices.XP_OF[type(weight._value._array)]
         for slot in state.names:
             self._add_slot(state, slot, self.initial_slot(slot, weight, xp, state.dtype))
@@ -352,6 +359,7 @@ class Optimizer(OutsideState):
 
     def _add_slot(self, state: SlotState, slot: str, value: Any) -> None:
         variable = state.add_slot(slot, value, self.name)
+        # a checkpoint that was loaded before the slot was made may hold its value
         self._slot_added(slot, state.weight, variable)
 
     def keep_only(self, variables: Iterable[Variable]) -> None:
@@ -453,6 +461,7 @@ class Optimizer(OutsideState):
             raise ValueError(
                 f"{self.name}.apply: {len(grads)} gradients for {len(weights)} weights"
             )
+        # later calls without a list take these weights
         if not self._states.chosen:
             self.build(weights)
         if REPLICAS:
@@ -468,18 +477,23 @@ class Optimizer(OutsideState):
             if sharded is not None:
                 sharded.step(grads, weights)
                 return
+        # in most programs no variable at all asks for it: one look at a table
         if OVERWRITTEN and weights:
             grads, weights = overwrite(self, grads, weights)
             if not weights:
+                # a step that only overwrites weights is one, too
                 self._iterations.assign_add(1)
                 return
         plan = self._programs.plan
+        # a plan writes to arrays, of which a graph that is being traced must know nothing
         if plan is not None and not _THREAD.traces:
             arrays = plan.arrays(grads, weights)
             if arrays is not None:
                 run_step(self, plan.states, arrays)
                 return
+        # all pairs are checked before any weight changes
         checked_grads, of, missing = checked_pairs(self.name, grads, weights)
+        # a class with `update_step` makes its variables in `build`, and reads them below
         if assigns(self) and not self._states.chosen:
             self.build(list(weights))
         states = [self.state_of(weight) for weight in of]
@@ -497,6 +511,7 @@ class Optimizer(OutsideState):
     ) -> bool:
         """Step along the gradients of a loss, joined as they come; whether that is done."""
         kind = type(self)
+        # a class of the user's that has its own way of applying has to see the gradients
         if kind.apply is not Optimizer.apply or kind.apply_gradients is not (
             Optimizer.apply_gradients
         ):
@@ -532,6 +547,7 @@ class Optimizer(OutsideState):
                     f"{self.name}.minimize: a loss that is a tensor needs the tape that recorded it"
                 )
             weights = self._weights_or_read(var_list, tape)
+            # where sums can begin while the tape still goes back
             if REPLICAS and self._step_from(tape, loss, weights):
                 return self._iterations
             return self.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
@@ -587,8 +603,10 @@ class Optimizer(OutsideState):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.settings:
             check_setting(type(self).__name__, name, value)
+        # checked before anything is set: a value that is refused leaves all as it was
         limits = self._limits_with(name, value)
         super().__setattr__(name, value)
+        # compiled steps that hold settings as constants are traced anew
         CHANGES.note(value)
         if limits is not None:
             self.__dict__["_limits"] = limits
@@ -597,6 +615,7 @@ class Optimizer(OutsideState):
 
     def _limits_with(self, name: str, value: Any) -> ClipLimits | None:
         """The limits of gradients where one of them is set to another value."""
+        # while `__init__` sets the options there are none yet
         if name not in CLIPPING or "_limits" not in self.__dict__:
             return None
         return ClipLimits(*(value if n == name else getattr(self, n) for n in CLIPPING))
@@ -620,6 +639,7 @@ class Optimizer(OutsideState):
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__.update(attributes, _programs=Programs(), _states=SlotTable())
+        # the table goes by ids, which copies of weights have of their own
         for weight, slots in self._states.take(attributes["_states"]):
             update = self.update_of(weight)
             key = (update.__name__, self._states.excludes(weight))

@@ -103,6 +103,7 @@ def checked_options(
             f"settings it takes {', '.join(DEFAULTS)}"
         )
     options = DEFAULTS | given
+    # for its checks alone: the optimizer makes its own when all options are right
     ClipLimits(options["clipnorm"], options["clipvalue"], options["global_clipnorm"])
     if not isinstance(options["use_ema"], bool | np.bool_ | int):
         raise ValueError(f"{owner}: use_ema must be True or False, got {options['use_ema']!r}")
@@ -145,6 +146,7 @@ def _rules() -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
     yield "adam_weight_decay", "a number of at least 0 or None", lambda x: x >= 0
 
 
+# by name alone: a setting means the same in all optimizers that have it
 RULES = {name: (text, fits) for name, text, fits in _rules()}
 _MAY_BE_NONE = ("rms_rate", "adam_weight_decay")
 

@@ -53,8 +53,11 @@ def _overwrite(optimizer: Optimizer, grad: Any, weight: Variable, finite: Any) -
         return
     accumulated = optimizer.state_of(weight).slots["accumulated_gradient"]
     last = ops.equal((optimizer._iterations.value() + 1) % period, 0)
+    # this slot holds the greatest so far, where other weights have a sum
     most = ops.maximum(grad, ops.cast(accumulated.value(), grad.dtype))
+    # within a period the weight stays what it is
     now = last if finite is None else ops.logical_and(finite, last)
+    # begins again at 0: these weights are scales of float8, which lie above it
     next_greatest = ops.where(last, ops.zeros_like(most), most)
     accumulated.assign(
         ops.cast(next_greatest, accumulated.dtype)

@@ -69,6 +69,7 @@ def get(identifier: Any) -> Any:
         return identifier
     identifier = _in_known_letters(identifier)
     kind = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
+    # a name says nothing of the optimizer inside, without which they can't be made
     if kind is LossScaleOptimizer or kind is MultiOptimizer:
         raise ValueError(
             f"{kind.__name__} needs the optimizer it wraps, as in LossScaleOptimizer(Adam())"
@@ -83,6 +84,7 @@ def get(identifier: Any) -> Any:
 
 def _in_known_letters(name: Any) -> Any:
     """A name in small letters, if it is that of an optimizer here and of none of the user's."""
+    # a user's own class may differ from ours in its letters alone
     if not isinstance(name, str) or name in OPTIMIZERS.named or custom_object(name) is not None:
         return name
     return name.lower() if name.lower() in OPTIMIZERS.named else name
@@ -117,6 +119,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
         0.5
     """
     name = config.get("class_name") if isinstance(config, dict) else None
+    # classes of the caller come first, in whatever letters
     if name not in (custom_objects or {}) and _in_known_letters(name) != name:
         config = {**config, "class_name": _in_known_letters(name)}
     return OPTIMIZERS.deserialize(config, custom_objects)

@@ -40,6 +40,7 @@ def owners_of(sizes: Sequence[int], count: int) -> list[int]:
         A rank for each weight; loads differ by no more than the largest weight.
     """
     loads, owners = [0] * count, [0] * len(sizes)
+    # ties go by position and rank, so all replicas come to the same owners without a message
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         rank = min(range(count), key=lambda rank: loads[rank])
         owners[i] = rank
@@ -105,10 +106,12 @@ class ShardedState:
             if grads is None:
                 optimizer._iterations.assign_add(1)
                 return
+        # all gradients at once: a joint norm counts those of the other replicas, too
         grads = self._clipped(list(grads))
         mine = [self.owners[id(weight)] == replica.rank for weight in of]
         states = [optimizer.state_of(w) for w, own in zip(of, mine, strict=True) if own]
         own_grads = [g for g, own in zip(grads, mine, strict=True) if own]
+        # clipped already; past `__setattr__`, which drops the programs
         limits, optimizer.__dict__["_limits"] = optimizer._limits, ClipLimits(None, None, None)
         try:
             apply_step(optimizer, states, own_grads, last)
@@ -123,6 +126,7 @@ class ShardedState:
         states, steps = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
         with trace_state.silence():
             grads = own_floats(optimizer, states, grads)
+            # a graph finds out whether the period ends when it runs; eagerly the count tells now
             if trace_state.current_trace() is not None:
                 return trace_sums(optimizer, states, grads, steps, None)
             means = run_sums(optimizer, states, [g._array for g in grads], int(steps))
@@ -132,13 +136,16 @@ class ShardedState:
         """Find owners for weights that are new; all are divided anew then."""
         if all(id(weight) in self.owners for weight in weights):
             return
+        # weights without a gradient in this step have slots, which need an owner, too
         others = [w for w in self._optimizer._states.chosen if id(w) not in set(map(id, weights))]
         every = [*weights, *others]
         sizes = [int(np.prod(weight.shape.as_list())) for weight in every]
         ranks = owners_of(sizes, self.group.size)
         if self.owners:
+            # owners change, so everybody first gets what the old ones have
             self.gather()
         self.owners = {id(weight): rank for weight, rank in zip(every, ranks, strict=True)}
+        # real slots even in a trace, as those of other replicas are let go at once
         with eval_shape.eagerly():
             for weight in every:
                 self._optimizer.state_of(weight)
@@ -160,6 +167,7 @@ class ShardedState:
         values = [w.value() for w, own in zip(weights, mine, strict=True) if own]
         new_values = gather_shares(values, shares, replica, last)
         for weight, own, value in zip(weights, mine, new_values, strict=True):
+            # where nothing is sent zeros come back
             if not own:
                 weight.assign(value if last is None else ops.where(last, value, weight.value()))
 
@@ -170,11 +178,13 @@ class ShardedState:
         return [
             (self.owners[id(weight)], slot)
             for name, weight, slot in self._optimizer.slot_variables()
+            # of an accumulated gradient each replica has a part of its own
             if id(weight) in self.owners and name != SLOT
         ]
 
     def gather(self) -> None:
         """Give the values of all slots to all replicas, which all have to call it."""
+        # every replica in the same order, or the messages of two slots would meet
         for owner, slot in self._slots():
             if owner == self.group.rank:
                 array = np.ascontiguousarray(devices.to_numpy(slot._value._array))
@@ -188,6 +198,8 @@ class ShardedState:
         for owner, slot in self._slots():
             array = slot._value._array
             if owner != self.group.rank and array.size > 1:
+                # one look will do, as slots are released and restored together; the strides of a
+                # spread zero are 0
                 return not any(array.strides)
         return True
 
@@ -197,4 +209,5 @@ class ShardedState:
             if owner != self.group.rank:
                 xp = devices.XP_OF[type(slot._value._array)]
                 zero = xp.zeros((), slot.dtype.dtype)
+                # a view of one zero: the slot keeps its shape, and takes no memory
                 slot._take(xp.broadcast_to(zero, tuple(slot.shape)))

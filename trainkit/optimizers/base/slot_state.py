@@ -46,6 +46,7 @@ class SlotState:
     def add_slot(self, name: str, value: Any, owner: str) -> Variable:
         """Make the Variable of slot `name`, with `value` at first, on the device of the weight."""
         path = self.weight.path.replace("/", "_").replace(":", "_")
+        # a weight may come for the first time while a function is traced
         with eval_shape.eagerly():
             slot = Variable(wrap(value), trainable=False, name=f"{path}_{name}")
         slot.path = f"{owner}/{slot.path}"
@@ -56,6 +57,7 @@ class SlotState:
     def take_slots(self, slots: dict[str, Variable]) -> None:
         """Have these slots, in their order."""
         self.slots = slots
+        # lists that each step asks for, made once
         self.held = [slots[name] for name in self.names if name in slots]
         self._written = [self.weight, *self.held]
 
@@ -96,10 +98,12 @@ class SlotState:
         weight = self.weight._value._array
         xp = XP_OF[type(weight)]
         grad = devices.to_device(grad, devices.device_of(weight)).astype(self.dtype, copy=False)
+        # NumPy's scalars of the rule's type, as in compiled programs: the same bits either way
         scalars = [np.asarray(x).astype(self.dtype)[()] for x in scalars]
         slots = [self.slots[name]._value._array for name in self.names]
         new = self.rule(xp, weight.astype(self.dtype, copy=False), grad, tuple(scalars), *slots)
         original = weight.dtype
+        # further holders would keep `_store` from writing in place
         del weight, slots
         self.weight._store(new[0].astype(original, copy=False))
         for name, value in zip(self.names, new[1:], strict=True):
@@ -108,6 +112,7 @@ class SlotState:
 
 def compute_dtype(weight: Variable) -> Any:
     """float32 for half-precision weights, the weight's own NumPy dtype otherwise."""
+    # squares of small gradients are 0 in float16, and bfloat16 loses what a small step adds
     if weight.dtype.name in ("float16", "bfloat16"):
         return dtypes.float32.dtype
     return weight.dtype.dtype

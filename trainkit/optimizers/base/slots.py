@@ -13,8 +13,10 @@ class SlotTable:
     """The weights an optimizer knows."""
 
     def __init__(self) -> None:
+        # by identity, as variables compare by value
         self.by_id: dict[int, SlotState] = {}
         self.chosen: list[Variable] = []
+        # with the weight itself, or another one could come to have its id
         self._excluded: dict[int, Variable] = {}
         self._patterns: list[str] = []
         self._warned: set[str] = set()
@@ -55,6 +57,7 @@ class SlotTable:
 
     def averaged(self) -> list[SlotState]:
         """The states of the weights that have a moving average."""
+        # weights that become their gradient have none
         return [state for state in self.by_id.values() if "average" in state.slots]
 
     def accumulated(self) -> list[Variable]:

@@ -50,6 +50,7 @@ class OutsideState(AssigningSteps):
                 f"{self.name}.set_weights: {len(values)} values for {len(variables)} variables"
             )
         for variable, value in zip(variables, values, strict=True):
+            # all shapes before the first value, so an error leaves the state as it was
             if tuple(value.shape) != tuple(variable.shape):
                 raise ShapeError(
                     f"{self.name}.set_weights: {variable.path!r} has another shape.\n"
@@ -79,6 +80,7 @@ class OutsideState(AssigningSteps):
             )
             return
         for i, variable in enumerate(variables):
+            # an empty index gives the array, of a data set in a file as of an array itself
             variable.assign(ops.cast(store[str(i)][()], variable.dtype))
 
     def stateless_apply(
@@ -109,6 +111,7 @@ class OutsideState(AssigningSteps):
             (state, optimizer_variables, "optimizer_variables"),
             (weights, trainable_variables, "trainable_variables"),
         )
+        # before any variable has another's value
         for variables, values, argument in assignments:
             if len(values) != len(variables):
                 raise ValueError(
@@ -117,6 +120,7 @@ class OutsideState(AssigningSteps):
                 )
         with _holding([*weights, *state], [*trainable_variables, *optimizer_variables]):
             me.apply(grads, weights)
+            # read inside: behind the block they have their own values again
             return [w.value() for w in weights], [v.value() for v in state]
 
     # ------------------------------------------------------------------ names of Keras's base class

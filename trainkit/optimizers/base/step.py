@@ -82,6 +82,7 @@ def run_step(
 ) -> None:
     """The step on arrays; no graph may be traced. See `apply_step`."""
     step_count = int(optimizer._iterations._value._array)
+    # first of all: bounds of gradients are meant for those of the loss itself
     if last is None and optimizer.loss_scale_factor is not None:
         grads = [g / optimizer.loss_scale_factor for g in grads]
     period = optimizer.gradient_accumulation_steps
@@ -91,9 +92,11 @@ def run_step(
         means = run_sums(optimizer, states, grads, step_count) if last is None else grads
         if means is not None:
             _update_weights(optimizer, states, means, step_count // period)
+    # before the averages, which are of the weights as they are used
     _constrain(states)
     if optimizer.use_ema:
         _run_averages(optimizer, step_count)
+    # last of all: after an error the step has not been counted
     count = optimizer._iterations._writable()
     count[()] = step_count + 1  # in a tenth of the time of adding in place
 
@@ -125,6 +128,7 @@ def current_rate(optimizer: Optimizer) -> Any:
     rate = optimizer._learning_rate
     if type(rate) is Variable:
         array = rate._value._array
+        # the usual case, which needs no call and no copy from a GPU
         if type(array) is np.ndarray and array.dtype is _F32:
             return array[()]
     else:
@@ -150,9 +154,11 @@ def _run_averages(optimizer: Optimizer, step_count: int) -> None:
     overwrite = period is not None and (counted + 1) % period == 0
     for state in optimizer._states.averaged():
         average = state.slots["average"]
+        # 0 in the first step, so the average begins as the weight and not as what it was made with
         momentum = state.dtype.type(counted != 0) * optimizer.ema_momentum
         weight = state.weight._value._array.astype(state.dtype, copy=False)
         average._store(momentum * average._value._array + (1 - momentum) * weight)
+        # maybe the variable's own array: a further holder would keep `_store` from writing there
         del weight
         if overwrite:
             state.weight._store(average._value._array.astype(state.weight.dtype.dtype))
@@ -185,6 +191,7 @@ def trace_step(
         if last is None:
             grads, last = trace_sums(optimizer, states, grads, step_count, finite)
         active = last if finite is None else ops.logical_and(finite, last)
+        # rates and corrections go by updates, of which a period of calls makes one
         counted = step_count // period
     _trace_weights(optimizer, states, grads, counted, active)
     _constrain(states)
@@ -227,7 +234,9 @@ def _trace_weights(
     for variable, before, after in zip(variables, old, counters, strict=True):
         _assign_where(active, variable, after, before)
     scalars = scalars_of(optimizer.rates(ops, lr, step, *counters), lr)
+    # a rule is traced for one weight of each kind, and its nodes are copied for the others
     calls = CopiedCalls(trace_state.current_trace())
+    # casts for each dtype, not for each weight: a step has hundreds of these
     rates = {dtype: tuple(ops.cast(x, dtype) for x in scalars) for dtype in _dtypes_of(states)}
     members = _trace_joint_update(optimizer, states, grads, rates, active)
     for state, grad in zip(states, grads, strict=True):
@@ -237,6 +246,7 @@ def _trace_weights(
         weight = ops.cast(state.weight.value(), dtype)
         slots = [state.slots[n].value() for n in state.names]
         update = functools.partial(_updated, state, rates[dtype], active)
+        # element by element the shape makes no difference, so one trace serves all weights
         shape = None if optimizer._programs.sees_elements_alone(state) else tuple(weight.shape)
         new = calls.results(update, [weight, grad, *slots], (state.key, shape))
         state.weight.assign(ops.cast(new[0], state.weight.dtype))
@@ -273,6 +283,7 @@ def _trace_joint_update(
         if state.is_in_place and is_sized and not is_read_on:
             program = optimizer._programs.of(state, len(rates[str(state.dtype)]))
             if program is not None:
+                # one rule and dtype, whatever the shapes
                 groups.setdefault(program, []).append((state, grad))
     joined: set[SlotState] = set()
     for program, members in groups.items():
@@ -284,6 +295,7 @@ def _trace_joint_update(
         numbers = list(rates[str(members[0][0].dtype)])
         inputs = numbers if active is None else [*numbers, active]
         for state, grad in members:
+            # as `update_weights` takes them; results come in this order without the gradients
             inputs += [state.weight.value(), grad, *[slot.value() for slot in state.held]]
         results = iter(update_weights(*inputs, rule=rule))
         for state, _ in members:

@@ -37,6 +37,7 @@ class StepPlan:
         self._weights = [state.weight for state in states]
         self._dtypes = [state.dtype for state in states]
         self._shapes = [state.weight._value._array.shape for state in states]
+        # a variable whose shape may change has `_shape`: then each step has to look at it
         self._is_fixed = all(weight._shape is None for weight in self._weights)
         groups: dict[Any, list[int]] = {}
         # on a GPU weights of all sizes share a launch
@@ -45,6 +46,7 @@ class StepPlan:
         for i, program in enumerate(programs):
             is_number = not states[i].is_on_gpu and states[i].weight._value._array.size == 1
             key = (program, is_number)
+            # alone in its group: without a program, or as one that comes again
             groups.setdefault(key if once and program is not None else i, []).append(i)
         self._groups = [
             _group(programs[indices[0]], [(i, states[i]) for i in indices])
@@ -63,6 +65,7 @@ class StepPlan:
         if not all(map(is_, weights, self._weights)) or not _TENSORS.issuperset(map(type, grads)):
             return None
         arrays = [grad._array for grad in grads]
+        # NumPy has one object for each native dtype; an equal one only takes the long way
         for array, dtype, shape in zip(arrays, self._dtypes, self._shapes):  # noqa: B905 - as above
             if array.dtype is not dtype or array.shape != shape:
                 return None
@@ -116,6 +119,7 @@ class _Group:
         self._program = program
         self._members = members
         sizes = [state.weight._value._array.size for _, state in members]
+        # decided once: sizes stay while the plan does
         self.update = self._update_numbers if program and sizes[0] == 1 else self._update_arrays
 
     def _update_numbers(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
@@ -125,6 +129,7 @@ class _Group:
             weight = state.weight._writable()
             slots = [slot._writable() for slot in state.held]
             grad = grads[i]
+            # read-only arrays, such as views of a file, are replaced
             if (
                 isinstance(grad, _ON_CPU)
                 and grad.dtype is state.dtype
@@ -132,6 +137,7 @@ class _Group:
             ):
                 call(FIRST[weight.ndim], weight, grad, *slots, *numbers)
             else:
+                # further holders, which would keep `update_plainly` from writing in place
                 del weight, slots
                 state.update_plainly(grad, scalars)
 
@@ -170,6 +176,7 @@ class Programs:
         try:
             program = UpdateProgram(state.rule, len(state.names), n_scalars, state.dtype)
         except NotElementwise:
+            # noted, so that the rule is not traced in vain at each step
             self._programs[state.key] = None
             return None
         fused_update = self._programs[state.key] = FusedUpdate(program)

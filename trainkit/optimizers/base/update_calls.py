@@ -24,6 +24,7 @@ def number_calls(program: UpdateProgram) -> Callable[..., None]:
     """`update(i, b0, ..., s0, ..., h0, ...)`: updates element `i` of the buffers."""
     numbers, body = statements(program)
     constants: dict[str, str] = {}
+    # numbers become NumPy's scalars when the text is run, not at each call of the function
     named_body = [re.sub(r"real\([^)]*\)", lambda m: _name(m.group(), constants), s) for s in body]
     arguments = ["i", *[f"b{i}" for i in range(program.n_buffers)], *numbers]
     return _compiled(arguments, named_body, {"real": program.dtype.type}, constants)
@@ -46,6 +47,7 @@ def array_calls(program: UpdateProgram) -> Callable[..., None]:
     for i, step in enumerate(program.steps):
         values[f"f{i}"] = step.ufunc
         out, inputs = names[step.out], ", ".join(names[i] for i in step.inputs)
+        # the first step that writes to a register makes its array, later ones write into that
         body.append(f"f{i}({inputs}, out={out})" if out in assigned else f"{out} = f{i}({inputs})")
         assigned.add(out)
     return _compiled([*buffers, *numbers], body, values, {})
@@ -56,6 +58,7 @@ def _compiled(
 ) -> Callable[..., None]:
     names: dict[str, Any] = {"__name__": __name__, "np": np, **values}
     lines = [f"{name} = {text}" for text, name in constants.items()]
+    # a rule may change nothing at all
     lines += [f"def update({', '.join(arguments)}):", *[f"    {line}" for line in body or ["pass"]]]
     exec(compile("\n".join(lines), "<update rule>", "exec"), names)
     update: Callable[..., None] = names["update"]

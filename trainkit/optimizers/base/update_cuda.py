@@ -56,6 +56,7 @@ class RuleKernel:
     def __init__(self, program: UpdateProgram) -> None:
         self.program = program
         self.record = _record(program)
+        # the table is the argument itself, and CUDA takes 4 KiB of arguments
         if self.record.itemsize > ARGUMENT_BYTES:
             raise NotElementwise(f"{program.n_buffers} buffers of a weight")
         self.source = _source(program)
@@ -82,6 +83,7 @@ class RuleKernel:
         return True
 
     def _compile(self, xp: Any) -> bool:
+        # tried and warned of once: a compiler that is missing will not come
         if self._failed:
             return False
         try:
@@ -151,6 +153,7 @@ def _source(program: UpdateProgram) -> KernelSource:
         "find": FIND,
         "piece": PIECE,
         "before": _lines(before, 2),
+        # loads of whole vectors need every buffer aligned, so one test looks at all addresses
         "address": " | ".join(f"(unsigned long long)b{k}" for k in buffers),
         "unaligned": ALIGNMENT - 1,
         "each": each,
@@ -161,6 +164,7 @@ def _source(program: UpdateProgram) -> KernelSource:
     }
     types = declarations([program.dtype], each)
     text = types + _TEXT.format(name="rule", **fields)
+    # named by its text, so optimizers of one rule share a compiled file
     name = "rule_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     return KernelSource(name, types + _TEXT.format(name=name, **fields), (), PIECE)
 
@@ -208,8 +212,10 @@ def gpu_buffers(state: SlotState, grad: Any) -> list[Any] | None:
     xp = XP_OF[type(weight)]
     if xp is np or weight.dtype != state.dtype or XP_OF[type(grad)] is np:
         return None
+    # a further holder would have the weight copied on the next line
     del weight
     buffers = [variable._writable() for variable in (state.weight, *state.held)]
+    # a launch goes to the current GPU, where all of its arrays have to be
     gpus = {device_of(array) for array in (*buffers, grad)}
     fits = [a.dtype == state.dtype and a.flags.c_contiguous for a in buffers]
     if len(gpus) != 1 or gpus.pop().index != int(xp.cuda.Device().id) or not all(fits):

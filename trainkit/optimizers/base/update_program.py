@@ -30,7 +30,9 @@ class Symbol:
     """
 
     __slots__ = ("inputs", "is_scalar", "ufunc")
+    # an array beside a symbol leaves the operation to the symbol, and is refused there
     __array_ufunc__ = None
+    # a class with `__eq__` has none by itself; two symbols are the same by identity alone
     __hash__ = object.__hash__
 
     def __init__(
@@ -91,6 +93,7 @@ class _SymbolModule:
             raise NotElementwise(name)
 
         def applied(*inputs: Any) -> Any:
+            # of settings alone: a number in the program
             if not any(isinstance(x, Symbol) for x in inputs):
                 return ufunc(*inputs)
             return _apply(ufunc, *inputs)
@@ -158,6 +161,7 @@ class UpdateProgram:
         tail = [*scalars, *self.numbers]
         tail += self.hoisted(scalars)
         size = buffers[0].size
+        # in one piece, without slices; buffers lie in order, so `reshape` gives views to write to
         if size <= PIECE:
             self._run_piece([x.reshape(-1) for x in buffers], tail, size)
             return
@@ -181,6 +185,7 @@ class UpdateProgram:
         registers += tail
         for step in self.steps:
             inputs = step.inputs
+            # most steps, which need no list made for their inputs
             if len(inputs) == 2:
                 step.ufunc(registers[inputs[0]], registers[inputs[1]], out=registers[step.out])
             else:
@@ -204,6 +209,8 @@ class _Compiler:
         for i, result in enumerate(results):
             if not isinstance(result, Symbol) or result.is_scalar:
                 raise NotElementwise("a result that is one number")
+            # Result 0 belongs to buffer 0, and i to i + 1. The gradient may become a slot: nothing
+            # writes to it, so it can still be copied at the end.
             others = [x for j, x in enumerate(self.buffers) if j not in (1, i and i + 1)]
             if any(result is x for x in others):
                 raise NotElementwise("a buffer as the new value of another")
@@ -269,6 +276,7 @@ class _Compiler:
         for i, result in enumerate(results):
             slot = i if i == 0 else i + 1
             if result is not self.buffers[slot]:
+                # the new value of two buffers is computed into the first, and copied last
                 targets.setdefault(id(result), slot)
         free: list[int] = []
         n_scratch = 0
@@ -277,9 +285,12 @@ class _Compiler:
             target = targets.get(id(symbol))
             for x in symbol.inputs:
                 input_register = home.get(id(x), -1) if isinstance(x, Symbol) else -1
+                # scratch is free after the last read of what it holds; results stay where they are
                 dies = input_register >= self.program.n_buffers and id(x) not in targets
                 if dies and last_read[id(x)] == i and input_register not in free:
                     free.append(input_register)
+            # straight to the weight or slot if no later step reads its old value; this one may, as
+            # ufuncs write over an input element by element
             if target is not None and last_read.get(id(self.buffers[target]), -1) <= i:
                 register = target
             elif free:
@@ -308,5 +319,6 @@ class _Compiler:
         for i, result in enumerate(results):
             slot = i if i == 0 else i + 1
             if home[id(result)] != slot:
+                # what could not go there at once, now that every old value has been read
                 steps.append(UpdateStep(np.positive, (home[id(result)],), slot))
         self.program.steps = steps

@@ -38,6 +38,7 @@ def statements(
         constants.append(float(program.dtype.type(x)))
         return constant_names[-1]
 
+    # everything is read before anything is written, so results need no scratch
     body = [f"x{i} = b{i}[i]" for i in range(len(buffers))]
     for i, symbol in enumerate(x for x in program.order if not x.is_scalar):
         names[id(symbol)] = f"y{i}"

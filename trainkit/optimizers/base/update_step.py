@@ -45,10 +45,12 @@ class AssigningSteps(Trackable):
         dtype = str(state.dtype)
         lr = ops.cast(convert_to_tensor(learning_rate), "float32")
         step = ops.cast(convert_to_tensor(me.iterations) + 1, "float32")
+        # `assign_steps` has counted for this step already
         counters = [counter.value() for counter in me._counter_variables()]
         rates = me.rates(ops, lr, step, *counters)
         scalars = [ops.cast(x, dtype) for x in (rates if type(rates) is tuple else (rates,))]
         old = [variable.value(), *[state.slots[name].value() for name in state.names]]
+        # rules of half-precision weights compute in float32, see `SlotState.dtype`
         old = [ops.cast(x, dtype) for x in old]
         gradient = ops.cast(convert_to_tensor(gradient), dtype)
         update = me.update_of(variable)
@@ -93,6 +95,7 @@ class AssigningSteps(Trackable):
             value = ops.cast(initial_value, str(state.dtype))
         name = slot = name or variable_name or "var"
         count = 0
+        # a class may give several one name; checkpoints know the slots of a weight by theirs
         while slot in state.slots:
             slot, count = f"{name}_{count + 1}", count + 1
         me._add_slot(state, slot, value._array)
@@ -201,6 +204,7 @@ def _takes_rate(kind: Any) -> bool:
     """Whether `update_step` wants the learning rate; that of TensorFlow 2.11 does not."""
     parameters = inspect.signature(kind.update_step).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    # with itself, gradient and variable there are three
     return len(positional) > 3 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
@@ -220,6 +224,7 @@ def assign_steps(
     kind: Any = type(optimizer)
     wants_rate = _takes_rate(kind)
     with trace_state.silence():
+        # `update_step` assigns what it likes, so a step that must not count is taken back after it
         touched = [] if active is None else _may_change(optimizer, states)
         before = [variable.value() for variable in touched]
         _count(optimizer, rate)
@@ -228,6 +233,7 @@ def assign_steps(
             if decay is not None:
                 lr = ops.cast(rate, weight.dtype)
                 weight.assign_sub(ops.multiply(weight, ops.multiply(lr, decay)))
+            # arrays in eager steps; classes of users expect tensors
             grad = grad if trace_state.current_trace() is not None else wrap(grad)
             arguments = (ops.cast(grad, weight.dtype), weight)
             step: Any = optimizer.update_step
@@ -238,6 +244,7 @@ def assign_steps(
 
 def _may_change(optimizer: Optimizer, states: Sequence[SlotState]) -> list[Variable]:
     """The weights and all state of the optimizer but what the base itself keeps."""
+    # their own assignments look at whether the step counts
     base = {id(optimizer._iterations), id(optimizer._learning_rate)}
     base.update(id(slot) for slot in optimizer._states.accumulated())
     own = [variable for variable in optimizer.variables if id(variable) not in base]

@@ -63,6 +63,8 @@ class VirtualGradients:
             )
         self._last, self._update = replica.rank, update
         assert rows is not None
+        # makes the mean over this part's rows its share of that over all, times the count of
+        # replicas, by which `apply` divides
         weight = rows.size * replica.count / rows.total
         self._shapes = [array.shape for array in arrays]
         self._now = self._chosen(arrays)
@@ -79,6 +81,7 @@ class VirtualGradients:
         for dtype, indices in by_dtype.items():
             shapes = tuple(arrays[i].shape for i in indices)
             key = (dtype, shapes, devices.device_of(arrays[indices[0]]))
+            # the memory of the last step's sums serves again
             if key not in self._sums:
                 replica = self._replica
                 self._sums[key] = TreeSum(replica.group, replica.count, dtype, "the gradients")
@@ -98,18 +101,21 @@ class VirtualGradients:
             shards_state: each process keeps the slots of some of the weights.
         """
         update, now = self._update, self._now
+        # before the update: an error in it must not have it made a second time
         self._update, self._last, self._now = None, -1, []
         if update is None:
             return
         means: list[Any] = [None] * len(self._shapes)
         for sums, indices in now:
             total = sums.total()
+            # by a number of the sum's own type: beside float64 products would be rounded twice
             total *= total.dtype.type(1.0 / self._replica.count)
             parts = sums.parts(total, [self._shapes[i] for i in indices])
             for i, part in zip(indices, parts, strict=True):
                 means[i] = wrap(part)
         means_in_order = iter(means)
         grads = [next(means_in_order) if has_gradient else None for has_gradient in update.there]
+        # gradients are joined, so `apply` sends none
         with UpdatingReplica(self._replica.group, shards_state=shards_state):
             update.optimizer.apply(grads, update.weights)
 

@@ -86,6 +86,7 @@ class WeightUpdate:
             return tuple(x for member in members for i, x in enumerate(member) if i != 1)
         if any(XP_OF[type(x)] is not np for member in members for x in member):
             return self._results_beside(members, scalars)
+        # gradients are only read
         copies = [[_copied(x) if i != 1 else x for i, x in enumerate(m)] for m in members]
         self._write(copies, scalars)
         return tuple(x for member in copies for i, x in enumerate(member) if i != 1)
@@ -95,6 +96,7 @@ class WeightUpdate:
     ) -> tuple[Any, ...]:
         """The same for arrays of a GPU, each weight on its own."""
         dtype = self._program.dtype
+        # a number on a GPU is waited for once, not for each weight
         numbers = [np.asarray(devices.to_numpy(x), dtype)[()] for x in scalars]
         results: list[Any] = []
         for member in members:
@@ -133,6 +135,7 @@ class WeightUpdate:
     def _bound_to_all(self, targets: list[list[Any]]) -> Callable[..., list[Any]]:
         """The same where all arrays but the gradients are written over."""
         n, n_scalars, dtype = self.n_buffers - 1, self._program.n_scalars, self._program.dtype
+        # all that follows from shapes is found here, once for all calls
         variables = [variable for group in targets for variable in group]
         shapes = [group[0]._value._array.shape for group in targets for _ in range(n + 1)]
         sizes = np.array([math.prod(shape) for shape in shapes[:: n + 1]], np.int64)
@@ -145,9 +148,12 @@ class WeightUpdate:
                 return []
             written = writable_arrays(variables)
             ordered = nothing.copy()
+            # weight, gradient and slots of each weight in turn, filled by strides: a loop of
+            # Python over hundreds of weights would take longer than updating small ones
             ordered[:: n + 1], ordered[1 :: n + 1] = written[::n], grads
             for i in range(1, n):
                 ordered[i + 1 :: n + 1] = written[i::n]
+            # whole lists are compared in C
             is_plain = (
                 set(map(type, grads)) == {np.ndarray}
                 and list(map(_SHAPE, ordered)) == shapes
@@ -155,6 +161,7 @@ class WeightUpdate:
                 and all(map(_IN_ORDER, ordered))
             )
             scalars = arrays[:n_scalars]
+            # the compiled loop takes neither views nor other types, and may not be there yet
             if not is_plain or not self._update.run_joint(ordered, sizes, total, scalars):
                 members = [ordered[i : i + n + 1] for i in range(0, len(ordered), n + 1)]
                 self._write(members, scalars, targets)
@@ -172,6 +179,7 @@ class WeightUpdate:
             grad, copies = None, []
             for i, target in enumerate(group):
                 copies.append(_copied(next(inputs)) if target is None else target)
+                # arguments come as weight, gradient, slots, whichever of them variables replace
                 if i == 0:
                     grad = next(inputs)
             results += [x for x, target in zip(copies, group, strict=True) if target is None]
@@ -193,6 +201,7 @@ class WeightUpdate:
     ) -> None:
         """Update members in place; variables get a new array where their own can't be written."""
         dtype = self._program.dtype
+        # all are brought in order before the first is written: an error here changes nothing
         for index, member in enumerate(members):
             grad = member[1]
             is_fit = type(grad) is np.ndarray and len(set(map(_SHAPE, member))) == 1
@@ -203,6 +212,7 @@ class WeightUpdate:
             for i, x in enumerate(member):
                 if not x.flags.carray:
                     member[i] = np.array(x, dtype, order="C")
+                    # members have the gradient at 1, which targets lack
                     target = targets[index][max(0, i - 1)] if targets and i != 1 else None
                     if target is not None:
                         target._value = wrap(member[i])
@@ -263,6 +273,7 @@ def _fitting_gradient(member: Sequence[Any], dtype: Any) -> Any:
         InvalidArgumentError: the weight or a slot has another type.
     """
     weight, grad, *slots = member
+    # NumPy would broadcast them, and update the wrong elements without an error
     if any(np.shape(x) != weight.shape for x in (grad, *slots)):
         shapes = ", ".join(str(np.shape(x)) for x in slots)
         raise ShapeError(
