@@ -164,7 +164,7 @@ def _waiting(operations: list[Node]) -> tuple[list[list[int]], list[int]]:
     for i, node in enumerate(operations):
         # a set: a node that reads another twice waits for it once
         sources = {index_of.get(x.node) for x in node.inputs if isinstance(x, GraphTensor)} - {None}
-        # calls of Python, prints and draws keep the order in which they were traced
+        # calls of Python, prints and their like keep the order in which they were traced
         if node.effect:
             sources |= {effect} - {None}
             effect = i
