@@ -128,6 +128,7 @@ OF_NO_MACHINE = {
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
+        optimizers/base/step.py _FEWEST_WEIGHTS
         optimizers/base/fused_update.py MOST_JOINT
         optimizers/schedules.py _POINTS _USUAL_STEPS
     """,
