@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-from tests.structure.imports import PACKAGE
+from tests.structure.imports import PACKAGE, tree_of
 
 KEPT = pathlib.Path(__file__).with_name("role_words.json")
 
@@ -22,13 +22,21 @@ ROLE_WORDS = frozenset(
     """.split()
 )
 
-# Functions are named by verbs or nouns: not by what was done to something, nor by a preposition.
-PARTICIPLE = re.compile(r"_*([a-z]+ed|[a-z]+ing|made|found|given|kept|held|along|apart)(_|$)")
+# Functions are named by verbs or nouns: not by what was done to something, nor where it goes. A
+# participle before a noun is part of a noun, as in `packed_weights`.
+PARTICIPLE = re.compile(r"[a-z]+ed|[a-z]+ing|made|found|given|kept|held")
+WITHOUT_A_NOUN = frozenset(
+    """
+    again along alone apart as at away back by first for from here in last later none nothing now
+    of off on once or out second there to together up with
+    """.split()
+)
 # Nouns and verbs that end as participles do.
 NO_PARTICIPLES = frozenset(
     """
-    binding bring coding dropping embed embedding encoding feed heading listing logging padding
-    pooling ring routing seed shed speed spelling spring string tracing training warning
+    binding bring coding dropping embed embedding encoding feed hamming hanning heading listing
+    logging missing padding pooling ring routing saving seed shed speed spelling spring string
+    tiling tracing training warning
     """.split()
 )
 
@@ -55,19 +63,27 @@ def binding_count(tree):
     )
 
 
+def is_named_by_a_role(name):
+    """Whether the name of a function has neither a noun nor a verb."""
+    words = name.strip("_").split("_")
+    first, rest = words[0], words[1:]
+    if first in NO_PARTICIPLES or not (PARTICIPLE.fullmatch(first) or first in ("along", "apart")):
+        return False
+    return all(word in WITHOUT_A_NOUN or PARTICIPLE.fullmatch(word) for word in rest)
+
+
 def participle_functions(tree):
     """The line and name of each function that is named by a participle or a preposition."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            match = PARTICIPLE.match(node.name)
-            if match and match[1] not in NO_PARTICIPLES:
+            if is_named_by_a_role(node.name):
                 yield node.lineno, node.name
 
 
 def trees():
     """Each file of the package by its path within, with its syntax tree."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(PACKAGE).as_posix(), tree_of(path)
 
 
 def counts():

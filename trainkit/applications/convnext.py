@@ -44,7 +44,7 @@ _MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _INITIAL_SCALE = 1e-6
 
 
-def _normalized(x: Any, name: str | None = None) -> Any:
+def _normalize(x: Any, name: str | None = None) -> Any:
     return layers.LayerNormalization(epsilon=1e-6, name=name)(x)
 
 
@@ -59,7 +59,7 @@ def _smaller(width: int, window: int, name: str, part: str, last: str, first: bo
 def _block(x: Any, width: int, name: str) -> Any:
     """A large window for each feature, then a dense layer to 4 times the width and back."""
     y = layers.Conv2D(width, 7, padding="same", groups=width, name=f"{name}_depthwise_conv")(x)
-    y = _normalized(y, f"{name}_layernorm")
+    y = _normalize(y, f"{name}_layernorm")
     y = layers.Dense(4 * width, name=f"{name}_pointwise_conv_1")(y)
     y = layers.Activation("gelu", name=f"{name}_gelu")(y)
     y = layers.Dense(width, name=f"{name}_pointwise_conv_2")(y)
@@ -93,10 +93,10 @@ def _convnext(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
     x = _features(image, variant, name, include_preprocessing and spec.colors(image) == 3)
     if spec.include_top:
         x = layers.GlobalAveragePooling2D(name=f"{name}_head_gap")(x)
-        x = _normalized(x, f"{name}_head_layernorm")
+        x = _normalize(x, f"{name}_head_layernorm")
         x = spec.classified(x, name=f"{name}_head_dense")
     else:
-        x = _normalized(spec.pooled(x))
+        x = _normalize(spec.pooled(x))
     ending = ".h5" if spec.include_top else "_notop.h5"
     url = f"{FOLDER}convnext/convnext_{variant}{ending}"
     return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]), name)

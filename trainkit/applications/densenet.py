@@ -18,22 +18,22 @@ _HASHES = {
 }
 
 
-def _activated(x: Any, name: str, relu: str) -> Any:
+def _activate(x: Any, name: str, relu: str) -> Any:
     x = layers.BatchNormalization(axis=-1, epsilon=_EPSILON, name=name)(x)
     return layers.Activation("relu", name=relu)(x)
 
 
 def _layer(x: Any, name: str) -> Any:
-    new = _activated(x, f"{name}_0_bn", f"{name}_0_relu")
+    new = _activate(x, f"{name}_0_bn", f"{name}_0_relu")
     new = layers.Conv2D(4 * _GROWTH, 1, use_bias=False, name=f"{name}_1_conv")(new)
-    new = _activated(new, f"{name}_1_bn", f"{name}_1_relu")
+    new = _activate(new, f"{name}_1_bn", f"{name}_1_relu")
     new = layers.Conv2D(_GROWTH, 3, padding="same", use_bias=False, name=f"{name}_2_conv")(new)
     return layers.Concatenate(axis=-1, name=f"{name}_concat")([x, new])
 
 
-def _halved(x: Any, name: str) -> Any:
+def _halve(x: Any, name: str) -> Any:
     """Half the features on a quarter of the pixels."""
-    x = _activated(x, f"{name}_bn", f"{name}_relu")
+    x = _activate(x, f"{name}_bn", f"{name}_relu")
     x = layers.Conv2D(x.shape[-1] // 2, 1, use_bias=False, name=f"{name}_conv")(x)
     return layers.AveragePooling2D(2, strides=2, name=f"{name}_pool")(x)
 
@@ -44,15 +44,15 @@ def _densenet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
     image = spec.image(224, 32)
     x = layers.ZeroPadding2D(3)(image)
     x = layers.Conv2D(64, 7, strides=2, use_bias=False, name="conv1_conv")(x)
-    x = _activated(x, "conv1_bn", "conv1_relu")
+    x = _activate(x, "conv1_bn", "conv1_relu")
     x = layers.ZeroPadding2D(1)(x)
     x = layers.MaxPooling2D(3, strides=2, name="pool1")(x)
     for number, depth in enumerate(depths, 2):
         if number > 2:
-            x = _halved(x, f"pool{number - 1}")
+            x = _halve(x, f"pool{number - 1}")
         for i in range(1, depth + 1):
             x = _layer(x, f"conv{number}_block{i}")
-    x = spec.head(_activated(x, "bn", "relu"), names=("avg_pool", "max_pool"))
+    x = spec.head(_activate(x, "bn", "relu"), names=("avg_pool", "max_pool"))
     ending = ".h5" if spec.include_top else "_notop.h5"
     url = f"{FOLDER}densenet/{variant}_weights_tf_dim_ordering_tf_kernels{ending}"
     return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))

@@ -51,12 +51,12 @@ def _conv(x: Any, width: int, name: str, window: int = 1, **settings: Any) -> An
     return layers.Conv2D(width, window, kernel_initializer=_kernels(), name=name, **settings)(x)
 
 
-def _normalized(x: Any, name: str, activation: str | None = None) -> Any:
+def _normalize(x: Any, name: str, activation: str | None = None) -> Any:
     x = layers.BatchNormalization(axis=channel_axis(), name=name)(x)
     return x if activation is None else layers.Activation("swish", name=activation)(x)
 
 
-def _weighted(x: Any, inner: int, width: int, name: str) -> Any:
+def _weight(x: Any, inner: int, width: int, name: str) -> Any:
     """Each feature times a number that depends on the means of all: squeeze and excitation."""
     shape = (width, 1, 1) if channel_axis() == 1 else (1, 1, width)
     y = layers.GlobalAveragePooling2D(name=f"{name}se_squeeze")(x)
@@ -72,7 +72,7 @@ def _block(
     start, wide = x, before * factor
     if factor != 1:
         x = _conv(x, wide, f"{name}expand_conv")
-        x = _normalized(x, f"{name}expand_bn", f"{name}expand_activation")
+        x = _normalize(x, f"{name}expand_bn", f"{name}expand_activation")
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"{name}dwconv_pad")(x)
     x = layers.DepthwiseConv2D(
@@ -83,9 +83,9 @@ def _block(
         depthwise_initializer=_kernels(),
         name=f"{name}dwconv",
     )(x)
-    x = _normalized(x, f"{name}bn", f"{name}activation")
-    x = _weighted(x, max(1, before // 4), wide, name)
-    x = _normalized(_conv(x, width, f"{name}project_conv"), f"{name}project_bn")
+    x = _normalize(x, f"{name}bn", f"{name}activation")
+    x = _weight(x, max(1, before // 4), wide, name)
+    x = _normalize(_conv(x, width, f"{name}project_conv"), f"{name}project_bn")
     if stride != 1 or before != width:
         return x
     if drop:
@@ -101,7 +101,7 @@ def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
     x = layers.ZeroPadding2D(halving_pad(x, 3), name="stem_conv_pad")(x)
     width = divisible(32 * wide)
     x = _conv(x, width, "stem_conv", 3, strides=2, padding="valid")
-    x = _normalized(x, "stem_bn", "stem_activation")
+    x = _normalize(x, "stem_bn", "stem_activation")
     depths = [math.ceil(deep * stage[1]) for stage in _STAGES]
     block_index = 0
     for number, (window, _, out, factor, stride) in enumerate(_STAGES, 1):
@@ -110,7 +110,7 @@ def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
             name, drop = f"block{number}{chr(ord('a') + i)}_", _DROP * block_index / sum(depths)
             x = _block(x, before, width, window, factor, 1 if i else stride, drop, name)
             block_index += 1
-    return _normalized(_conv(x, divisible(1280 * wide), "top_conv"), "top_bn", "top_activation")
+    return _normalize(_conv(x, divisible(1280 * wide), "top_conv"), "top_bn", "top_activation")
 
 
 def _efficientnet(spec: Wanted, variant: str) -> Any:

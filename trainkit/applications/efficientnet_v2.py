@@ -73,12 +73,12 @@ def _conv(x: Any, width: int, window: int, name: str, **settings: Any) -> Any:
     return layers.Conv2D(width, window, kernel_initializer=_kernels(), name=name, **settings)(x)
 
 
-def _normalized(x: Any, name: str, activation: str | None = None) -> Any:
+def _normalize(x: Any, name: str, activation: str | None = None) -> Any:
     x = layers.BatchNormalization(axis=channel_axis(), momentum=0.9, name=name)(x)
     return x if activation is None else layers.Activation("swish", name=activation)(x)
 
 
-def _weighted(x: Any, inner: int, width: int, name: str) -> Any:
+def _weight(x: Any, inner: int, width: int, name: str) -> Any:
     """Each feature times a number that depends on the means of all: squeeze and excitation."""
     shape = (width, 1, 1) if channel_axis() == 1 else (1, 1, width)
     y = layers.GlobalAveragePooling2D(name=f"{name}se_squeeze")(x)
@@ -88,21 +88,21 @@ def _weighted(x: Any, inner: int, width: int, name: str) -> Any:
     return layers.multiply([x, y], name=f"{name}se_excite")
 
 
-def _fused(x: Any, before: int, width: int, factor: int, stride: int, name: str) -> Any:
+def _fuse(x: Any, before: int, width: int, factor: int, stride: int, name: str) -> Any:
     """Expansion and window in one convolution, then a projection if there was an expansion."""
     if factor == 1:
         x = _conv(x, width, 3, f"{name}project_conv", strides=stride)
-        return _normalized(x, f"{name}project_bn", f"{name}project_activation")
+        return _normalize(x, f"{name}project_bn", f"{name}project_activation")
     x = _conv(x, before * factor, 3, f"{name}expand_conv", strides=stride)
-    x = _normalized(x, f"{name}expand_bn", f"{name}expand_activation")
-    return _normalized(_conv(x, width, 1, f"{name}project_conv"), f"{name}project_bn")
+    x = _normalize(x, f"{name}expand_bn", f"{name}expand_activation")
+    return _normalize(_conv(x, width, 1, f"{name}project_conv"), f"{name}project_bn")
 
 
 def _separate(x: Any, before: int, width: int, factor: int, stride: int, name: str) -> Any:
     """Expansion, a window for each feature, weights of the features, projection."""
     wide = before * factor
     x = _conv(x, wide, 1, f"{name}expand_conv")
-    x = _normalized(x, f"{name}expand_bn", f"{name}expand_activation")
+    x = _normalize(x, f"{name}expand_bn", f"{name}expand_activation")
     x = layers.DepthwiseConv2D(
         3,
         strides=stride,
@@ -111,9 +111,9 @@ def _separate(x: Any, before: int, width: int, factor: int, stride: int, name: s
         depthwise_initializer=_kernels(),
         name=f"{name}dwconv2",
     )(x)
-    x = _normalized(x, f"{name}bn", f"{name}activation")
-    x = _weighted(x, max(1, before // 4), wide, name)
-    return _normalized(_conv(x, width, 1, f"{name}project_conv"), f"{name}project_bn")
+    x = _normalize(x, f"{name}bn", f"{name}activation")
+    x = _weight(x, max(1, before // 4), wide, name)
+    return _normalize(_conv(x, width, 1, f"{name}project_conv"), f"{name}project_bn")
 
 
 def _with_shortcut(x: Any, start: Any, drop: float, name: str) -> Any:
@@ -122,7 +122,7 @@ def _with_shortcut(x: Any, start: Any, drop: float, name: str) -> Any:
     return layers.add([x, start], name=f"{name}add")
 
 
-def _prepared(image: Any, variant: str) -> Any:
+def _prepare(image: Any, variant: str) -> Any:
     if variant.startswith("b") and image.shape[channel_axis()] == 3:
         x = layers.Rescaling(1.0 / 255)(image)
         variances = [deviation**2 for deviation in _DEVIATIONS]
@@ -134,9 +134,9 @@ def _features(x: Any, variant: str) -> Any:
     stem, wide, deep, _ = _SIZES[variant]
     stages = _STAGES.get(variant, _SMALL)
     width, blocks, block_index = _rounded(stem * wide), sum(stage[0] for stage in stages), 0
-    x = _normalized(_conv(x, width, 3, "stem_conv", strides=2), "stem_bn", "stem_activation")
+    x = _normalize(_conv(x, width, 3, "stem_conv", strides=2), "stem_bn", "stem_activation")
     for number, (repeats, out, factor, stride) in enumerate(stages):
-        block = _fused if number < _FUSED_STAGES else _separate
+        block = _fuse if number < _FUSED_STAGES else _separate
         for i in range(math.ceil(deep * repeats)):
             before, width = width, _rounded(out * wide)
             start, step, name = x, 1 if i else stride, f"block{number + 1}{chr(ord('a') + i)}_"
@@ -145,13 +145,13 @@ def _features(x: Any, variant: str) -> Any:
                 x = _with_shortcut(x, start, _DROP * block_index / blocks, name)
             block_index += 1
     x = _conv(x, _rounded(1280 * wide), 1, "top_conv")
-    return _normalized(x, "top_bn", "top_activation")
+    return _normalize(x, "top_bn", "top_activation")
 
 
 def _efficientnet(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
     image = spec.image(_SIZES[variant][3], 32)
     x = spec.head(
-        _features(_prepared(image, variant) if include_preprocessing else image, variant),
+        _features(_prepare(image, variant) if include_preprocessing else image, variant),
         names=("avg_pool", "max_pool"),
         dropout=_TOP_DROP,
         kernel_initializer=VarianceScaling(1.0 / 3.0, "fan_out", "uniform"),

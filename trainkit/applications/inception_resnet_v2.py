@@ -38,13 +38,13 @@ def _convs(x: Any, steps: Sequence[tuple[int, Any]], halved: bool = False) -> An
     return x
 
 
-def _joined(branches: list[Any], name: str) -> Any:
+def _join(branches: list[Any], name: str) -> Any:
     return layers.Concatenate(axis=channel_axis(), name=name)(branches)
 
 
 def _block(x: Any, scale: float, kind: str, number: int, relu: bool = True) -> Any:
     name = f"{kind}_{number}"
-    mixed = _joined([_convs(x, steps) for steps in _BRANCHES[kind]], f"{name}_mixed")
+    mixed = _join([_convs(x, steps) for steps in _BRANCHES[kind]], f"{name}_mixed")
     up = layers.Conv2D(
         x.shape[channel_axis()], 1, padding="same", use_bias=True, name=f"{name}_conv"
     )(mixed)
@@ -62,22 +62,22 @@ def _stem(x: Any) -> Any:
         ((96, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)),
     )]  # fmt: skip
     averaged = _conv(layers.AveragePooling2D(3, strides=1, padding="same")(x), 64, 1)
-    return _joined([*branches, averaged], "mixed_5b")
+    return _join([*branches, averaged], "mixed_5b")
 
 
-def _halved(x: Any, branches: Sequence[Sequence[tuple[int, Any]]], name: str) -> Any:
+def _halve(x: Any, branches: Sequence[Sequence[tuple[int, Any]]], name: str) -> Any:
     outputs = [_convs(x, steps, halved=True) for steps in branches]
-    return _joined([*outputs, layers.MaxPooling2D(3, strides=2)(x)], name)
+    return _join([*outputs, layers.MaxPooling2D(3, strides=2)(x)], name)
 
 
 def _features(image: Any) -> Any:
     x = _stem(image)
     for number in range(1, 11):
         x = _block(x, 0.17, "block35", number)
-    x = _halved(x, (((384, 3),), ((256, 1), (256, 3), (384, 3))), "mixed_6a")
+    x = _halve(x, (((384, 3),), ((256, 1), (256, 3), (384, 3))), "mixed_6a")
     for number in range(1, 21):
         x = _block(x, 0.1, "block17", number)
-    x = _halved(
+    x = _halve(
         x, (((256, 1), (384, 3)), ((256, 1), (288, 3)), ((256, 1), (288, 3), (320, 3))), "mixed_7a"
     )
     for number in range(1, 10):

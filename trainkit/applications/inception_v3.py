@@ -26,11 +26,11 @@ def _convs(x: Any, *steps: Any) -> Any:
     return x
 
 
-def _averaged(x: Any, width: int) -> Any:
+def _average(x: Any, width: int) -> Any:
     return _conv(layers.AveragePooling2D(3, strides=1, padding="same")(x), width, 1)
 
 
-def _joined(branches: list[Any], name: str | None = None) -> Any:
+def _join(branches: list[Any], name: str | None = None) -> Any:
     return layers.concatenate(branches, axis=channel_axis(), name=name)
 
 
@@ -46,13 +46,13 @@ def _of_35(x: Any, pool_width: int, name: str) -> Any:
     one = _conv(x, 64, 1)
     five = _convs(x, (48, 1), (64, 5))
     three = _convs(x, (64, 1), (96, 3), (96, 3))
-    return _joined([one, five, three, _averaged(x, pool_width)], name)
+    return _join([one, five, three, _average(x, pool_width)], name)
 
 
 def _to_17(x: Any) -> Any:
     three = _conv(x, 384, 3, 2, "valid")
     twice = _conv(_convs(x, (64, 1), (96, 3)), 96, 3, 2, "valid")
-    return _joined([three, twice, layers.MaxPooling2D(3, strides=2)(x)], "mixed3")
+    return _join([three, twice, layers.MaxPooling2D(3, strides=2)(x)], "mixed3")
 
 
 def _of_17(x: Any, width: int, name: str) -> Any:
@@ -60,23 +60,23 @@ def _of_17(x: Any, width: int, name: str) -> Any:
     one = _conv(x, 192, 1)
     seven = _convs(x, (width, 1), (width, row), (192, column))
     twice = _convs(x, (width, 1), (width, column), (width, row), (width, column), (192, row))
-    return _joined([one, seven, twice, _averaged(x, 192)], name)
+    return _join([one, seven, twice, _average(x, 192)], name)
 
 
 def _to_8(x: Any) -> Any:
     three = _conv(_conv(x, 192, 1), 320, 3, 2, "valid")
     seven = _convs(x, (192, 1), (192, (1, 7)), (192, (7, 1)))
     seven = _conv(seven, 192, 3, 2, "valid")
-    return _joined([three, seven, layers.MaxPooling2D(3, strides=2)(x)], "mixed8")
+    return _join([three, seven, layers.MaxPooling2D(3, strides=2)(x)], "mixed8")
 
 
 def _of_8(x: Any, number: int) -> Any:
     one = _conv(x, 320, 1)
     three = _conv(x, 384, 1)
-    three = _joined([_conv(three, 384, (1, 3)), _conv(three, 384, (3, 1))], f"mixed9_{number - 9}")
+    three = _join([_conv(three, 384, (1, 3)), _conv(three, 384, (3, 1))], f"mixed9_{number - 9}")
     twice = _convs(x, (448, 1), (384, 3))
-    twice = _joined([_conv(twice, 384, (1, 3)), _conv(twice, 384, (3, 1))])
-    return _joined([one, three, twice, _averaged(x, 192)], f"mixed{number}")
+    twice = _join([_conv(twice, 384, (1, 3)), _conv(twice, 384, (3, 1))])
+    return _join([one, three, twice, _average(x, 192)], f"mixed{number}")
 
 
 def _features(image: Any) -> Any:

@@ -61,7 +61,7 @@ def _check_trained(spec: Wanted, variant: str, alpha: float, image: Any) -> None
         )
 
 
-def _normalized(x: Any, name: str, relu: str | None, **settings: Any) -> Any:
+def _normalize(x: Any, name: str, relu: str | None, **settings: Any) -> Any:
     x = layers.BatchNormalization(axis=channel_axis(), name=name, **settings)(x)
     return x if relu is None else layers.ReLU(6.0, name=relu)(x)
 
@@ -78,10 +78,10 @@ def _block(x: Any, width: int, stride: int, multiplier: int, number: int) -> Any
         use_bias=False,
         name=name,
     )(x)
-    x = _normalized(x, f"{name}_bn", f"{name}_relu")
+    x = _normalize(x, f"{name}_bn", f"{name}_relu")
     name = f"conv_pw_{number}"
     x = layers.Conv2D(width, 1, padding="same", use_bias=False, name=name)(x)
-    return _normalized(x, f"{name}_bn", f"{name}_relu")
+    return _normalize(x, f"{name}_bn", f"{name}_relu")
 
 
 def MobileNet(
@@ -132,7 +132,7 @@ def MobileNet(
     x = layers.Conv2D(int(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="conv1")(
         image
     )
-    x = _normalized(x, "conv1_bn", "conv1_relu")
+    x = _normalize(x, "conv1_bn", "conv1_relu")
     for number, (width, stride) in enumerate(_BLOCKS, 1):
         x = _block(x, int(width * alpha), stride, depth_multiplier, number)
     x = _mobile_head(spec, x, dropout)
@@ -164,16 +164,16 @@ def _block_v2(x: Any, width: int, stride: int, number: int) -> Any:
     settings = {"epsilon": 1e-3, "momentum": 0.999}
     if number:
         x = layers.Conv2D(6 * before, 1, padding="same", use_bias=False, name=f"{name}expand")(x)
-        x = _normalized(x, f"{name}expand_BN", f"{name}expand_relu", **settings)
+        x = _normalize(x, f"{name}expand_BN", f"{name}expand_relu", **settings)
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, 3), name=f"{name}pad")(x)
     padding = "valid" if stride == 2 else "same"
     x = layers.DepthwiseConv2D(
         3, strides=stride, padding=padding, use_bias=False, name=f"{name}depthwise"
     )(x)
-    x = _normalized(x, f"{name}depthwise_BN", f"{name}depthwise_relu", **settings)
+    x = _normalize(x, f"{name}depthwise_BN", f"{name}depthwise_relu", **settings)
     x = layers.Conv2D(width, 1, padding="same", use_bias=False, name=f"{name}project")(x)
-    x = _normalized(x, f"{name}project_BN", None, **settings)
+    x = _normalize(x, f"{name}project_BN", None, **settings)
     same = stride == 1 and before == width
     return layers.Add(name=f"{name}add")([start, x]) if same else x
 
@@ -221,12 +221,12 @@ def MobileNetV2(
     x = layers.Conv2D(
         divisible(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="Conv1"
     )(image)
-    x = _normalized(x, "bn_Conv1", "Conv1_relu", **settings)
+    x = _normalize(x, "bn_Conv1", "Conv1_relu", **settings)
     for number, (width, stride) in enumerate(_BLOCKS_V2):
         x = _block_v2(x, divisible(int(width * alpha)), stride, number)
     last = divisible(1280 * alpha) if alpha > 1.0 else 1280
     x = layers.Conv2D(last, 1, use_bias=False, name="Conv_1")(x)
-    x = spec.head(_normalized(x, "Conv_1_bn", "out_relu", **settings), None)
+    x = spec.head(_normalize(x, "Conv_1_bn", "out_relu", **settings), None)
     ending = ".h5" if include_top else "_no_top.h5"
     url = (
         f"{FOLDER}mobilenet_v2/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_"

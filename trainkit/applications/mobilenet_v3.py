@@ -50,7 +50,7 @@ _HASHES = {
 }  # fmt: skip
 
 
-def _activated(x: Any, hard_swish: bool) -> Any:
+def _activate(x: Any, hard_swish: bool) -> Any:
     return layers.Activation("hard_swish")(x) if hard_swish else layers.ReLU()(x)
 
 
@@ -60,13 +60,13 @@ def _conv(x: Any, width: int, name: str, window: int = 1, stride: int = 1) -> An
     )(x)  # fmt: skip
 
 
-def _normalized(x: Any, name: str) -> Any:
+def _normalize(x: Any, name: str) -> Any:
     return layers.BatchNormalization(
         axis=channel_axis(), epsilon=1e-3, momentum=0.999, name=name
     )(x)  # fmt: skip
 
 
-def _weighted(x: Any, width: int, name: str) -> Any:
+def _weight(x: Any, width: int, name: str) -> Any:
     """Each feature times a number that depends on the means of all: squeeze and excitation."""
     name = f"{name}squeeze_excite_"
     y = layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}avg_pool")(x)
@@ -93,8 +93,8 @@ def _block(
     name = f"expanded_conv_{number}_" if number else "expanded_conv_"
     wide = divisible(before * factor)
     if number:
-        x = _normalized(_conv(x, wide, f"{name}expand"), f"{name}expand_bn")
-        x = _activated(x, hard_swish)
+        x = _normalize(_conv(x, wide, f"{name}expand"), f"{name}expand_bn")
+        x = _activate(x, hard_swish)
     if stride == 2:
         x = layers.ZeroPadding2D(halving_pad(x, window), name=f"{name}depthwise_pad")(x)
     x = layers.DepthwiseConv2D(
@@ -104,23 +104,23 @@ def _block(
         use_bias=False,
         name=f"{name}depthwise",
     )(x)
-    x = _activated(_normalized(x, f"{name}depthwise_bn"), hard_swish)
+    x = _activate(_normalize(x, f"{name}depthwise_bn"), hard_swish)
     if weighted:
-        x = _weighted(x, wide, name)
-    x = _normalized(_conv(x, width, f"{name}project"), f"{name}project_bn")
+        x = _weight(x, wide, name)
+    x = _normalize(_conv(x, width, f"{name}project"), f"{name}project_bn")
     same = stride == 1 and before == width
     return layers.Add(name=f"{name}add")([start, x]) if same else x
 
 
 def _features(x: Any, variant: str, alpha: float, minimalistic: bool) -> Any:
-    x = _normalized(_conv(x, 16, "conv", 3, 2), "conv_bn")
-    x = _activated(x, not minimalistic)
+    x = _normalize(_conv(x, 16, "conv", 3, 2), "conv_bn")
+    x = _activate(x, not minimalistic)
     for number, (factor, width, window, stride, weighted, hard) in enumerate(_BLOCKS[variant]):
         if minimalistic:
             window, weighted, hard = 3, False, False
         x = _block(x, factor, divisible(width * alpha), window, stride, weighted, hard, number)
     x = _conv(x, divisible(x.shape[channel_axis()] * 6), "conv_1")
-    return _activated(_normalized(x, "conv_1_bn"), not minimalistic)
+    return _activate(_normalize(x, "conv_1_bn"), not minimalistic)
 
 
 def _head(spec: Wanted, x: Any, width: int, dropout_rate: float, minimalistic: bool) -> Any:
@@ -129,7 +129,7 @@ def _head(spec: Wanted, x: Any, width: int, dropout_rate: float, minimalistic: b
         return spec.pooled(x, ("avg_pool", "max_pool"))
     x = layers.GlobalAveragePooling2D(keepdims=True)(x)
     x = layers.Conv2D(width, 1, padding="same", name="conv_2")(x)
-    x = _activated(x, not minimalistic)
+    x = _activate(x, not minimalistic)
     if dropout_rate > 0:
         x = layers.Dropout(dropout_rate)(x)
     x = layers.Conv2D(spec.classes, 1, padding="same", name="logits")(x)

@@ -51,7 +51,7 @@ _LARGE = _Size(
 )  # fmt: skip
 
 
-def _normalized(x: Any, name: str) -> Any:
+def _normalize(x: Any, name: str) -> Any:
     return layers.BatchNormalization(
         axis=channel_axis(), momentum=0.9997, epsilon=1e-3, name=name
     )(x)  # fmt: skip
@@ -84,7 +84,7 @@ def _separable(x: Any, width: int, window: int, name: str, stride: int = 1) -> A
             use_bias=False,
             name=f"{part}_{name}",
         )(x)
-        x = _normalized(x, f"{part}_bn_{name}")
+        x = _normalize(x, f"{part}_bn_{name}")
         x = _relu(x) if number == 1 else x
     return x
 
@@ -97,7 +97,7 @@ def _maximum(x: Any, name: str) -> Any:
     return layers.MaxPooling2D(3, strides=2, name=name)(x)
 
 
-def _halved(x: Any, width: int, block: str) -> Any:
+def _halve(x: Any, width: int, block: str) -> Any:
     """Every second pixel, and those beside them, as half of the features each."""
     x = _relu(x, f"adjust_relu_1_{block}")
     parts = []
@@ -108,20 +108,20 @@ def _halved(x: Any, width: int, block: str) -> Any:
             part = layers.Cropping2D(((1, 0), (1, 0)))(part)
         part = layers.AveragePooling2D(1, strides=2, name=f"adjust_avg_pool_{number}_{block}")(part)
         parts.append(_pixelwise(part, width // 2, f"adjust_conv_{number}_{block}"))
-    return _normalized(layers.concatenate(parts, axis=channel_axis()), f"adjust_bn_{block}")
+    return _normalize(layers.concatenate(parts, axis=channel_axis()), f"adjust_bn_{block}")
 
 
-def _adjusted(before: Any, x: Any, reduced: bool, width: int, block: str) -> Any:
+def _adjust(before: Any, x: Any, reduced: bool, width: int, block: str) -> Any:
     """The output of an earlier cell with the sizes of `x`."""
     if before is None:
         return x
     rows, target_rows = before.shape[-2], x.shape[-2]
     if reduced if rows is None or target_rows is None else rows != target_rows:
-        return _halved(before, width, block)
+        return _halve(before, width, block)
     if before.shape[channel_axis()] == width:
         return before
     before = _pixelwise(_relu(before), width, f"adjust_conv_projection_{block}")
-    return _normalized(before, f"adjust_bn_{block}")
+    return _normalize(before, f"adjust_bn_{block}")
 
 
 def _normal(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
@@ -134,8 +134,8 @@ def _normal(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
         width: of each branch.
         block: in the names of its layers.
     """
-    p = _adjusted(before, x, reduced, width, block)
-    h = _normalized(_pixelwise(_relu(x), width, f"normal_conv_1_{block}"), f"normal_bn_1_{block}")
+    p = _adjust(before, x, reduced, width, block)
+    h = _normalize(_pixelwise(_relu(x), width, f"normal_conv_1_{block}"), f"normal_bn_1_{block}")
 
     def added(number: int, left: Any, right: Any) -> Any:
         return layers.add([left, right], name=f"normal_add_{number}_{block}")
@@ -157,9 +157,9 @@ def _normal(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
 
 def _reduction(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
     """The cell that halves height and width; the arguments are those of `_normal`."""
-    p = _adjusted(before, x, reduced, width, block)
+    p = _adjust(before, x, reduced, width, block)
     h = _pixelwise(_relu(x), width, f"reduction_conv_1_{block}")
-    h = _normalized(h, f"reduction_bn_1_{block}")
+    h = _normalize(h, f"reduction_bn_1_{block}")
     padded = layers.ZeroPadding2D(halving_pad(h, 3), name=f"reduction_pad_1_{block}")(h)
 
     def added(name: str | None, left: Any, right: Any) -> Any:
@@ -183,7 +183,7 @@ def _features(image: Any, size: _Size) -> Any:
     x = layers.Conv2D(
         size.stem, 3, strides=2, use_bias=False, kernel_initializer="he_normal", name="stem_conv1"
     )(image)
-    stem = _normalized(x, "stem_bn1")
+    stem = _normalize(x, "stem_bn1")
     before, x = stem, _reduction(stem, None, False, size.width // 4, "stem_1")
     before, x = x, _reduction(x, before, True, size.width // 2, "stem_2")
     reduced = True

@@ -20,7 +20,7 @@ _HASHES = {
 }
 
 
-def _normalized(x: Any, name: str, relu: str | None = None) -> Any:
+def _normalize(x: Any, name: str, relu: str | None = None) -> Any:
     x = layers.BatchNormalization(axis=channel_axis(), epsilon=_EPSILON, name=name)(x)
     return x if relu is None else layers.Activation("relu", name=relu)(x)
 
@@ -30,29 +30,29 @@ def _block(x: Any, width: int, name: str, stride: int, wider: bool) -> Any:
     shortcut = x
     if wider:
         shortcut = layers.Conv2D(4 * width, 1, strides=stride, name=f"{name}_0_conv")(x)
-        shortcut = _normalized(shortcut, f"{name}_0_bn")
+        shortcut = _normalize(shortcut, f"{name}_0_bn")
     x = layers.Conv2D(width, 1, strides=stride, name=f"{name}_1_conv")(x)
-    x = _normalized(x, f"{name}_1_bn", f"{name}_1_relu")
+    x = _normalize(x, f"{name}_1_bn", f"{name}_1_relu")
     x = layers.Conv2D(width, 3, padding="same", name=f"{name}_2_conv")(x)
-    x = _normalized(x, f"{name}_2_bn", f"{name}_2_relu")
+    x = _normalize(x, f"{name}_2_bn", f"{name}_2_relu")
     x = layers.Conv2D(4 * width, 1, name=f"{name}_3_conv")(x)
-    x = _normalized(x, f"{name}_3_bn")
+    x = _normalize(x, f"{name}_3_bn")
     x = layers.Add(name=f"{name}_add")([shortcut, x])
     return layers.Activation("relu", name=f"{name}_out")(x)
 
 
 def _block_v2(x: Any, width: int, name: str, stride: int, wider: bool) -> Any:
     """The same with normalization and activation before each convolution."""
-    before = _normalized(x, f"{name}_preact_bn", f"{name}_preact_relu")
+    before = _normalize(x, f"{name}_preact_bn", f"{name}_preact_relu")
     if wider:
         shortcut = layers.Conv2D(4 * width, 1, strides=stride, name=f"{name}_0_conv")(before)
     else:
         shortcut = layers.MaxPooling2D(1, strides=stride)(x) if stride > 1 else x
     x = layers.Conv2D(width, 1, use_bias=False, name=f"{name}_1_conv")(before)
-    x = _normalized(x, f"{name}_1_bn", f"{name}_1_relu")
+    x = _normalize(x, f"{name}_1_bn", f"{name}_1_relu")
     x = layers.ZeroPadding2D(1, name=f"{name}_2_pad")(x)
     x = layers.Conv2D(width, 3, strides=stride, use_bias=False, name=f"{name}_2_conv")(x)
-    x = _normalized(x, f"{name}_2_bn", f"{name}_2_relu")
+    x = _normalize(x, f"{name}_2_bn", f"{name}_2_relu")
     x = layers.Conv2D(4 * width, 1, name=f"{name}_3_conv")(x)
     return layers.Add(name=f"{name}_out")([shortcut, x])
 
@@ -77,14 +77,14 @@ def _resnet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
     x = layers.ZeroPadding2D(3, name="conv1_pad")(image)
     x = layers.Conv2D(64, 7, strides=2, name="conv1_conv")(x)
     if not second:
-        x = _normalized(x, "conv1_bn", "conv1_relu")
+        x = _normalize(x, "conv1_bn", "conv1_relu")
     x = layers.ZeroPadding2D(1, name="pool1_pad")(x)
     x = layers.MaxPooling2D(3, strides=2, name="pool1_pool")(x)
     stage = _stage_v2 if second else _stage
     for number, (width, depth) in enumerate(zip(_WIDTHS, depths, strict=True), 2):
         x = stage(x, width, depth, number)
     if second:
-        x = _normalized(x, "post_bn", "post_relu")
+        x = _normalize(x, "post_bn", "post_relu")
     x = spec.head(x, names=("avg_pool", "max_pool"))
     ending = ".h5" if spec.include_top else "_notop.h5"
     url = f"{FOLDER}resnet/{variant}_weights_tf_dim_ordering_tf_kernels{ending}"

@@ -11,7 +11,7 @@ from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, chan
 _HASHES = ("0a58e3b7378bc2990ea3b43d5981f1f6", "b0042744bf5b25fce3cb969f33bebb97")
 
 
-def _normalized(x: Any, name: str | None = None) -> Any:
+def _normalize(x: Any, name: str | None = None) -> Any:
     return layers.BatchNormalization(axis=channel_axis(), name=name)(x)
 
 
@@ -21,11 +21,11 @@ def _relu(x: Any, name: str) -> Any:
 
 def _separable(x: Any, width: int, name: str) -> Any:
     x = layers.SeparableConv2D(width, 3, padding="same", use_bias=False, name=name)(x)
-    return _normalized(x, f"{name}_bn")
+    return _normalize(x, f"{name}_bn")
 
 
 def _shortcut(x: Any, width: int) -> Any:
-    return _normalized(layers.Conv2D(width, 1, strides=2, padding="same", use_bias=False)(x))
+    return _normalize(layers.Conv2D(width, 1, strides=2, padding="same", use_bias=False)(x))
 
 
 def _smaller(x: Any, number: int, widths: tuple[int, int]) -> Any:
@@ -54,7 +54,7 @@ def _features(image: Any) -> Any:
     for i, (width, stride) in enumerate(((32, 2), (64, 1)), 1):
         name = f"block1_conv{i}"
         x = layers.Conv2D(width, 3, strides=stride, use_bias=False, name=name)(x)
-        x = _relu(_normalized(x, f"{name}_bn"), f"{name}_act")
+        x = _relu(_normalize(x, f"{name}_bn"), f"{name}_act")
     for number, width in ((2, 128), (3, 256), (4, 728)):
         x = _smaller(x, number, (width, width))
     for number in range(5, 13):

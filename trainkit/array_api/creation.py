@@ -59,10 +59,10 @@ def asarray(
         moved: Any = plain_tensor if dtype is None else ops.cast(plain_tensor, dtype)
         return moved if device is None else moved.to_device(device)
     with _on(device):
-        return _converted(obj, dtype)
+        return _convert(obj, dtype)
 
 
-def _converted(obj: Any, dtype: Any) -> Tensor:
+def _convert(obj: Any, dtype: Any) -> Tensor:
     converted = convert_to_tensor(obj)
     if dtype is not None:
         target_dtype = as_dtype(dtype)

@@ -71,7 +71,7 @@ def _gradient_of(
 ) -> Any:
     """The gradient of what an entry gave, taken out of `grads` unless it is to be kept."""
     if type(output) is tuple:
-        return _gathered(primitive, output, grads, retained)
+        return _gather(primitive, output, grads, retained)
     return grads.get(output) if output in retained else grads.pop(output, None)
 
 
@@ -114,7 +114,7 @@ def _joint(
     return zip(inputs, gradients, strict=True)
 
 
-def _gathered(
+def _gather(
     primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], retained: set[Tensor]
 ) -> Any:
     """Gradients of several outputs; `None` when there is none at all.
@@ -235,12 +235,12 @@ def _of_many(
     sums: set[int],
 ) -> Any:
     """Pass an entry that gave several results; what its rules gave if it is no plain tensors."""
-    # Rules on tensors see tensors; `_gathered` takes them out of this dict and not out of `grads`.
+    # Rules on tensors see tensors; `_gather` takes them out of this dict and not out of `grads`.
     upstream = {y: wrap(grads[y]) for y in outputs if y in grads}
     for y in upstream:
         if y not in retained:
             del grads[y]
-    g = _gathered(entry[0], outputs, upstream, retained)
+    g = _gather(entry[0], outputs, upstream, retained)
     return None if g is None else _by_rules_on_tensors(entry, outputs, g, grads, needed, sums)
 
 

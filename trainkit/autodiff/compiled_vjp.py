@@ -80,7 +80,7 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
     body = []
     for i, rule in enumerate(rules):
         if rule is not None:
-            lines = _computed(i, rule, len(rules), names)
+            lines = _compute(i, rule, len(rules), names)
             # One input has the shape of the result, and so has an array beside a number.
             if len(rules) == 2 and number is None:
                 lines += _BROADCAST.format(array=NAMES[i]).splitlines()
@@ -116,7 +116,7 @@ def _steps_of(rule: Any) -> Any:
     return _UNKNOWN if steps is None else steps
 
 
-def _computed(i: int, rule: Any, count: int, names: dict[str, Any]) -> list[str]:
+def _compute(i: int, rule: Any, count: int, names: dict[str, Any]) -> list[str]:
     """Statements that give `gx`, the gradient by input `i`."""
     if rule is SAME:
         return ["gx = g"]

@@ -66,7 +66,7 @@ def reason(
     watched = [s for s in snapshots if s in tracked]
     if not watched:
         return _never_watched(source, name)
-    reached = set(watched) if entries is None else _reached(watched, entries)
+    reached = set(watched) if entries is None else _reach(watched, entries)
     # No result was recorded that comes from the source.
     if len(reached) == len(watched):
         left = _exits_of(reached, exits)
@@ -108,7 +108,7 @@ def _never_watched(source: Any, name: str) -> str:
     return f"{name} was not read while the tape recorded"
 
 
-def _reached(watched: list[Tensor], entries: list[Any]) -> set[Any]:
+def _reach(watched: list[Tensor], entries: list[Any]) -> set[Any]:
     reached: set[Any] = set(watched)
     # In the order of the record inputs come before results, so one turn is enough.
     for _, inputs, output, _ in entries:

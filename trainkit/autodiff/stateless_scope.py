@@ -59,7 +59,7 @@ class StatelessScope(VariableScope):
         # One dict under two names: what is assigned inside shows in the mapping.
         self.state_mapping: dict[int, Tensor] = self.values
         for variable, value in state_mapping or ():
-            self.add_update((variable, _checked(variable, value)))
+            self.add_update((variable, _check(variable, value)))
 
     def add_loss(self, loss: Any) -> None:
         """Note a loss."""
@@ -74,7 +74,7 @@ class StatelessScope(VariableScope):
         return self.state_mapping.get(id(variable))
 
 
-def _checked(variable: Any, value: Any) -> Tensor:
+def _check(variable: Any, value: Any) -> Tensor:
     if not isinstance(variable, Variable):
         raise ValueError(
             "StatelessScope: all keys in argument `mapping` must be Variable objects, got "

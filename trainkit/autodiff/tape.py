@@ -55,7 +55,7 @@ class UnconnectedGradients:
     ZERO = "zero"
 
 
-def _checked_unconnected(value: Any) -> str:
+def _check_unconnected(value: Any) -> str:
     """`value` as one of `UnconnectedGradients`; a member of a user's own Enum counts too.
 
     Raises:
@@ -279,7 +279,7 @@ class GradientTape(Jacobians):
                 fit the target.
         """
         if unconnected_gradients != UnconnectedGradients.NONE:
-            unconnected_gradients = _checked_unconnected(unconnected_gradients)
+            unconnected_gradients = _check_unconnected(unconnected_gradients)
         if self._spent:
             raise RuntimeError(
                 "GradientTape.gradient can be called only once on a tape that is not persistent; "

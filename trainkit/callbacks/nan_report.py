@@ -145,7 +145,7 @@ def write_bundle(folder: Any, model: Any, generator: Any, batch: Any, text: str)
     raw = [leaf.view(np.uint16) if leaf.dtype.kind == "V" else leaf for leaf in leaves]
     named: dict[str, Any] = {f"leaf_{i}": leaf for i, leaf in enumerate(raw)}
     np.savez(path / "batch.npz", **named)
-    described = {"structure": _described(batch, iter(range(len(leaves)))), "dtypes": names}
+    described = {"structure": _describe(batch, iter(range(len(leaves)))), "dtypes": names}
     (path / "batch.json").write_text(json.dumps(described), encoding="utf-8")
     model_code = _LOADED
     try:
@@ -168,13 +168,13 @@ def _new_folder(path: pathlib.Path) -> pathlib.Path:
     raise FileExistsError(f"TerminateOnNaN: there are a thousand folders called {path} already")
 
 
-def _described(value: Any, numbers: Any) -> Any:
+def _describe(value: Any, numbers: Any) -> Any:
     """A nest as JSON, with numbers in place of its leaves."""
     if isinstance(value, dict):
-        return {"dict": {key: _described(value[key], numbers) for key in sorted(value)}}
+        return {"dict": {key: _describe(value[key], numbers) for key in sorted(value)}}
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [_described(item, numbers) for item in value]}
+        return {kind: [_describe(item, numbers) for item in value]}
     return None if value is None else next(numbers)
 
 

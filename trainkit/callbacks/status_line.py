@@ -115,7 +115,7 @@ class StatusLine:
         with self._lock:
             self._shown = (head, share, pieces or [])
             kind = self.kind
-            texts = self._fitted(kind, *self._shown)
+            texts = self._fit(kind, *self._shown)
             if kind == "file":
                 write("\n".join(texts) + "\n")
             else:
@@ -123,7 +123,7 @@ class StatusLine:
 
     def say(self, head: str, pieces: list[str]) -> None:
         """Write this once, broken into rows between its pieces where a terminal is narrow."""
-        write("\n".join(self._fitted(self.kind, head, None, pieces)) + "\n")
+        write("\n".join(self._fit(self.kind, head, None, pieces)) + "\n")
 
     def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this for good: what is drawn later comes below."""
@@ -132,7 +132,7 @@ class StatusLine:
             if self.kind == "file":
                 self.draw(head, share, pieces)
             else:
-                texts, drawn = self._fitted(self.kind, head, share, pieces or []), len(self._rows)
+                texts, drawn = self._fit(self.kind, head, share, pieces or []), len(self._rows)
                 # a row is drawn when it is left, so that it is not drawn before as well
                 self._set_rows(texts[:drawn], redraws=False)
                 self.leave()
@@ -164,7 +164,7 @@ class StatusLine:
             if text == self._status or self.kind == "file":
                 return
             self._status = text
-            texts = [] if self._shown is None else self._fitted(self.kind, *self._shown)
+            texts = [] if self._shown is None else self._fit(self.kind, *self._shown)
             self._set_rows(self._with_status(self.kind, texts))
 
     def note(self, text: str) -> None:
@@ -191,7 +191,7 @@ class StatusLine:
             return [*texts, row[: _width_of(sys.stdout)]]
         return [_BETWEEN.join([*texts, self._status])]
 
-    def _fitted(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
+    def _fit(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
         columns = _width_of(sys.stdout) if kind == "terminal" else sys.maxsize
         bar = None if kind == "file" else share
         return fitted(head, bar, pieces, columns, self._width, _is_ascii(sys.stdout))

@@ -167,7 +167,7 @@ class Checkpoint(Trackable):
             self._failed.discard(count)
             self._count_back()
             raise
-        return _announced(path, options)
+        return _announce(path, options)
 
     def _count_back(self) -> None:
         """Take back the last counts, as far as these saves have failed in the background."""
@@ -191,7 +191,7 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched.
         """
-        return _announced(self._write(local_path(file_prefix), options, None), options)
+        return _announce(self._write(local_path(file_prefix), options, None), options)
 
     def _write(
         self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
@@ -313,7 +313,7 @@ class Checkpoint(Trackable):
         return restore
 
 
-def _announced(path: str, options: CheckpointOptions | None) -> str:
+def _announce(path: str, options: CheckpointOptions | None) -> str:
     """`path`, once those who asked know that it is written; another thread tells of its own."""
     if options is not None and not options.enable_async:
         after_writing(path, options)

@@ -24,7 +24,7 @@ def whole_state(root: Trackable) -> Iterator[bool]:
     if group is None:
         yield True
         return
-    divided = [x for _, part in traverse(root) for x in _divided(part)]
+    divided = [x for _, part in traverse(root) for x in _divide(part)]
     for state in divided:
         state.gather()
     try:
@@ -34,7 +34,7 @@ def whole_state(root: Trackable) -> Iterator[bool]:
             state.release()
 
 
-def _divided(part: Trackable) -> list[Any]:
+def _divide(part: Trackable) -> list[Any]:
     """What replicas have parts of, in an optimizer: see `optimizers.base`."""
     states = [part.__dict__.get(name) for name in ("sharded_state", "sums_in_parts")]
     return [state for state in states if state is not None]

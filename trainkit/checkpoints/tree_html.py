@@ -28,11 +28,11 @@ def _parts(owner: Any, shown: set[int]) -> Html:
             continue
         shown.add(id(part))
         inside = _parts(part, shown) if part.parts() else None
-        items.append(tag("li", line if inside is None else _folded(line, inside)))
+        items.append(tag("li", line if inside is None else _fold(line, inside)))
     return tag("ul", *items)
 
 
-def _folded(line: Html, inside: Html) -> Html:
+def _fold(line: Html, inside: Html) -> Html:
     return tag("details", tag("summary", line), inside)
 
 

@@ -56,7 +56,7 @@ def _ls(args: argparse.Namespace) -> int:
     files = tables.files_in(args.path)
     if files == [args.path]:
         with tables.opened_table(args.path) as table:
-            data = _described(table)
+            data = _describe(table)
         _show(args, data, _lines_of(data))
         return 0
     summaries = [_summary(path) for path in files]
@@ -65,7 +65,7 @@ def _ls(args: argparse.Namespace) -> int:
     return 0
 
 
-def _described(table: tables.Table) -> dict[str, Any]:
+def _describe(table: tables.Table) -> dict[str, Any]:
     arrays = [
         {"path": path, "shape": list(shape), "dtype": dtype, "bytes": _bytes(shape, dtype)}
         for path, (shape, dtype) in sorted(table.shapes().items())

@@ -69,8 +69,8 @@ def as_lines(found: list[Finding]) -> list[str]:
 
 
 def _summary(problems: int, warnings: int) -> str:
-    return f"{_counted(problems, 'problem')}, {_counted(warnings, 'warning')}"
+    return f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

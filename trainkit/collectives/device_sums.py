@@ -148,7 +148,7 @@ class _DeviceCopies:
         """See `DeviceSums`."""
         arrays = [message.array for message in messages]
         target_devices = [devices.device_of(array) for array in arrays]
-        return [[_copied(array, device) for array in arrays] for device in target_devices]
+        return [[_copy(array, device) for array in arrays] for device in target_devices]
 
     def broadcast(self, messages: Sequence[Message], root: int) -> None:
         """See `DeviceSums`."""
@@ -163,7 +163,7 @@ class _DeviceCopies:
         return [[devices.to_device(array, device) for device in places] for array in arrays]
 
 
-def _copied(array: Any, where: devices.Device) -> Any:
+def _copy(array: Any, where: devices.Device) -> Any:
     if devices.device_of(array) is not where:
         return devices.to_device(array, where)
     with devices.kernels_on(where):

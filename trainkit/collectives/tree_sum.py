@@ -76,10 +76,10 @@ class TreeSum:
         if self._spare:
             return self._spare.pop()
         xp = devices.XP_OF[type(arrays[0])]
-        size = sum(self._aligned(int(array.size)) for array in arrays)
+        size = sum(self._align(int(array.size)) for array in arrays)
         return xp.zeros(size, self._dtype)
 
-    def _aligned(self, size: int) -> int:
+    def _align(self, size: int) -> int:
         step = _ALIGNED // self._dtype.itemsize
         return -(-size // step) * step
 
@@ -94,7 +94,7 @@ class TreeSum:
         for shape in shapes:
             size = math.prod(shape)
             arrays.append(flat[at : at + size].reshape(shape))
-            at += self._aligned(size)
+            at += self._align(size)
         return arrays
 
     def total(self) -> Any:

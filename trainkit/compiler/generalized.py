@@ -106,10 +106,10 @@ class Generalizer:
         key = tuple(map(id, buffers))
         buffer = self._buffers.get(key)
         if buffer is None:
-            buffer = self._buffers[key] = self._merged(buffers)
+            buffer = self._buffers[key] = self._merge(buffers)
         return buffer
 
-    def _merged(self, buffers: Sequence[Buffer]) -> Buffer:
+    def _merge(self, buffers: Sequence[Buffer]) -> Buffer:
         first = buffers[0]
         if len({(b.kind, b.index) for b in buffers}) != 1:
             raise Unsupported("different pieces of memory")

@@ -118,12 +118,12 @@ def plain_value(x: Any, part: Callable[[Any], Any]) -> Any:
     if isinstance(x, dict):
         return {key: part(value) for key, value in x.items()}
     if isinstance(x, bytes):
-        return _described("__bytes__", _text_of_bytes(x))
+        return _describe("__bytes__", _text_of_bytes(x))
     if isinstance(x, slice):
         ends = {"start": part(x.start), "stop": part(x.stop), "step": part(x.step)}
-        return _described("__slice__", ends)
+        return _describe("__slice__", ends)
     if x is Ellipsis:
-        return _described("__ellipsis__", {})
+        return _describe("__ellipsis__", {})
     if is_tensor(x) and not hasattr(type(x), "_is_variable"):
         return _plain_tensor(x)
     if isinstance(x, np.ndarray | np.generic):
@@ -135,7 +135,7 @@ def plain_value(x: Any, part: Callable[[Any], Any]) -> Any:
     return UNKNOWN
 
 
-def _described(kind: str, config: dict[str, Any]) -> dict[str, Any]:
+def _describe(kind: str, config: dict[str, Any]) -> dict[str, Any]:
     return {"class_name": kind, "config": config}
 
 
@@ -149,13 +149,13 @@ def _text_of_bytes(x: bytes) -> dict[str, Any]:
 def _plain_tensor(x: Any) -> Any:
     if isinstance(x, SymbolicTensor):
         return UNKNOWN if not hasattr(x, "as_config") else x.as_config()
-    return _described("__tensor__", {"value": x.numpy().tolist(), "dtype": x.dtype.name})
+    return _describe("__tensor__", {"value": x.numpy().tolist(), "dtype": x.dtype.name})
 
 
 def _plain_array(x: Any) -> Any:
     if x.ndim == 0:
         return x.item()
-    return _described("__numpy__", {"value": x.tolist(), "dtype": x.dtype.name})
+    return _describe("__numpy__", {"value": x.tolist(), "dtype": x.dtype.name})
 
 
 def _warned_lambda(function: types.FunctionType) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def described_lambda(function: types.FunctionType) -> dict[str, Any]:
         "defaults": None if function.__defaults__ is None else list(function.__defaults__),
         "closure": None if cells is None else [cell.cell_contents for cell in cells],
     }
-    return _described("__lambda__", config)
+    return _describe("__lambda__", config)
 
 
 # ---------------------------------------------------------------------- reading

@@ -37,22 +37,22 @@ def fingerprint64(text: bytes) -> int:
         return _of_16(text)
     factor = _K2 + 2 * n
     if n <= 32:
-        return _joined(*_ends(text, _K1, factor), factor)
+        return _join(*_ends(text, _K1, factor), factor)
     if n > 64:
         return _of_many(text)
     y, last = _ends(text, _K2, factor)
-    z = _joined(y, last, factor)
+    z = _join(y, last, factor)
     e, f = _word(text, 16) * factor, _word(text, 24)
     g, h = (y + _word(text, n - 32)) * factor, (z + _word(text, n - 24)) * factor
     a = _word(text, 0) * _K2
-    return _joined(_turned(e + f, 43) + _turned(g, 30) + h, e + _turned(f + a, 18) + g, factor)
+    return _join(_turn(e + f, 43) + _turn(g, 30) + h, e + _turn(f + a, 18) + g, factor)
 
 
 def _word(text: bytes, at: int) -> int:
     return int.from_bytes(text[at : at + 8], "little")
 
 
-def _turned(x: int, right: int) -> int:
+def _turn(x: int, right: int) -> int:
     x &= _WORD
     return x >> right | x << (64 - right) & _WORD
 
@@ -62,7 +62,7 @@ def _mixed(x: int) -> int:
     return x ^ x >> 47
 
 
-def _joined(u: int, v: int, factor: int) -> int:
+def _join(u: int, v: int, factor: int) -> int:
     a = _mixed((u ^ v) * factor)
     return _mixed((v ^ a) * factor) * factor & _WORD
 
@@ -72,10 +72,10 @@ def _of_16(text: bytes) -> int:
     factor = _K2 + 2 * n
     if n >= 8:
         a, b = _word(text, 0) + _K2, _word(text, n - 8)
-        return _joined(_turned(b, 37) * factor + a, (_turned(a, 25) + b) * factor, factor)
+        return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
     if n >= 4:
         first, last = (int.from_bytes(text[i : i + 4], "little") for i in (0, n - 4))
-        return _joined(n + (first << 3), last, factor)
+        return _join(n + (first << 3), last, factor)
     if n:
         y, z = text[0] + (text[n >> 1] << 8), n + (text[-1] << 2)
         return _mixed(y * _K2 ^ z * _K0) * _K2 & _WORD
@@ -87,7 +87,7 @@ def _ends(text: bytes, first: int, factor: int) -> tuple[int, int]:
     n = len(text)
     a, b = _word(text, 0) * first, _word(text, 8)
     c, d = _word(text, n - 8) * factor, _word(text, n - 16) * _K2
-    return _turned(a + b, 43) + _turned(c, 30) + d & _WORD, a + _turned(b + _K2, 18) + c & _WORD
+    return _turn(a + b, 43) + _turn(c, 30) + d & _WORD, a + _turn(b + _K2, 18) + c & _WORD
 
 
 def _of_many(text: bytes) -> int:
@@ -102,32 +102,32 @@ def _of_many(text: bytes) -> int:
     v = (v[0] + w[0] + tail_size, v[1])
     w = (w[0] + tail_size + v[0], w[1])
     x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
-    return _joined(
-        _joined(v[0], w[0], factor) + _mixed(y) * _K0 + z,
-        _joined(v[1], w[1], factor) + x,
+    return _join(
+        _join(v[0], w[0], factor) + _mixed(y) * _K0 + z,
+        _join(v[1], w[1], factor) + x,
         factor,
     )
 
 
 def _block(state: State, text: bytes, at: int, factor: int, weight: int) -> State:
     x, y, z, v, w = state
-    x = _turned(x + y + v[0] + _word(text, at + 8), 37) * factor & _WORD
-    y = _turned(y + v[1] + _word(text, at + 48), 42) * factor & _WORD
+    x = _turn(x + y + v[0] + _word(text, at + 8), 37) * factor & _WORD
+    y = _turn(y + v[1] + _word(text, at + 48), 42) * factor & _WORD
     x ^= w[1] * weight & _WORD
     y += v[0] * weight + _word(text, at + 40)
-    z = _turned(z + w[0], 33) * factor & _WORD
-    v = _halved(text, at, v[1] * factor, x + w[0])
-    w = _halved(text, at + 32, z + w[1], y + _word(text, at + 16))
+    z = _turn(z + w[0], 33) * factor & _WORD
+    v = _halve(text, at, v[1] * factor, x + w[0])
+    w = _halve(text, at + 32, z + w[1], y + _word(text, at + 16))
     return z, y & _WORD, x, v, w
 
 
-def _halved(text: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+def _halve(text: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     """32 bytes and two seeds as two words."""
     first, second, third, last = (_word(text, at + i) for i in (0, 8, 16, 24))
     a += first
-    b, c = _turned(b + a + last, 21), a
+    b, c = _turn(b + a + last, 21), a
     a += second + third
-    return a + last & _WORD, b + _turned(a, 44) + c & _WORD
+    return a + last & _WORD, b + _turn(a, 44) + c & _WORD
 
 
 # ---------------------------------------------------------------------- the others
@@ -171,9 +171,9 @@ def _rounds(v: list[int], count: int) -> None:
     for _ in range(count):
         for i, j, left, turn in ((0, 1, 13, 1), (2, 3, 16, 0), (0, 3, 21, 0), (2, 1, 17, 1)):
             v[i] = v[i] + v[j] & _WORD
-            v[j] = _turned(v[j], 64 - left) ^ v[i]
+            v[j] = _turn(v[j], 64 - left) ^ v[i]
             if turn:
-                v[i] = _turned(v[i], 32)
+                v[i] = _turn(v[i], 32)
 
 
 def crossed(words: list[int]) -> int:

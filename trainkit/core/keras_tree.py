@@ -143,10 +143,10 @@ def map_structure(func: Callable[..., Any], *structures: Any, none_is_leaf: bool
     _check_callable(func, "map_structure")
     if not structures:
         raise ValueError("map_structure: give at least one structure")
-    return _mapped(func, structures, none_is_leaf)
+    return _map(func, structures, none_is_leaf)
 
 
-def _mapped(func: Callable[..., Any], structures: tuple[Any, ...], none_is_leaf: bool) -> Any:
+def _map(func: Callable[..., Any], structures: tuple[Any, ...], none_is_leaf: bool) -> Any:
     first = structures[0]
     if first is None and not none_is_leaf:
         if any(other is not None for other in structures):
@@ -155,7 +155,7 @@ def _mapped(func: Callable[..., Any], structures: tuple[Any, ...], none_is_leaf:
     if not _check_one(structures):
         return func(*structures)
     keys = _keys(first)
-    children = [_mapped(func, tuple(s[key] for s in structures), none_is_leaf) for key in keys]
+    children = [_map(func, tuple(s[key] for s in structures), none_is_leaf) for key in keys]
     return _rebuilt(first, keys, children)
 
 
@@ -177,19 +177,17 @@ def map_structure_up_to(shallow_structure: Any, func: Callable[..., Any], *struc
     _check_callable(func, "map_structure_up_to")
     if not structures:
         raise ValueError("map_structure_up_to: give at least one structure")
-    return _mapped_up_to(shallow_structure, func, structures)
+    return _map_up_to(shallow_structure, func, structures)
 
 
-def _mapped_up_to(shallow: Any, func: Callable[..., Any], structures: tuple[Any, ...]) -> Any:
+def _map_up_to(shallow: Any, func: Callable[..., Any], structures: tuple[Any, ...]) -> Any:
     if not is_nested(shallow):
         return func(*structures)
     for other in structures:
         if not (is_nested(other) and _same_kind(shallow, other)):
             raise ValueError(_DIFFERS.format(repr(shallow), repr(other)))
     keys = _keys(shallow)
-    children = [
-        _mapped_up_to(shallow[key], func, tuple(s[key] for s in structures)) for key in keys
-    ]
+    children = [_map_up_to(shallow[key], func, tuple(s[key] for s in structures)) for key in keys]
     return _rebuilt(shallow, keys, children)
 
 
@@ -212,14 +210,14 @@ def traverse(func: Callable[[Any], Any], structure: Any, top_down: bool = True) 
     [2, {'a': 1}]
     """
     _check_callable(func, "traverse")
-    return _traversed(func, structure, top_down)
+    return _traverse(func, structure, top_down)
 
 
-def _traversed(func: Callable[[Any], Any], structure: Any, top_down: bool) -> Any:
+def _traverse(func: Callable[[Any], Any], structure: Any, top_down: bool) -> Any:
     replacement = func(structure) if top_down else None
     if replacement is None and is_nested(structure):
         keys = _keys(structure)
-        children = [_traversed(func, structure[key], top_down) for key in keys]
+        children = [_traverse(func, structure[key], top_down) for key in keys]
         structure = _rebuilt(structure, keys, children)
     if not top_down:
         replacement = func(structure)
@@ -242,7 +240,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
     if len(leaves) != count:
         raise ValueError(f"the structure has {count} leaves, {len(leaves)} were given")
     live = iter(leaves)
-    return _mapped(lambda _: next(live), (structure,), True)
+    return _map(lambda _: next(live), (structure,), True)
 
 
 def assert_same_structure(a: Any, b: Any, check_types: bool | None = None) -> None:
@@ -268,7 +266,7 @@ def assert_same_structure(a: Any, b: Any, check_types: bool | None = None) -> No
             DeprecationWarning,
             stacklevel=2,
         )
-    _mapped(lambda *_: None, (a, b), True)
+    _map(lambda *_: None, (a, b), True)
 
 
 def assert_same_paths(a: Any, b: Any) -> None:

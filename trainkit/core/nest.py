@@ -184,10 +184,10 @@ _SEEN: weakref.WeakKeyDictionary[type, Container | None] = weakref.WeakKeyDictio
 def container(x: Any) -> Container | None:
     """How `x` is taken apart, `None` for a leaf."""
     kind = type(x)
-    return KINDS[kind] if kind in KINDS else _looked_up(kind)
+    return KINDS[kind] if kind in KINDS else _look_up(kind)
 
 
-def _looked_up(kind: type) -> Container | None:
+def _look_up(kind: type) -> Container | None:
     try:
         return _SEEN[kind]
     except KeyError:
@@ -197,7 +197,7 @@ def _looked_up(kind: type) -> Container | None:
 
 def is_nested_type(kind: type) -> bool:
     """Whether values of a type hold other values."""
-    return (KINDS[kind] if kind in KINDS else _looked_up(kind)) is not None
+    return (KINDS[kind] if kind in KINDS else _look_up(kind)) is not None
 
 
 def is_nested(x: Any) -> bool:
@@ -253,7 +253,7 @@ def _collect(items: Iterable[Any], leaves: list[Any], look: Look) -> None:
     for item in items:
         if look is container:  # without a call, for the types that come often
             kind = type(item)
-            entry = KINDS[kind] if kind in KINDS else _looked_up(kind)
+            entry = KINDS[kind] if kind in KINDS else _look_up(kind)
         else:
             entry = look(item)
         if entry is None:

@@ -250,9 +250,9 @@ def _with_shared_marked(target: Any) -> Any:
     """The description of `target`, gone over twice: first to count, then to mark what is shared."""
     try:
         _SHARED.counts = {}
-        _described(target)
+        _describe(target)
         _SHARED.twice = frozenset(key for key, count in _SHARED.counts.items() if count > 1)
-        return _described(target)
+        return _describe(target)
     finally:
         _SHARED.counts, _SHARED.twice = None, frozenset()
 
@@ -284,11 +284,11 @@ def serialize_object(obj: Any) -> Any:
     """
     if _SHARED.objects is not None and _SHARED.counts is None:
         return _with_shared_marked(obj)
-    return _described(obj)
+    return _describe(obj)
 
 
-def _described(target: Any) -> Any:
-    plain = plain_value(target, _described)
+def _describe(target: Any) -> Any:
+    plain = plain_value(target, _describe)
     if plain is not UNKNOWN:
         return plain
     if hasattr(target, "get_config") and not isinstance(target, type):
@@ -306,13 +306,13 @@ def _serialized_instance(target: Any) -> dict[str, Any]:
         raise TypeError(f"get_config of {target!r} must give a dict, it gave {config!r}")
     described = {
         **_identity(target),
-        "config": {key: _described(value) for key, value in config.items()},
+        "config": {key: _describe(value) for key, value in config.items()},
     }
     for name in ("build_config", "compile_config"):
         more = getattr(target, f"get_{name}", None)
         part = more() if callable(more) else None
         if part is not None:
-            described[name] = {key: _described(value) for key, value in part.items()}
+            described[name] = {key: _describe(value) for key, value in part.items()}
     _note_described(target, described)
     return described
 
@@ -471,10 +471,10 @@ def _instance(kind: Any, config: dict[str, Any]) -> Any:
     if from_config is None:
         raise ConfigError(f"the class {kind.__name__} can't be read: it has no from_config method")
     with config_scope():
-        return _made(kind, config, settings, from_config)
+        return _make(kind, config, settings, from_config)
 
 
-def _made(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) -> Any:
+def _make(kind: Any, config: dict[str, Any], settings: Any, from_config: Any) -> Any:
     try:
         instance = from_config(dict(settings))
     except ConfigError:

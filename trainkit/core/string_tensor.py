@@ -80,14 +80,14 @@ def run_beside_text(primitive: Any, arrays: Sequence[Any], settings: dict[str, A
     if primitive.facets.semantics.name == _CALLS:
         return _each(as_text, primitive.run(arrays, settings))
     host = [devices.to_numpy(x) if hasattr(x, "dtype") else x for x in arrays]
-    return _each(_placed, primitive.run(host, settings))
+    return _each(_place, primitive.run(host, settings))
 
 
 def _each(function: Any, result: Any) -> Any:
     return tuple(map(function, result)) if isinstance(result, tuple) else function(result)
 
 
-def _placed(result: Any) -> Any:
+def _place(result: Any) -> Any:
     """Text as it is, numbers on the current device."""
     array = as_text(result)
     if getattr(array, "dtype", None) == OBJECTS:

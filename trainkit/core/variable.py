@@ -166,7 +166,7 @@ class Variable(RowUpdates, Trackable, Operators):
                 initial_value = initial_value()
         if trace is not None:
             initial_value = trace.initial_value(initial_value, name)
-        tensor = _converted(initial_value, dtype)
+        tensor = _convert(initial_value, dtype)
         self._name = name or "Variable"
         self._creation = next(_CREATIONS)
         self.trainable = self._created_trainable = trainable
@@ -500,7 +500,7 @@ def _is_weak(value: Any) -> bool:
     return not hasattr(value, "dtype")
 
 
-def _converted(value: Any, dtype: Any) -> Tensor:
+def _convert(value: Any, dtype: Any) -> Tensor:
     tensor = convert_to_tensor(value, dtype=dtype if _is_weak(value) else None)
     if dtype is not None and tensor.dtype != dtypes.as_dtype(dtype):
         tensor = PRIMITIVES["cast"].op(tensor, dtype=dtypes.as_dtype(dtype).name)

@@ -156,7 +156,7 @@ class Caller:
         try:
             return self._symbolic(element)
         except Exception:  # whatever it is, the real call below shows the real error
-            return self._tried(element)
+            return self._try(element)
 
     def _symbolic(self, element: Any) -> Any:
         templates: list[Any] = []
@@ -176,7 +176,7 @@ class Caller:
             DRAWS.draws = before
         return nest.pack(templates[0], [_public_spec(s) for s in specs])
 
-    def _tried(self, element: Any) -> Any:
+    def _try(self, element: Any) -> Any:
         result = as_element(self(self.example(element)))
         specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
         spec = nest.pack(structure.template_of(result), specs)

@@ -35,7 +35,7 @@ def resampled(
         counts = np.full(target_shares.shape, _SEEN, np.int64)
         batches = pairs.map(lambda label, element: label).batch(_BATCH)
         shares = batches.scan(
-            counts, lambda counts_so_far, labels: _counted(counts_so_far, labels)
+            counts, lambda counts_so_far, labels: _count(counts_so_far, labels)
         ).unbatch()
     else:
         initial_shares = _shares(initial, "initial_dist")
@@ -79,7 +79,7 @@ def _classed(class_func: Callable[..., Any], element: tuple[Any, ...]) -> Any:
     return label, element if len(element) > 1 else element[0]
 
 
-def _counted(counts: Any, labels: Any) -> Any:
+def _count(counts: Any, labels: Any) -> Any:
     """The classes seen with those of a batch, and the shares of them, for each of its elements."""
     classes = int(counts.shape[0])
     counts = counts + ops.cast(ops.sum(ops.one_hot(labels, classes), axis=0), "int64")

@@ -273,9 +273,9 @@ class GeneratorStage(Stage):
                 f"from_generator: element {self.position}, {short_text(element)}, has not the "
                 f"structure of the signature, {self.node.signature!r}"
             )
-        return [self._fitted(x, spec) for x, spec in zip(items, self.specs, strict=True)]
+        return [self._fit(x, spec) for x, spec in zip(items, self.specs, strict=True)]
 
-    def _fitted(self, value: Any, spec: TensorSpec) -> Any:
+    def _fit(self, value: Any, spec: TensorSpec) -> Any:
         if spec.dtype is string:
             array = structure.texts(value)
         else:

@@ -66,7 +66,7 @@ def unpack(path: str | os.PathLike[str], folder: str | os.PathLike[str], formats
         ValueError: `path` is none of these or damaged, a member's name leads out of the folder, or
             the content has more bytes than the disk has room for; nothing is written then.
     """
-    allowed = list(FORMATS) if formats == "auto" else _listed(formats)
+    allowed = list(FORMATS) if formats == "auto" else _list(formats)
     target = pathlib.Path(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as name:
@@ -119,7 +119,7 @@ def _is_tar(file: IO[bytes]) -> bool:
     return True
 
 
-def _listed(formats: object) -> list[str]:
+def _list(formats: object) -> list[str]:
     named = [formats] if isinstance(formats, str) else list(formats or ())  # type: ignore[call-overload]
     if not named or set(named) - set(FORMATS):
         raise ValueError(f"archive_format must be 'auto' or of {FORMATS}, got {formats!r}")

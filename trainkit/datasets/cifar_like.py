@@ -57,7 +57,7 @@ class Edition:
 
     def available(self) -> bool:
         """Whether the files are on this machine."""
-        return self._unpacked() is not None or self.source.available()
+        return self._unpack() is not None or self.source.available()
 
     def load(self, path: str | os.PathLike[str] | None, label: int = 0) -> tuple[Part, Part]:
         """Both parts, from `path` or from wherever they are.
@@ -71,14 +71,14 @@ class Edition:
             ValueError: a file is broken.
         """
         location = pathlib.Path(local_path(path)).expanduser() if path is not None else None
-        location = location or self._unpacked() or self.source.paths()[self.archive]
+        location = location or self._unpack() or self.source.paths()[self.archive]
         contents = (
             self._read_folder(location) if location.is_dir() else self._read_archive(location)
         )
         train = self._read_part(contents, self.train, location, label)
         return train, self._read_part(contents, self.test, location, label)
 
-    def _unpacked(self) -> pathlib.Path | None:
+    def _unpack(self) -> pathlib.Path | None:
         """Folder of unpacked files below that of `TRAINKIT_DATA`, if there is one."""
         base = data_folder()
         if base is None:

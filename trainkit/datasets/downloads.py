@@ -77,7 +77,7 @@ def get_file(
     stored = f"{name}_archive" if unpacked and not (fname and "." in name) else name
     known_hash = _known_hash(file_hash or md5_hash, hash_algorithm)
     with _put_aside(folder / stored) if force_download else contextlib.nullcontext():
-        path = _retrieved(origin, stored, folder, known_hash)
+        path = _retrieve(origin, stored, folder, known_hash)
     if not unpacked:
         return path
     target = folder / (name if stored != name else f"{name.partition('.')[0]}_extracted")
@@ -113,7 +113,7 @@ def _known_hash(digits: str | None, algorithm: str) -> str | None:
     return f"{named}:{digits}"
 
 
-def _retrieved(origin: str, name: str, folder: pathlib.Path, known_hash: str | None) -> str:
+def _retrieve(origin: str, name: str, folder: pathlib.Path, known_hash: str | None) -> str:
     if known_hash is None and (folder / name).is_file():
         return str(folder / name)
     import pooch
@@ -122,11 +122,11 @@ def _retrieved(origin: str, name: str, folder: pathlib.Path, known_hash: str | N
     quiet.setLevel("WARNING")
     downloader = pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS)
     if origin.partition(":")[0].lower() == "file":
-        downloader = _copied
+        downloader = _copy
     return str(pooch.retrieve(origin, known_hash, fname=name, path=folder, downloader=downloader))
 
 
-def _copied(url: str, output_file: Any, pooch: Any) -> None:
+def _copy(url: str, output_file: Any, pooch: Any) -> None:
     """What a `file:` address names, written to `output_file`."""
     import shutil
     from urllib.parse import unquote, urlparse

@@ -103,7 +103,7 @@ def files_below(folder: str, endings: Sequence[str], follow_links: bool) -> list
     ]
 
 
-def _checked(caller: str, labels: Any, label_mode: Any, class_names: Any, split: Any, subset: Any,
+def _check(caller: str, labels: Any, label_mode: Any, class_names: Any, split: Any, subset: Any,
              shuffle: bool, seed: Any, format: str = "tf") -> tuple[Any, Any]:  # fmt: skip
     """Labels and label mode, `None` both where one is.
 
@@ -251,7 +251,7 @@ def image_dataset_from_directory(
         ValueError: the arguments do not go together, or there are no images.
     """
     caller = "image_dataset_from_directory"
-    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
+    labels, label_mode = _check(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
     if color_mode not in _CHANNELS or interpolation.lower() not in _WAYS:
         raise ValueError(
@@ -330,7 +330,7 @@ def text_dataset_from_directory(
         ValueError: the arguments do not go together, or there are no files.
     """
     caller = "text_dataset_from_directory"
-    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
+    labels, label_mode = _check(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
 
     def load(path: Any) -> Any:
@@ -384,7 +384,7 @@ def audio_dataset_from_directory(
         ValueError: the arguments do not go together, or there are no files.
     """
     caller = "audio_dataset_from_directory"
-    labels, label_mode = _checked(caller, labels, label_mode, class_names, validation_split, subset,
+    labels, label_mode = _check(caller, labels, label_mode, class_names, validation_split, subset,
                                   shuffle, seed, format)  # fmt: skip
     if ragged or sampling_rate is not None:
         raise ValueError(f"{caller}: ragged=True and sampling_rate are not supported")
@@ -400,11 +400,11 @@ def audio_dataset_from_directory(
     if batch_size is None:
         return datasets
     parts = datasets if isinstance(datasets, list) else [datasets]
-    batches = [_padded(part, batch_size) for part in parts]
+    batches = [_pad(part, batch_size) for part in parts]
     return batches if isinstance(datasets, list) else batches[0]
 
 
-def _padded(dataset: Any, size: int) -> Any:
+def _pad(dataset: Any, size: int) -> Any:
     batches = dataset.padded_batch(size).prefetch(AUTOTUNE)
     batches.class_names, batches.file_paths = dataset.class_names, dataset.file_paths
     return batches

@@ -38,7 +38,7 @@ def read_idx(path: pathlib.Path, axes: int, size: tuple[int, ...] | None = None)
             message names it, with expected and found values.
     """
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             shape = _read_shape(path, file, axes)
             _check_size(path, shape, size)
             content = np.empty(math.prod(shape), np.uint8)
@@ -76,7 +76,7 @@ def _fill(file: IO[bytes], content: np.ndarray) -> int:
     return filled
 
 
-def _opened(path: pathlib.Path) -> IO[bytes]:
+def _open(path: pathlib.Path) -> IO[bytes]:
     try:
         file = opened_regular(path)
     except CheckpointError as error:

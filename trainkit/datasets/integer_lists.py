@@ -110,7 +110,7 @@ class _ListUnpickler(pickle.Unpickler):
             raise ValueError(f"it asks for {module}.{name}") from None
 
 
-def _unpickled(data: bytes) -> list[list[int]]:
+def _unpickle(data: bytes) -> list[list[int]]:
     check_instructions(data)
     unpickled = _ListUnpickler(io.BytesIO(data)).load()
     rows = unpickled.items if isinstance(unpickled, _ObjectArray) else None
@@ -167,7 +167,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
         shape, dtype, _ = npy_header(stream)
         content = stream.read(member.file_size)
     if dtype.hasobject:
-        rows = _unpickled(content)
+        rows = _unpickle(content)
         if shape != (len(rows),):
             raise ValueError(f"{member.filename} declares {shape} and has {len(rows)} lists")
         return rows

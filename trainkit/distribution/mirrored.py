@@ -310,7 +310,7 @@ class MirroredStrategy(Strategy):
         totals = {i: wrap(total) for i, total in zip(alike, sums, strict=True)}
         for i, parts in enumerate(columns):
             if i not in totals:
-                totals[i] = _added(list(map(self._on_first, parts)))
+                totals[i] = _add(list(map(self._on_first, parts)))
         pairs = [(totals[i], count) for i, count in enumerate(counts)]
         return [total if op is ReduceOp.SUM else total / count for total, count in pairs]
 
@@ -431,7 +431,7 @@ class CutBatches:
         )
 
 
-def _added(parts: list[Tensor]) -> Tensor:
+def _add(parts: list[Tensor]) -> Tensor:
     total = parts[0]
     for part in parts[1:]:
         total = total + part

@@ -286,7 +286,7 @@ def write_back(copies: list[ScopedCopies], main: dict[int, Any], sums: DeviceSum
             values = brought.get(key) or [
                 other.values[key]._array for other in copies if key in other.values
             ]
-            variable._value = _joined(variable, main[key], values, len(copies))
+            variable._value = _join(variable, main[key], values, len(copies))
             for other in copies:
                 other.values.pop(key, None)
         elif key in first.values:
@@ -301,7 +301,7 @@ def _is_joined(variable: Variable) -> bool:
     return aggregation_name(getattr(variable, "aggregation", None)) in ("sum", "mean")
 
 
-def _joined(variable: Variable, before: Any, values: Sequence[Any], count: int) -> Any:
+def _join(variable: Variable, before: Any, values: Sequence[Any], count: int) -> Any:
     """The value after a step.
 
     Args:

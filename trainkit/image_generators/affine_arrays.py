@@ -124,7 +124,7 @@ def _read(image: Any, matrix: Any, fill_mode: str, cval: float, order: int) -> A
     if fill_mode == "constant":
         outside = (rows < 0) | (rows > height - 1) | (columns < 0) | (columns > width - 1)
     if fill_mode == "wrap":
-        rows, columns = _wrapped(rows, height), _wrapped(columns, width)
+        rows, columns = _wrap(rows, height), _wrap(columns, width)
     if order == 0:
         pixels = image[
             _within(np.floor(rows + 0.5), height, fill_mode),
@@ -153,7 +153,7 @@ def _between(image: Any, rows: Any, columns: Any, fill_mode: str) -> Any:
     return upper * (1 - down) + lower * down
 
 
-def _wrapped(coordinates: Any, size: int) -> Any:
+def _wrap(coordinates: Any, size: int) -> Any:
     """Coordinates in [0, size - 1]; the first and the last pixel are at one, as in SciPy."""
     return (
         coordinates

@@ -340,23 +340,23 @@ class ImageDataGenerator:
         if self.preprocessing_function:
             x = self.preprocessing_function(x)
         if self.rescale:
-            x = _scaled(x, self.rescale)
+            x = _scale(x, self.rescale)
         if self.samplewise_center:
             x = x - np.mean(x, keepdims=True)
         if self.samplewise_std_normalization:
             x = x / (np.std(x, keepdims=True) + _TINY)
-        if self.featurewise_center and self._fitted("featurewise_center", self.mean):
+        if self.featurewise_center and self._fit("featurewise_center", self.mean):
             x = x - self.mean
-        if self.featurewise_std_normalization and self._fitted(
+        if self.featurewise_std_normalization and self._fit(
             "featurewise_std_normalization", self.std
         ):
             x = x / (self.std + _TINY)
-        if self.zca_whitening and self._fitted("zca_whitening", self.zca_whitening_matrix):
+        if self.zca_whitening and self._fit("zca_whitening", self.zca_whitening_matrix):
             flat = np.reshape(x, (-1, int(np.prod(x.shape[-3:]))))
             x = np.reshape(flat @ self.zca_whitening_matrix, x.shape)
         return x
 
-    def _fitted(self, argument: str, statistic: Any) -> bool:
+    def _fit(self, argument: str, statistic: Any) -> bool:
         if statistic is None:
             warnings.warn(
                 f"ImageDataGenerator: {argument} needs numbers of the data; call fit(x) first, "
@@ -384,7 +384,7 @@ class ImageDataGenerator:
             )
         random = np.random if seed is None else np.random.RandomState(seed)
         if self.rescale:
-            x = _scaled(x, self.rescale)
+            x = _scale(x, self.rescale)
         if augment:
             x = np.stack(
                 [
@@ -412,7 +412,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _scaled(x: Any, factor: float) -> Any:
+def _scale(x: Any, factor: float) -> Any:
     """`x` times `factor`; integers become floats."""
     return x * np.asarray(factor, x.dtype if np.asarray(x).dtype.kind == "f" else floatx())
 

@@ -33,7 +33,7 @@ class _Merge(Layer):
                 f"{len(inputs)}"
             )
         self._check_shapes(inputs)
-        return self._merged(_same_rank(list(inputs)))
+        return self._merge(_same_rank(list(inputs)))
 
     def _check_shapes(self, inputs: Any) -> None:
         """Refuse batches of different sizes, which would broadcast from 1.
@@ -49,7 +49,7 @@ class _Merge(Layer):
                 f"their shapes are {[tuple(x.shape) for x in inputs]}"
             )
 
-    def _merged(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         """The output of tensors of one rank."""
         result = inputs[0]
         for x in inputs[1:]:
@@ -97,7 +97,7 @@ def _spread(x: Any) -> Any:
 class _Extreme(_Merge):
     """The greatest or the least: a masked value counts only where all are masked."""
 
-    def _merged(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         result, merged_mask = inputs[0], _spread(inputs[0])
         for x in inputs[1:]:
             mask = _spread(x)
@@ -160,12 +160,12 @@ class Multiply(_Merge):
         array([6.], dtype=float32)
     """
 
-    def _merged(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         masks = [_spread(x) for x in inputs]
         if all(mask is None for mask in masks):
-            return super()._merged(inputs)
+            return super()._merge(inputs)
         pairs = zip(inputs, masks, strict=True)
-        y = super()._merged(
+        y = super()._merge(
             [x if m is None else ops.where(m, x, ops.ones_like(x)) for x, m in pairs]
         )
         if any(mask is None for mask in masks):
@@ -190,8 +190,8 @@ class Average(_Merge):
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.add(a, b)
 
-    def _merged(self, inputs: list[Any]) -> Any:
-        return ops.divide(super()._merged(inputs), len(inputs))
+    def _merge(self, inputs: list[Any]) -> Any:
+        return ops.divide(super()._merge(inputs), len(inputs))
 
 
 class Maximum(_Extreme):
@@ -240,7 +240,7 @@ class Concatenate(_Merge):
     def _check_shapes(self, inputs: Any) -> None:
         """`ops.concatenate` does so."""
 
-    def _merged(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return ops.concatenate(inputs, axis=self.axis)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:

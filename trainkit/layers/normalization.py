@@ -185,7 +185,7 @@ class BatchNormalization(Layer):
         gamma = None if self.gamma is None else self.gamma.value()
         beta = None if self.beta is None else self.beta.value()
         if training and self.trainable and self.renorm:
-            y = self._renormalized(x, gamma, beta, mask)
+            y = self._renormalize(x, gamma, beta, mask)
         elif training and self.trainable:
             y = self._by_batch(x, gamma, beta, mask)
         else:
@@ -219,7 +219,7 @@ class BatchNormalization(Layer):
         new = ops.cast(new, moving.dtype)
         moving.assign(moving.value() * momentum + new * (1.0 - momentum))
 
-    def _renormalized(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
+    def _renormalize(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
         """(normalized by the batch * r + d) * gamma + beta: that by the values seen so far.
 
         r = stddev / renorm_stddev and d = (mean - renorm_mean) / renorm_stddev count as constants.

@@ -95,9 +95,9 @@ class Reshape(Layer):
             raise InvalidArgumentError(f"Reshape: -1 stands more than once in {self.target_shape}")
 
     def call(self, inputs: Any) -> Any:
-        return ops.reshape(inputs, _with_batch(inputs, self._resolved(inputs.shape[1:])))
+        return ops.reshape(inputs, _with_batch(inputs, self._resolve(inputs.shape[1:])))
 
-    def _resolved(self, dims: Any) -> tuple[int, ...]:
+    def _resolve(self, dims: Any) -> tuple[int, ...]:
         have, fixed_count = _product(dims), _product([n for n in self.target_shape if n != -1])
         if have == -1:
             return self.target_shape

@@ -93,7 +93,7 @@ def weights_like(name: str, values: Tensor, weights: Tensor) -> tuple[Tensor, Te
     values, weights = same_rank(values, weights)
     missing = len(values.shape) - len(weights.shape)
     if missing > 0 and len(weights.shape):
-        weights = ops.reshape(weights, _extended(weights, missing))
+        weights = ops.reshape(weights, _extend(weights, missing))
     a, b = tuple(weights.shape), tuple(values.shape)
     if not a or not b or (len(a) == len(b) and (_stretches(a, b) or _stretches(b, a))):
         return values, weights
@@ -104,6 +104,6 @@ def weights_like(name: str, values: Tensor, weights: Tensor) -> tuple[Tensor, Te
     )
 
 
-def _extended(weights: Tensor, missing: int) -> tuple[Any, ...]:
+def _extend(weights: Tensor, missing: int) -> tuple[Any, ...]:
     """The shape of `weights` with axes of size 1 behind; an unknown size is -1 for reshape."""
     return tuple(-1 if n is None else n for n in weights.shape) + (1,) * missing

@@ -113,7 +113,7 @@ def binary_focal_crossentropy(
     return ops.mean(focal, axis=axis)
 
 
-def _smoothed(y_true: Tensor, label_smoothing: float, axis: int) -> Tensor:
+def _smooth(y_true: Tensor, label_smoothing: float, axis: int) -> Tensor:
     if not label_smoothing:
         return y_true
     return y_true * (1.0 - label_smoothing) + label_smoothing / y_true.shape[axis]
@@ -149,7 +149,7 @@ def categorical_crossentropy(
     """
     _check_smoothing("categorical_crossentropy", label_smoothing)
     y_true, y_pred = _one_hot_pair("categorical_crossentropy", y_true, y_pred, axis)
-    y_true = _smoothed(y_true, label_smoothing, axis)
+    y_true = _smooth(y_true, label_smoothing, axis)
     return cross_entropy.categorical_crossentropy(
         y_true, y_pred, from_logits=from_logits, axis=axis
     )
@@ -215,7 +215,7 @@ def categorical_focal_crossentropy(
     """
     _check_smoothing("categorical_focal_crossentropy", label_smoothing)
     y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred, axis)
-    y_true = _smoothed(y_true, label_smoothing, axis)
+    y_true = _smooth(y_true, label_smoothing, axis)
     chance = powers_share(y_pred, axis=axis) if from_logits else y_pred
     chance = chance / ops.sum(chance, axis=axis, keepdims=True)
     chance = ops.clip(chance, EPSILON, 1.0 - EPSILON)

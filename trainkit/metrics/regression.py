@@ -35,7 +35,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     return ops.negative(losses.cosine_similarity(y_true, y_pred, axis))
 
 
-def _centred(x: Any, axis: Any) -> Any:
+def _centre(x: Any, axis: Any) -> Any:
     return x - ops.mean(x, axis=axis, keepdims=True)
 
 
@@ -58,7 +58,7 @@ def pearson_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
         array([1.], dtype=float32)
     """
     y_true, y_pred = aligned("pearson_correlation", y_true, y_pred)
-    return cosine_similarity(_centred(y_true, axis), _centred(y_pred, axis), axis)
+    return cosine_similarity(_centre(y_true, axis), _centre(y_pred, axis), axis)
 
 
 def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
@@ -84,8 +84,8 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
         array([1.], dtype=float32)
     """
     y_true, y_pred = aligned("concordance_correlation", y_true, y_pred)
-    a: Any = _centred(y_true, axis)
-    b: Any = _centred(y_pred, axis)
+    a: Any = _centre(y_true, axis)
+    b: Any = _centre(y_pred, axis)
     gap: Any = ops.mean(y_true, axis=axis) - ops.mean(y_pred, axis=axis)
     spread = ops.mean(a * a, axis=axis) + ops.mean(b * b, axis=axis)
     return 2.0 * ops.mean(a * b, axis=axis) / (spread + gap * gap + EPSILON)
@@ -372,9 +372,9 @@ class R2Score(Metric):
             raw = ops.mean(raw)
         elif self.class_aggregation == "variance_weighted_average":
             raw = ops.sum(total * raw) / ops.sum(total)
-        return self._corrected(raw) if self.num_regressors else raw
+        return self._correct(raw) if self.num_regressors else raw
 
-    def _corrected(self, score: Any) -> Any:
+    def _correct(self, score: Any) -> Any:
         """The score corrected for the number of regressors, where there are samples enough."""
         free = self.num_samples.value() - self.num_regressors - 1
         if not THREAD.traces and int(free) <= 0:

@@ -135,7 +135,7 @@ def _clone_stack(model: Sequential, input_tensors: Any, clone: _Cloner) -> Any:
     elif model._layers and isinstance(model._layers[0], InputLayer):
         first = model._layers[0]
         layers.insert(0, InputLayer.from_config(first.get_config()))
-    return _compiled_as(model, Sequential(layers, trainable=model.trainable, name=model.name))
+    return _compile_as(model, Sequential(layers, trainable=model.trainable, name=model.name))
 
 
 def _entrance_at(x: KerasTensor) -> Any:
@@ -164,7 +164,7 @@ def _clone_drawn(model: Model, input_tensors: Any, clone: _Cloner) -> Any:
             )
     outputs = graph.redrawn(inputs, clone, clone.call)
     kind: Any = type(model) if _default_config(model) and model._takes_ends() else Model
-    return _compiled_as(model, kind(inputs, outputs, name=model.name))
+    return _compile_as(model, kind(inputs, outputs, name=model.name))
 
 
 def _new_input(x: KerasTensor) -> KerasTensor:
@@ -176,7 +176,7 @@ def _new_input(x: KerasTensor) -> KerasTensor:
     )
 
 
-def _compiled_as(model: Model, clone: Model) -> Model:
+def _compile_as(model: Model, clone: Model) -> Model:
     config = model.get_compile_config() if model.compiled else None
     if config is not None:
         clone.compile_from_config(config)

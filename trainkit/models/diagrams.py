@@ -207,10 +207,10 @@ def plot_model(
         print(_MISSING.format("dot"))
         return None
     dot.write(to_file, format=kind)
-    return _displayed(str(to_file), kind) if in_notebook else None
+    return _display(str(to_file), kind) if in_notebook else None
 
 
-def _displayed(path: str, kind: str) -> Any:
+def _display(path: str, kind: str) -> Any:
     """The picture as notebooks show it, `None` for formats that they do not."""
     display = importlib.import_module("IPython.display")
     if kind == "svg":

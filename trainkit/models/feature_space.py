@@ -279,7 +279,7 @@ class FeatureSpace(Layer):
             )
         names = self._to_adapt()
         if names:
-            self._learn(names, _batched(dataset, names), verbose)
+            self._learn(names, _batch(dataset, names), verbose)
         self._adapted, self._symbols = True, None
         self.get_encoded_features()
 
@@ -326,7 +326,7 @@ class FeatureSpace(Layer):
                 for name, feature in self.features.items()
             }
             self._choose_encoders()
-            object.__setattr__(self, "_symbols", (inputs, self._encoded(inputs)))
+            object.__setattr__(self, "_symbols", (inputs, self._encode(inputs)))
             self.built = True
         return self._symbols[1]
 
@@ -367,12 +367,12 @@ class FeatureSpace(Layer):
         for name, x in columns.items():
             if len(x.shape) < 2:
                 columns[name] = ops.reshape(x, (1, 1)) if name in single else _column(columns, name)
-        encoded = self._encoded(columns)
+        encoded = self._encode(columns)
         if not single:
             return encoded
         return nest.map_structure(lambda x: ops.squeeze(x, 0) if len(x.shape) > 1 else x, encoded)
 
-    def _encoded(self, columns: dict[str, Any]) -> Any:
+    def _encode(self, columns: dict[str, Any]) -> Any:
         values = {name: self.preprocessors[name](columns[name]) for name in self.features}
         crossed = {
             cross.name: self.crossers[cross.name]([values[name] for name in cross.feature_names])
@@ -429,7 +429,7 @@ def _name(name: str | None, kind: str) -> str:
     return f"{name or unique_name(kind)}_preprocessor"
 
 
-def _batched(dataset: Dataset, names: list[str]) -> Dataset:
+def _batch(dataset: Dataset, names: list[str]) -> Dataset:
     """The rows in batches, if they come one by one."""
     first = next(iter(dataset), None)
     if not isinstance(first, dict) or not set(names) <= set(first):

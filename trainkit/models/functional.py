@@ -44,14 +44,14 @@ class FunctionalGraph:
     """
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
-        _checked(inputs, "inputs")
-        _checked(outputs, "outputs")
+        _check(inputs, "inputs")
+        _check(outputs, "outputs")
         self._set(*_from_inputs(inputs, outputs))
 
     def _set(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.flat_inputs, self.flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
-        self.nodes, self.operations = _ordered(self.flat_inputs, self.flat_outputs)
+        self.nodes, self.operations = _order(self.flat_inputs, self.flat_outputs)
         self.layers = [op for op in self.operations if not isinstance(op, Operation)]
         _check_names(self.layers)
         self.steps = [_NodeRun(n) for n in self.nodes if not isinstance(n.operation, InputLayer)]
@@ -133,7 +133,7 @@ def source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
         1
     """
     inputs: dict[int, KerasTensor] = {}
-    waiting, visited = _checked([tensor], "tensor"), set()
+    waiting, visited = _check([tensor], "tensor"), set()
     while waiting:
         x = waiting.pop()
         if id(x) in visited or x.node is None:
@@ -181,9 +181,9 @@ def table_as_graph(
         return symbols.setdefault(x.number, KerasTensor(x.shape, x.dtype, name=x.name))
 
     for operation, *parts in calls:
-        args, kwargs, outputs = (_placed(part, symbol) for part in parts)
+        args, kwargs, outputs = (_place(part, symbol) for part in parts)
         node_of(operation, args, kwargs, outputs)
-    inputs, outputs = (_placed(part, symbol) for part in ends)
+    inputs, outputs = (_place(part, symbol) for part in ends)
     for layer, x in zip(starts, nest.flatten(inputs), strict=True):
         if x.node is None:  # an input that no output depends on
             node_of(layer, (), {}, x)
@@ -192,13 +192,13 @@ def table_as_graph(
     return graph
 
 
-def _placed(structure: Any, symbol: Callable[[Any], Any]) -> Any:
+def _place(structure: Any, symbol: Callable[[Any], Any]) -> Any:
     """A nest with its places, which are tuples themselves, replaced by symbols."""
     if isinstance(structure, _Place) or not nest.is_nested(structure):
         return symbol(structure)
     if isinstance(structure, dict):
-        return {key: _placed(value, symbol) for key, value in structure.items()}
-    items = [_placed(item, symbol) for item in structure]
+        return {key: _place(value, symbol) for key, value in structure.items()}
+    items = [_place(item, symbol) for item in structure]
     if hasattr(structure, "_fields"):
         return type(structure)(*items)
     return items if isinstance(structure, list) else tuple(items)
@@ -232,7 +232,7 @@ def _value(x: Any, values: dict[int, Any]) -> Any:
     return values[id(x)] if isinstance(x, KerasTensor) else x
 
 
-def _checked(symbols: Any, argument: str) -> list[KerasTensor]:
+def _check(symbols: Any, argument: str) -> list[KerasTensor]:
     flat = nest.flatten(symbols)
     for x in flat:
         if not isinstance(x, KerasTensor):
@@ -344,7 +344,7 @@ def _not_connected(node: CallNode) -> str:
     )
 
 
-def _ordered(
+def _order(
     inputs: list[KerasTensor], outputs: list[KerasTensor]
 ) -> tuple[list[CallNode], list[Layer]]:
     """The nodes in an order in which they can run, and the layers in Keras's order."""

@@ -53,8 +53,8 @@ def graph_config(graph: FunctionalGraph, name: str, trainable: bool) -> dict[str
         "name": name,
         "trainable": trainable,
         "layers": [_layer_config(op, calls.get(id(op), []), numbers) for op in graph.operations],
-        "input_layers": _mapped(graph.inputs, end),
-        "output_layers": _mapped(graph.outputs, end),
+        "input_layers": _map(graph.inputs, end),
+        "output_layers": _map(graph.outputs, end),
     }
 
 
@@ -86,15 +86,15 @@ def _node_config(node: CallNode, numbers: dict[int, list[Any]]) -> dict[str, Any
     args = node.args
     if isinstance(node.operation, PrimitiveCall):
         args = node.operation.written_args(args)
-    return {"args": _mapped(args, plain), "kwargs": _mapped(node.kwargs, plain)}
+    return {"args": _map(args, plain), "kwargs": _map(node.kwargs, plain)}
 
 
-def _mapped(structure: Any, of: Callable[[Any], Any]) -> Any:
+def _map(structure: Any, of: Callable[[Any], Any]) -> Any:
     """A nest with its leaves replaced; lists of results may be leaves, which `nest` would enter."""
     if isinstance(structure, dict):
-        return {key: _mapped(value, of) for key, value in structure.items()}
+        return {key: _map(value, of) for key, value in structure.items()}
     if isinstance(structure, list | tuple):
-        items = [_mapped(item, of) for item in structure]
+        items = [_map(item, of) for item in structure]
         return items if isinstance(structure, list) else tuple(items)
     return of(structure)
 

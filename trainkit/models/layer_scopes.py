@@ -23,7 +23,7 @@ def layer_scopes(model: Any) -> Iterator[None]:
     layers = model._flatten_layers(include_self=False)
     before = {id(layer): vars(layer).get("call") for layer in layers}
     for layer in layers:
-        vars(layer)["call"] = _scoped(layer)
+        vars(layer)["call"] = _scope(layer)
     try:
         yield
     finally:
@@ -34,7 +34,7 @@ def layer_scopes(model: Any) -> Iterator[None]:
                 vars(layer)["call"] = before[id(layer)]
 
 
-def _scoped(layer: Any) -> Callable[..., Any]:
+def _scope(layer: Any) -> Callable[..., Any]:
     call = layer.call
 
     def scoped(*args: Any, **kwargs: Any) -> Any:

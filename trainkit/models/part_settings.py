@@ -132,7 +132,7 @@ def changes_since(first: Settings | None, model: Any) -> Any:
     for path, texts in settings_of(model).items():
         before = first.get(path, {})
         changed = {
-            name: (_stored(before.get(name)), _stored(text), _shown(text))
+            name: (_store(before.get(name)), _store(text), _shown(text))
             for name, text in texts.items()
             if text != before.get(name)
         }
@@ -143,7 +143,7 @@ def changes_since(first: Settings | None, model: Any) -> Any:
     return np.frombuffer(json.dumps(changes).encode(), np.uint8).copy()
 
 
-def _stored(text: Any) -> str | None:
+def _store(text: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 

@@ -58,7 +58,7 @@ class Sequential(Model):
         """Put all layers on top, and draw the stack up once."""
         names: dict[str, Layer] = {}
         for layer in layers:
-            self._layers.append(self._accepted(layer, names))
+            self._layers.append(self._accept(layer, names))
         self._draw_up()
 
     # ------------------------------------------------------------------ the stack
@@ -71,7 +71,7 @@ class Sequential(Model):
                 comes after others.
         """
         names = {other.name: other for other in self._layers}
-        self._layers.append(self._accepted(layer, names))
+        self._layers.append(self._accept(layer, names))
         try:
             if self._ends is None:
                 self._draw_up()
@@ -82,7 +82,7 @@ class Sequential(Model):
             self.__dict__["_found"] = None
             raise
 
-    def _accepted(self, layer: Any, names: dict[str, Layer]) -> Layer:
+    def _accept(self, layer: Any, names: dict[str, Layer]) -> Layer:
         """A layer that may be put on top of those in `names`, to which it is added."""
         if isinstance(layer, KerasTensor) and layer.node is not None:
             layer = layer.node.operation
@@ -266,13 +266,13 @@ class Sequential(Model):
         if takes is not None and not (
             type(x) is Tensor and x._array.ndim == takes[0] and x._array.dtype == takes[1]
         ):
-            x = self._fitted(x)
+            x = self._fit(x)
         for layer in self._layers:
             if type(layer) is not InputLayer or type(x) is not Tensor:  # it gives tensors back
                 x = layer(x)
         return x
 
-    def _fitted(self, x: Any) -> Any:
+    def _fit(self, x: Any) -> Any:
         """The input in the rank and dtype that the stack was drawn up for."""
         assert self._ends is not None
         while isinstance(x, list | tuple) and len(x) == 1:

@@ -285,7 +285,7 @@ def _table(
 
 def _cells(row: list[str], widths: list[int], aligned: list[str], bar: str) -> list[str]:
     """A row of the table; a text that is too wide for its column goes on below."""
-    parts = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    parts = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
     lines = []
     for i in range(max(map(len, parts))):
         texts = [
@@ -307,7 +307,7 @@ def _broken(word: str, width: int) -> str:
     return " ".join([*parts, left])
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     words = [_broken(word, width) if len(word) > width else word for word in text.split(" ")]
     lines = textwrap.wrap(" ".join(words), width, drop_whitespace=True, break_on_hyphens=False)
     # a name as wide as its column pushes the comma after it to the next line

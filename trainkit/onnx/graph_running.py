@@ -121,11 +121,11 @@ def _known_result(call: NodeCall, inputs: list[Any]) -> Any:
     dtype = next((values.dtype_of(x) for x in chosen if x is not None), "int64")
     result = SIZE_RULES[call.op_type](call, *arrays)
     if result is None or isinstance(result, tuple):
-        return result and tuple(_repacked(x, dtype) for x in result)
-    return _repacked(result, dtype)
+        return result and tuple(_repack(x, dtype) for x in result)
+    return _repack(result, dtype)
 
 
-def _repacked(result: Any, dtype: str) -> Any:
+def _repack(result: Any, dtype: str) -> Any:
     if isinstance(result, Elements):
         return values.packed(result.array, result.dtype)
     # NumPy gives an element itself where it has no axes

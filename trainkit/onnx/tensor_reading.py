@@ -80,7 +80,7 @@ def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
     elif message.HasField("raw_data"):
         values = np.frombuffer(message.raw_data, np.uint8)
     else:
-        return _listed(message, name, count, label, is_half).reshape(shape)
+        return _list(message, name, count, label, is_half).reshape(shape)
     if values.size != size:
         raise DataLossError(
             f"{label} has {values.size} bytes, and a {name} tensor of shape {shape} has {size}"
@@ -92,7 +92,7 @@ def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
     return values.view(stored).astype(dtype, copy=False).view(dtype).reshape(shape)
 
 
-def _listed(message: Any, name: str, count: int, label: str, is_half: bool) -> Any:
+def _list(message: Any, name: str, count: int, label: str, is_half: bool) -> Any:
     """The values that stand one by one in the message; 16-bit floats stand there as their bits."""
     values = getattr(message, _FIELDS.get(name, "int32_data"))
     needed = (count + 1) // 2 if is_half else count

@@ -170,11 +170,11 @@ class LossScaleOptimizer(Optimizer):
             inner.build(of)
         with trace_state.silence():
             scale = self.dynamic_scale.value()
-            at_once = _unscaled_at_once(checked_grads, of, scale)
+            at_once = _unscale_at_once(checked_grads, of, scale)
             if at_once is not None:
                 freed, finite = at_once
             else:
-                freed = [_unscaled(g, w, scale) for g, w in zip(checked_grads, of, strict=True)]
+                freed = [_unscale(g, w, scale) for g, w in zip(checked_grads, of, strict=True)]
                 finite = self.check_finite(freed)
             if trace_state.current_trace() is not None:
                 inner._apply_where(freed, of, finite)
@@ -223,7 +223,7 @@ class LossScaleOptimizer(Optimizer):
         return cls(inner, **config)
 
 
-def _unscaled(grad: Any, weight: Variable, scale: Any) -> Any:
+def _unscale(grad: Any, weight: Variable, scale: Any) -> Any:
     """A gradient of the loss itself, in float32 for half-precision weights."""
     if is_overwritten(weight):
         return grad
@@ -231,7 +231,7 @@ def _unscaled(grad: Any, weight: Variable, scale: Any) -> Any:
     return grad / ops.cast(scale, grad.dtype)
 
 
-def _unscaled_at_once(grads: Sequence[Any], weights: Sequence[Variable], scale: Any) -> Any:
+def _unscale_at_once(grads: Sequence[Any], weights: Sequence[Variable], scale: Any) -> Any:
     """Gradients of float32 on one GPU, unscaled, and whether all are finite; `None` for others."""
     if not grads or not all(type(x) is Tensor for x in (scale, *grads)):
         return None

@@ -258,12 +258,12 @@ class MultiOptimizer(Optimizer):
             optimizer.exclude_from_weight_decay(weights, names)
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
-        for optimizer, _, weights in self._shared_out([], list(var_list)):
+        for optimizer, _, weights in self._share_out([], list(var_list)):
             optimizer.finalize_variable_values(weights)
 
     # ------------------------------------------------------------------ steps
 
-    def _shared_out(
+    def _share_out(
         self, grads: Sequence[Any], weights: Sequence[Variable]
     ) -> list[tuple[Optimizer, list[Any], list[Variable]]]:
         """Each optimizer with its gradients and weights, but for those without any."""
@@ -286,7 +286,7 @@ class MultiOptimizer(Optimizer):
 
     def _step(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         checked_grads, of, missing = checked_pairs(self.name, grads, weights)
-        shares = self._shared_out(checked_grads, of)
+        shares = self._share_out(checked_grads, of)
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
         for optimizer, own, its_weights in shares:
@@ -294,7 +294,7 @@ class MultiOptimizer(Optimizer):
         self._iterations.assign_add(1)
 
     def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
-        for optimizer, own, its_weights in self._shared_out(grads, weights):
+        for optimizer, own, its_weights in self._share_out(grads, weights):
             optimizer._apply_where(own, its_weights, finite)
         self._iterations.assign_add(ops.cast(finite, self._iterations.dtype))
 

@@ -44,14 +44,14 @@ def start(logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
         UnimplementedError: an option that is not supported is given.
     """
     settings, folder = (
-        _checked(ProfilerOptions() if options is None else options),
+        _check(ProfilerOptions() if options is None else options),
         local_path(logdir),
     )
     profiling.begin(synchronize=settings.device_tracer_level > 0)
     _Target.logdir = folder
 
 
-def _checked(options: Any) -> Any:
+def _check(options: Any) -> Any:
     wrong = {
         "host_tracer_level": options.host_tracer_level < 1,
         "python_tracer_level": options.python_tracer_level != 0,

@@ -186,7 +186,7 @@ class GPTQ:
             blocksize: see `gptq_quantize_matrix`.
         """
         layer, config = self.original_layer, self.config
-        hessian = self._damped()
+        hessian = self._damp()
         integers, scale, zero, groups = gptq_quantize_matrix(
             calibration.matrix_of(layer, self.rows, self.columns),
             hessian,
@@ -208,7 +208,7 @@ class GPTQ:
         self.quantize_and_correct_layer()
         self.free()
 
-    def _damped(self) -> np.ndarray:
+    def _damp(self) -> np.ndarray:
         """The Hessian with something added to its diagonal, so that it has an inverse."""
         hessian = self._hessian.copy()
         diagonal = np.diagonal(hessian).copy()

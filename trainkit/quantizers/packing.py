@@ -109,7 +109,7 @@ def unpack_ternary(packed: Any, orig_len: int, axis: int = 0) -> Tensor:
     codes = ops.cast(packed, "int32")
     codes = ops.where(codes < 0, codes + 256, codes)
     digits = [ops.subtract(ops.mod(ops.floor_divide(codes, p), 3), 1) for p in _PLACES]
-    return _interleaved([ops.cast(d, "int8") for d in digits], orig_len, axis)
+    return _interleave([ops.cast(d, "int8") for d in digits], orig_len, axis)
 
 
 def _check_dtype(dtype: str) -> None:
@@ -160,10 +160,10 @@ def _unpack(packed: Any, orig_len: int, axis: int, dtype: str, bits: int) -> Ten
     if dtype == "int8":
         sign = convert_to_tensor(np.int8(2 ** (bits - 1)))
         fields = [ops.subtract(ops.bitwise_xor(ops.cast(f, "int8"), sign), sign) for f in fields]
-    return _interleaved(fields, orig_len, axis)
+    return _interleave(fields, orig_len, axis)
 
 
-def _interleaved(fields: list[Any], length: int, axis: int) -> Tensor:
+def _interleave(fields: list[Any], length: int, axis: int) -> Tensor:
     """One tensor in which the items of the fields take turns along `axis`, cut to `length`."""
     rank = len(fields[0].shape)
     axis %= rank

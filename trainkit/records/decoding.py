@@ -324,7 +324,7 @@ def _batch_specs(a: Bound) -> dict[str, Spec]:
     return {key: _parsed_spec(spec, batch) for key, spec in sorted(a["features"].items())}
 
 
-def _checked(described: Any, caller: str) -> None:
+def _check(described: Any, caller: str) -> None:
     if not isinstance(described, dict) or not described:
         raise InvalidArgumentError(f"{caller}: features must be a dict that is not empty")
 
@@ -352,7 +352,7 @@ def parse_single_example(
         >>> tk.io.parse_single_example(example.SerializeToString(), wanted)["x"].numpy()
         np.float32(0.5)
     """
-    _checked(features, "parse_single_example")
+    _check(features, "parse_single_example")
     label = "" if example_names is None else one_text(example_names, "example_names").decode()
     arrays = _features.parsed(one_text(serialized, "parse_single_example"), features, label)
     return {key: string_results(np.array(array)) for key, array in arrays.items()}
@@ -384,7 +384,7 @@ def parse_example(
     texts = texts_of(serialized, "parse_example")
     if texts.ndim == 0:
         return parse_single_example(serialized, features, example_names)
-    _checked(features, "parse_example")
+    _check(features, "parse_example")
     labels = [str(i) for i in range(len(texts))]
     if example_names is not None:
         labels = [label.decode() for label in texts_of(example_names, "example_names").tolist()]

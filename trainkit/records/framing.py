@@ -87,14 +87,14 @@ def _crcs_of_short(payloads: Sequence[bytes]) -> list[int]:
     return (registers ^ ALL_ONES).tolist()
 
 
-def _masked(crc: int) -> int:
+def _mask(crc: int) -> int:
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & ALL_ONES
 
 
 @functools.lru_cache(maxsize=4096)
 def _header(length: int) -> bytes:
     size = struct.pack("<Q", length)
-    return size + struct.pack("<I", _masked(crc32c(size)))
+    return size + struct.pack("<I", _mask(crc32c(size)))
 
 
 def framed(payloads: Sequence[bytes]) -> bytes:
@@ -105,16 +105,16 @@ def framed(payloads: Sequence[bytes]) -> bytes:
     for payload in payloads:
         is_short = 0 < len(payload) <= BLOCK_BYTES
         crc = next(short_crcs) if is_short else crc32c(payload)
-        parts += (_header(len(payload)), payload, struct.pack("<I", _masked(crc)))
+        parts += (_header(len(payload)), payload, struct.pack("<I", _mask(crc)))
     return b"".join(parts)
 
 
 def header_length(head: bytes) -> int | None:
     """The length of the payload that the 12 bytes before it state; `None` if they are damaged."""
     length, check = struct.unpack("<QI", head)
-    return int(length) if _masked(crc32c(head[:8])) == check else None
+    return int(length) if _mask(crc32c(head[:8])) == check else None
 
 
 def is_intact(payload: bytes, foot: bytes) -> bool:
     """Whether the 4 bytes behind a payload are its checksum."""
-    return foot == struct.pack("<I", _masked(crc32c(payload)))
+    return foot == struct.pack("<I", _mask(crc32c(payload)))

@@ -208,7 +208,7 @@ def _number(x):
 _KEYS = (str, int, float, tuple, type(None))
 
 
-def _decoded(value, special, depth=0):
+def _decode(value, special, depth=0):
     """A setting or a nest from its JSON form."""
     if depth > MAX_DEPTH:
         raise GraphError("settings are nested too deep")
@@ -222,18 +222,18 @@ def _decoded(value, special, depth=0):
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
     if kind == "complex" and isinstance(content, list) and len(content) == 2:
-        return complex(*[float(_decoded(part, special, depth + 1)) for part in content])
+        return complex(*[float(_decode(part, special, depth + 1)) for part in content])
     if kind in ("tuple", "list") and isinstance(content, list):
-        items = [_decoded(item, special, depth + 1) for item in content]
+        items = [_decode(item, special, depth + 1) for item in content]
         return tuple(items) if kind == "tuple" else items
     if kind == "dict" and isinstance(content, list):
-        pairs = [_decoded({"tuple": pair}, special, depth + 1) for pair in content]
+        pairs = [_decode({"tuple": pair}, special, depth + 1) for pair in content]
         if all(len(pair) == 2 and isinstance(pair[0], _KEYS) for pair in pairs):
             return dict(pairs)
     if kind == "record" and isinstance(content, list) and len(content) == 2:
         name, pairs = content
         fields = [str(field) for field, _ in pairs]
-        items = [_decoded(item, special, depth + 1) for _, item in pairs]
+        items = [_decode(item, special, depth + 1) for _, item in pairs]
         return namedtuple(str(name), fields)(*items)
     raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
 
@@ -243,7 +243,7 @@ _HOLE = object()
 
 def _template(content):
     """What a print shows: a nest with holes for values, text between and behind, and where to."""
-    fields = _decoded(content, {"hole": lambda _: _HOLE})
+    fields = _decode(content, {"hole": lambda _: _HOLE})
     if not isinstance(fields, tuple) or [type(x) for x in fields] != [tuple, str, str, str, int]:
         raise GraphError("no template of print")
     if fields[3] not in ("stderr", "stdout"):
@@ -369,7 +369,7 @@ def _check_parameters(rows):
     for name, kind, has_default, default in rows or ():
         if not (isinstance(name, str) and kind in range(5) and isinstance(has_default, bool)):
             raise GraphError(f"{str(name)[:40]!r} is no parameter")
-        _decoded(default, {"object": lambda _: None})
+        _decode(default, {"object": lambda _: None})
 
 
 def _check_object(entry, limits):
@@ -436,13 +436,13 @@ def _check_tables(document):
 def _check_function(entry, document):
     """Refuse a function that is none of the graphs."""
     main = document["graphs"][_below(entry["main"], len(document["graphs"]), "a graph")]
-    _decoded(entry["results"], {"tensor": _place_in(main["outputs"], "a result")})
+    _decode(entry["results"], {"tensor": _place_in(main["outputs"], "a result")})
     inputs, labels = len(main["inputs"]), entry["labels"]
     if not all(isinstance(label, str) for label in labels):
         raise GraphError("a label is no text")
     if entry["arguments"] is not None:
         input_tensor = {"tensor": _place_in(main["inputs"], "an input")}
-        args, kwargs = _decoded(entry["arguments"], input_tensor)
+        args, kwargs = _decode(entry["arguments"], input_tensor)
         if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
             raise GraphError("the arguments are no tuple and dict")
         inputs = len(args) + len(kwargs)
@@ -516,14 +516,14 @@ def _check_node(node, nodes, position, number, document):
     if kind == "op":
         special = {"tensor": lambda reference: _check_place(reference, nodes, position)}
         for value in node["inputs"]:
-            argument = _decoded(value, special)
+            argument = _decode(value, special)
             if isinstance(argument, str | dict | list) or (
                 isinstance(argument, tuple) and "tensor" not in value
             ):
                 raise GraphError(f"{node['name']!r} takes {str(value)[:40]!r}, which is no value")
         part = {"graph": lambda i: _check_part(i, number, document), "template": _template}
         for value in node["settings"].values():
-            _decoded(value, part)
+            _decode(value, part)
     elif len(node["specs"]) != 1:
         raise GraphError(f"{node['name']!r} has {len(node['specs'])} values")
     if kind == "variable":
@@ -625,7 +625,7 @@ class SavedGraph:
             )
         ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs, strict=False)]
         outputs = self._run(self._main, ready)
-        return _decoded(self._results, {"tensor": lambda i: outputs[i]})
+        return _decode(self._results, {"tensor": lambda i: outputs[i]})
 
     def _run(self, graph, arrays):
         """The outputs of a graph; variables change only if all of it could be computed."""
@@ -718,9 +718,9 @@ def _operation(node, earlier):
             f"the operation {name[:60]!r} ({node['name']}) is not known to this reader{reason}"
         )
     special = {"tensor": lambda reference: _Ref(reference)}
-    inputs = [_decoded(x, special) for x in node["inputs"]]
+    inputs = [_decode(x, special) for x in node["inputs"]]
     parts = {"graph": lambda i: earlier[i], "template": _template}
-    settings = {k: _decoded(v, parts) for k, v in node["settings"].items()}
+    settings = {k: _decode(v, parts) for k, v in node["settings"].items()}
     _check_call(name, body, inputs, settings)
     specs, many = node["specs"], node["many"]
 
@@ -803,7 +803,7 @@ def _while_loop(*arrays, cond, body, count, split, limit, stacked=None, padded=(
         rounds += 1
     if stacked is None:
         return state
-    return (*state, *_stacked(rows, body, count, padded), np.asarray(rounds, np.int32))
+    return (*state, *_stack(rows, body, count, padded), np.asarray(rounds, np.int32))
 
 
 def _scan(steps, *arrays, body, count, fed, reverse=False, length=None, padded=()):
@@ -814,10 +814,10 @@ def _scan(steps, *arrays, body, count, fed, reverse=False, length=None, padded=(
     for i in range(n - 1, -1, -1) if reverse else range(n):
         results = body.run([*state, *[x[i] for x in stacks], *constants])[0]
         state, rows[i] = results[:count], results[count:]
-    return (*state, *_stacked(rows, body, count, padded))
+    return (*state, *_stack(rows, body, count, padded))
 
 
-def _stacked(rows, body, count, padded):
+def _stack(rows, body, count, padded):
     """What the rounds of a loop gave beyond its variables, each stacked."""
     columns = []
     for k, (shape, dtype) in enumerate(body.results()[count:]):
@@ -1049,11 +1049,11 @@ def _einsum(a, b, subscripts):
 
 def _dense(x, kernel, bias, activation):
     y = np.matmul(_rows(_wide(x)), _wide(kernel))
-    y = _finished(y, _wide(bias), activation)
+    y = _finish(y, _wide(bias), activation)
     return y.reshape(*x.shape[:-1], kernel.shape[1]).astype(x.dtype, copy=False)
 
 
-def _finished(y, bias, activation):
+def _finish(y, bias, activation):
     """A product with its bias and activation, in place."""
     if activation not in (None, "relu"):
         raise GraphError(f"{str(activation)[:40]!r} is no activation of a product")
@@ -1187,10 +1187,10 @@ def _by_group(kernel, groups):
 def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
     w = _WindowGrid(x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
-    return _convolved(w, x, kernel, groups, lambda y: _finished(y, bias, activation))
+    return _convolv(w, x, kernel, groups, lambda y: _finish(y, bias, activation))
 
 
-def _convolved(w, x, kernel, groups, finish=lambda y: y):
+def _convolv(w, x, kernel, groups, finish=lambda y: y):
     """Cross-correlation by columns of windows; each element goes through `finish`, in place."""
     dtype, filters = x.dtype, kernel.shape[-1]
     x, kernel = _float32_of_short(x), _float32_of_short(kernel)
@@ -1241,7 +1241,7 @@ def _spread_over_windows(w, g, kernel, groups):
     channels, by_channel = inside * groups, groups > 1 and inside == 1
     around = _windows_back(w)
     if not by_channel and around is not None and kernel.shape[-1] <= 2 * channels:
-        return _convolved(around, g, _turned(kernel, groups), groups).astype(dtype, copy=False)
+        return _convolv(around, g, _turn(kernel, groups), groups).astype(dtype, copy=False)
     result = np.empty((g.shape[0], *w.sizes, channels), g.dtype)
     if by_channel:
         _depthwise_back(w, g, kernel, result)
@@ -1271,7 +1271,7 @@ def _windows_back(w):
     return _WindowGrid(w.out, w.window, w.strides, around, w.dilation)
 
 
-def _turned(kernel, groups):
+def _turn(kernel, groups):
     """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
     rank = kernel.ndim - 2
     parted = kernel[(slice(None, None, -1),) * rank].reshape(*kernel.shape[:-1], groups, -1)
@@ -1298,13 +1298,13 @@ def _conv_kernel_gradient(x, g, kernel_size, groups, strides, padding, dilation_
     return result.astype(dtype, copy=False)
 
 
-def _multiplied(kernel, channels):
+def _multiply(kernel, channels):
     """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
     return kernel.reshape(*kernel.shape[:-2], channels, -1)
 
 
 def _depthwise(w, x, kernel, y):
-    padded, weights = w.pad(x), _multiplied(kernel, x.shape[-1])
+    padded, weights = w.pad(x), _multiply(kernel, x.shape[-1])
     total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
     total[...] = 0
     for position, window in w.offsets():
@@ -1312,7 +1312,7 @@ def _depthwise(w, x, kernel, y):
 
 
 def _depthwise_back(w, g, kernel, result):
-    weights = _multiplied(kernel, result.shape[-1])
+    weights = _multiply(kernel, result.shape[-1])
     wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = np.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position, window in w.offsets():
@@ -1329,7 +1329,7 @@ def _depthwise_kernel(w, x, g, result):
         result[(*position, 0)] = product.sum(axis=outer).reshape(-1)
 
 
-def _pooled(x, pool_size, strides, padding):
+def _pool(x, pool_size, strides, padding):
     return _WindowGrid(x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
@@ -1338,7 +1338,7 @@ def _lowest(dtype):
 
 
 def _max_pool(x, pool_size, strides, padding):
-    w = _pooled(x, pool_size, strides, padding)
+    w = _pool(x, pool_size, strides, padding)
     padded = w.pad(x, _lowest(x.dtype))
     return np.maximum.reduce([padded[window] for _, window in w.offsets()])
 
@@ -1355,7 +1355,7 @@ def _first_maxima(w, x, y):
 
 
 def _max_pool_gradient(g, x, y, pool_size, strides, padding):
-    w = _pooled(x, pool_size, strides, padding)
+    w = _pool(x, pool_size, strides, padding)
     total = np.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
     for window, is_first in _first_maxima(w, x, y):
         total[window] += np.where(is_first, g, g.dtype.type(0))
@@ -1363,7 +1363,7 @@ def _max_pool_gradient(g, x, y, pool_size, strides, padding):
 
 
 def _max_pool_pick(values, x, y, pool_size, strides, padding):
-    w = _pooled(x, pool_size, strides, padding)
+    w = _pool(x, pool_size, strides, padding)
     padded, result = w.pad(values), np.zeros(y.shape, values.dtype)
     for window, is_first in _first_maxima(w, x, y):
         np.copyto(result, padded[window], where=is_first)
@@ -1378,7 +1378,7 @@ def _window_counts(w, dtype):
 
 
 def _average_pool(x, pool_size, strides, padding):
-    w = _pooled(x, pool_size, strides, padding)
+    w = _pool(x, pool_size, strides, padding)
     padded = w.pad(x)
     parts = [padded[window] for _, window in w.offsets()]
     total = parts[0].copy()
@@ -1390,7 +1390,7 @@ def _average_pool(x, pool_size, strides, padding):
 
 
 def _average_pool_gradient(g, x, pool_size, strides, padding):
-    w = _pooled(x, pool_size, strides, padding)
+    w = _pool(x, pool_size, strides, padding)
     padded = w.padded != w.sizes
     factor = g.dtype.type(1 / math.prod(w.window))
     share = g / _window_counts(w, g.dtype) if padded else g * factor
@@ -1503,7 +1503,7 @@ def _over_root(deviations, axis, epsilon):
     return deviations * factor, factor
 
 
-def _standardized(x, axis, epsilon, centred=True):
+def _standardize(x, axis, epsilon, centred=True):
     wide = _wide(x)
     deviations = wide - wide.mean(axis=axis, keepdims=True) if centred else wide
     return _over_root(deviations, axis, epsilon)[0].astype(x.dtype, copy=False)
@@ -2987,7 +2987,7 @@ def _log_factorial(k):
     return np.where(k < 20, _LOG_FACTORIALS[np.clip(k, 0, 19).astype(np.int64)], series)
 
 
-def _inverted(u, first, following):
+def _invert(u, first, following):
     """The least k whose cumulated probability is above u; terms follow from one another."""
     k, term, total = np.zeros(u.shape), first, first
     for i in range(1, 200):
@@ -3006,7 +3006,7 @@ def _philox_poisson(state, lam, dims, dtype, count):
     (mean,) = _parameters_for(dims, lam)
     u, _, state = _two_uniforms(state, mean.size)
     first = np.minimum(mean, 10.0)
-    out = _inverted(u, np.exp(-first), lambda k, term: term * first / k)
+    out = _invert(u, np.exp(-first), lambda k, term: term * first / k)
     large = np.flatnonzero(mean >= 10)
     if large.size:
         out[large], state = _poisson_by_rejection(state, mean[large])
@@ -3046,7 +3046,7 @@ def _philox_binomial(state, counts, probabilities, dims, dtype, count):
     low_n, low_p = np.where(big, 0.0, n), np.where(big, 0.0, p)
     ratio = low_p / (1 - low_p)
     start = np.exp(low_n * np.log1p(-low_p))
-    out = _inverted(u, start, lambda k, term: term * ratio * np.maximum(low_n - k + 1, 0) / k)
+    out = _invert(u, start, lambda k, term: term * ratio * np.maximum(low_n - k + 1, 0) / k)
     large = np.flatnonzero(big)
     if large.size:
         out[large], state = _binomial_by_rejection(state, n[large], p[large])
@@ -3257,7 +3257,7 @@ OPERATIONS.update(
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "fused_normalization": _normalization,
-        "standardized": _standardized,
+        "standardized": _standardize,
         "attention": _attention,
         "lstm": _lstm,
         "gru": _gru,

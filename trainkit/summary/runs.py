@@ -43,11 +43,11 @@ def graph(graph_data: Any, step: Any = 0) -> bool:
     writer = current_writer()
     if writer is None:
         return False
-    writer.add_graph(_serialized(graph_data), whole_number("graph", step))
+    writer.add_graph(_serialize(graph_data), whole_number("graph", step))
     return True
 
 
-def _serialized(graph_data: Any) -> bytes:
+def _serialize(graph_data: Any) -> bytes:
     if hasattr(graph_data, "as_graph_def"):
         graph_data = graph_data.as_graph_def()
     if hasattr(graph_data, "SerializeToString"):
@@ -113,7 +113,7 @@ def run_graphs(name: str, graphs: Sequence[Any], step: Any) -> bool:
     if writer is None:
         return False
     # RunMetadata: function_graphs is field 4, pre_optimization_graph in it field 2
-    inside = [message_field(4, message_field(2, _serialized(graph))) for graph in graphs]
+    inside = [message_field(4, message_field(2, _serialize(graph))) for graph in graphs]
     content = np.array(b"".join(inside), object)
     number = whole_number(name, step)
     writer.add(_fill_plugin_text, name, number, content, "graph_run_metadata_graph")

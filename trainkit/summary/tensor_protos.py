@@ -51,7 +51,7 @@ def make_tensor_proto(
         array = np.asarray(convert_to_tensor(values, dtype).numpy())
     name = dtypes.as_dtype(array.dtype).name
     if shape is not None:
-        array = _shaped(array, tuple(int(n) for n in shape), verify_shape, allow_broadcast)
+        array = _shape(array, tuple(int(n) for n in shape), verify_shape, allow_broadcast)
     proto = TensorProto(dtype=PROTO_NUMBERS[name])
     proto.tensor_shape.SetInParent()  # without axes the shape is known, too
     for size in array.shape:
@@ -63,7 +63,7 @@ def make_tensor_proto(
     return proto
 
 
-def _shaped(array: Any, shape: tuple[int, ...], verify: bool, broadcast: bool) -> Any:
+def _shape(array: Any, shape: tuple[int, ...], verify: bool, broadcast: bool) -> Any:
     if array.shape == shape:
         return array
     count = int(np.prod(shape))

@@ -36,7 +36,7 @@ def _spatial(value: Any, rank: int, layout: str, name: str) -> tuple[int, ...]:
     return values * rank if len(values) == 1 else values
 
 
-def _padded(x: Any, padding: Any) -> tuple[Any, str]:
+def _pad(x: Any, padding: Any) -> tuple[Any, str]:
     """The input and the kind of padding left to do; explicit borders are put on here.
 
     Raises:
@@ -63,7 +63,7 @@ def _conv(rank: int, op: str) -> Any:
         name: Any = None,
     ) -> Tensor:
         layout = _layout(data_format)
-        input, padding = _padded(input, padding)
+        input, padding = _pad(input, padding)
         return ops.conv(
             input,
             filters,
@@ -175,7 +175,7 @@ def depthwise_conv2d(
         TensorShape([1, 3, 3, 2])
     """
     layout = _layout(data_format)
-    input, padding = _padded(input, padding)
+    input, padding = _pad(input, padding)
     return ops.depthwise_conv(
         input,
         filter,

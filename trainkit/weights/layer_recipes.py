@@ -391,7 +391,7 @@ def _gate_order(gates: int) -> list[int]:
     return [1, 0, 2] if gates == 3 else list(range(gates))
 
 
-def _reordered(array: Any, gates: int) -> Any:
+def _reorder(array: Any, gates: int) -> Any:
     """Rows or numbers of gates in the other order."""
     parts = np.split(array, gates, axis=0)
     return np.concatenate([parts[i] for i in _gate_order(gates)], axis=0)
@@ -403,8 +403,8 @@ def _gate_kernel(kernel: Variable, param: str, gates: int) -> Slot:
         kernel,
         (param,),
         ((wide, features),),
-        lambda arrays: _reordered(arrays[0], gates).T,
-        lambda array: [_reordered(array.T, gates)],
+        lambda arrays: _reorder(arrays[0], gates).T,
+        lambda array: [_reorder(array.T, gates)],
         "transposed, gates r, z, n to z, r, h" if gates == 3 else "transposed",
     )
 
@@ -430,8 +430,8 @@ def _recurrent(layer: Any) -> list[list[Slot]] | None:
                     bias,
                     both,
                     ((wide,), (wide,)),
-                    lambda arrays: np.stack([_reordered(b, gates) for b in arrays]),
-                    lambda array: [_reordered(b, gates) for b in array],
+                    lambda arrays: np.stack([_reorder(b, gates) for b in arrays]),
+                    lambda array: [_reorder(b, gates) for b in array],
                     "both biases, gates r, z, n to z, r, h",
                 )
             )

@@ -107,10 +107,10 @@ class PickleReader:
         if end < 0:
             raise PickleError("its pickle is cut short in a name")
         line, self._at = self._data[self._at : end], end + 1
-        return self._decoded(line)
+        return self._decode(line)
 
     @staticmethod
-    def _decoded(data: bytes) -> str:
+    def _decode(data: bytes) -> str:
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -184,10 +184,10 @@ class PickleReader:
         self._push(struct.unpack(">d", self._take(8))[0])
 
     def _text_1(self) -> None:
-        self._push(self._decoded(self._take(self._number(1))))
+        self._push(self._decode(self._take(self._number(1))))
 
     def _text_4(self) -> None:
-        self._push(self._decoded(self._take(self._number(4))))
+        self._push(self._decode(self._take(self._number(4))))
 
     def _bytes_1(self) -> None:
         self._push(self._take(self._number(1)))

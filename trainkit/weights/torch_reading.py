@@ -338,7 +338,7 @@ class TorchTable(WeightTable):
         else:
             part = self._storage(record.storage, storages)[start:stop]
         if self._is_big != (sys.byteorder == "big") and size > 1:
-            part = _swapped(part, dtype)
+            part = _swap(part, dtype)
         strides = tuple(n * size for n in record.strides)
         array = np.ndarray(record.shape, dtype, part, strides=strides)
         array.flags.writeable = False
@@ -369,7 +369,7 @@ def _storage_dtype(storage: StorageRecord) -> np.dtype[Any]:
     return TensorRecord(storage, str(storage.dtype), 0, (), ()).numpy_dtype
 
 
-def _swapped(part: Any, dtype: np.dtype[Any]) -> Any:
+def _swap(part: Any, dtype: np.dtype[Any]) -> Any:
     """Values of a machine whose bytes stand the other way round; complex ones are two floats."""
     width = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
     return part.view(np.dtype(f"u{width}")).byteswap().view(np.uint8)

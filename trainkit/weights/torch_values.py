@@ -173,25 +173,25 @@ def _plain_view(arguments: tuple[Any, ...]) -> TensorRecord:
             "a tensor is a conjugated or negated view; call resolve_conj() and resolve_neg() on it "
             "before torch.save"
         )
-    return _checked(_tensor, arguments[:4])
+    return _check(_tensor, arguments[:4])
 
 
 def _typed_view(arguments: tuple[Any, ...]) -> TensorRecord:
     """`_rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype)`."""
     if len(arguments) < 7 or not isinstance(arguments[6], TorchDType):
         raise PickleError("a tensor does not say its dtype")
-    return _checked(_tensor, (*arguments[:4], arguments[6].name))
+    return _check(_tensor, (*arguments[:4], arguments[6].name))
 
 
-def _checked(function: Any, arguments: tuple[Any, ...]) -> Any:
+def _check(function: Any, arguments: tuple[Any, ...]) -> Any:
     if len(arguments) < 4:
         raise PickleError(f"a tensor has {len(arguments)} parts")
     return function(*arguments)
 
 
-def _quantized(arguments: tuple[Any, ...]) -> TensorRecord:
+def _quantiz(arguments: tuple[Any, ...]) -> TensorRecord:
     """`_rebuild_qtensor(storage, offset, size, stride, quantizer, requires_grad, hooks)`."""
-    record = _checked(_tensor, arguments[:4])
+    record = _check(_tensor, arguments[:4])
     quantizer = arguments[4] if len(arguments) > 4 else None
     match quantizer:
         case (QuantizationScheme("per_tensor_affine"), float() | int(), int()) if (
@@ -289,7 +289,7 @@ _UTILS = {
     "_rebuild_tensor_v3": _typed_view,
     "_rebuild_parameter": _first_tensor,
     "_rebuild_parameter_with_state": _first_tensor,
-    "_rebuild_qtensor": _quantized,
+    "_rebuild_qtensor": _quantiz,
     "_rebuild_sparse_tensor": _refusal("it has a sparse tensor; save tensor.to_dense()"),
     "_rebuild_nested_tensor": _refusal("it has a nested tensor; save its parts by unbind()"),
     "_rebuild_meta_tensor_no_storage": _refusal(

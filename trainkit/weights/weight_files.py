@@ -112,7 +112,7 @@ def open(
         ['a']
     """
     name = _file_of(path)
-    table = _opened(name, part, mapped)
+    table = _open(name, part, mapped)
     try:
         if part is not None and not isinstance(table, TorchTable) and table.format != "torch":
             raise InvalidArgumentError(
@@ -201,7 +201,7 @@ def _file_of(path: str | os.PathLike[str]) -> str:
     )
 
 
-def _opened(name: str, part: str | None, mapped: bool) -> WeightTable:
+def _open(name: str, part: str | None, mapped: bool) -> WeightTable:
     lower = name.lower()
     ending = os.path.splitext(lower)[1]
     if lower.endswith(".index.json"):
@@ -333,7 +333,7 @@ class ShardedTable(WeightTable):
         try:
             self._shards: dict[str, WeightTable] = {}
             for base in sorted(set(self._weight_map.values())):
-                shard = _opened(os.path.join(folder, base), part, mapped)
+                shard = _open(os.path.join(folder, base), part, mapped)
                 self._shards[base] = self._stack.enter_context(shard)
             self._shapes = self._collect()
         except BaseException:

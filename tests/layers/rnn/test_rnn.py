@@ -95,7 +95,7 @@ def test_dropout_masks_stay_through_a_sequence(kind):
     layer(x)
     cell = layer.cell
     cell.begin_sequence()
-    dropped = cell._dropped("input", 0.5, ops.ones((1, 6, 30)), True, over_time=True).numpy()
+    dropped = cell._drop("input", 0.5, ops.ones((1, 6, 30)), True, over_time=True).numpy()
     cell.end_sequence()
     assert (np.ptp(dropped, axis=1) == 0).all()
     assert set(np.unique(dropped)) == {0, 2}

@@ -284,7 +284,7 @@ class SavedFile:
             return np.char.decode(stored, "utf-8")
         if node.dtype.name == "bfloat16":
             return stored.view(node.dtype)
-        return _widened(stored, node)
+        return _widen(stored, node)
 
     def fits(self, node: ArrayNode, array: Any) -> bool:
         """Whether the bytes of `node` can be read straight into `array`, a NumPy array."""
@@ -319,7 +319,7 @@ class SavedFile:
         self._closer()
 
 
-def _widened(stored: Any, node: ArrayNode) -> Any:
+def _widen(stored: Any, node: ArrayNode) -> Any:
     import ml_dtypes
 
     if node.attributes.get("narrow") == "bfloat16":

@@ -319,7 +319,7 @@ class _Writer:
         if entry.slot and narrow and array.dtype.kind == "f" and array.itemsize > 2:
             attributes["dtype"] = array.dtype.name
             attributes["narrow"] = narrow
-            array = _narrowed(entry.path, array, narrow)
+            array = _narrow(entry.path, array, narrow)
         elif array.dtype.name == "bfloat16":
             attributes["dtype"] = "bfloat16"
         if array.dtype.name == "bfloat16":
@@ -357,7 +357,7 @@ class _Writer:
         attribute.write(np.array(data, f"S{max(1, len(data))}"), kind)
 
 
-def _narrowed(path: str, array: Any, dtype: str) -> Any:
+def _narrow(path: str, array: Any, dtype: str) -> Any:
     import ml_dtypes
 
     target = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16)

@@ -297,9 +297,9 @@ def _faults(file: Tree, model: Tree, path: str) -> Iterator[tuple[str, str]]:
         where = f"{path}/{name}".lstrip("/")
         stored, expected = file.get(name), model.get(name)
         if stored is None:
-            yield where, f"the model has it, the file has not{_listed(expected)}"
+            yield where, f"the model has it, the file has not{_list(expected)}"
         elif expected is None:
-            yield where, f"the file has it, the model has not{_listed(stored)}"
+            yield where, f"the file has it, the model has not{_list(stored)}"
         elif isinstance(stored, dict) and isinstance(expected, dict):
             yield from _faults(stored, expected, where)
         elif isinstance(stored, dict) or isinstance(expected, dict) or stored.shape != expected:
@@ -307,7 +307,7 @@ def _faults(file: Tree, model: Tree, path: str) -> Iterator[tuple[str, str]]:
             yield where, f"the file has {shape}, the model {expected}"
 
 
-def _listed(side: Any) -> str:
+def _list(side: Any) -> str:
     return f": {', '.join(side)}" if isinstance(side, dict) else ""
 
 

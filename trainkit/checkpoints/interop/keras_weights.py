@@ -246,7 +246,7 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
     head += [slot for first in _FIRST for name, _, slot in slots if name == first]
     slots = [item for item in slots if item[0] not in _FIRST]
     if type(optimizer).__name__ == "Adafactor":
-        factored = _factored(slots)
+        factored = _factor(slots)
         unused = Filler((), "int32")
         return [*head, *(item for item in factored if not (scaled and item == unused))]
     names = [name for name, _, _ in slots]
@@ -262,7 +262,7 @@ def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item
 _NEVER_CHANGED = (Filler((), "int64"), Filler((), "float32"))
 
 
-def _factored(slots: list[tuple[str, Any, Any]]) -> Iterator[Item]:
+def _factor(slots: list[tuple[str, Any, Any]]) -> Iterator[Item]:
     """Adafactor's slots: row means, column means and velocity of each weight, in use or not."""
     by_weight: dict[int, tuple[Any, dict[str, Any]]] = {}
     for name, weight, slot in slots:

@@ -169,9 +169,7 @@ class SafetensorsFile:
         try:
             header = json.loads(read_at(self._fd, length, 8))
             self.metadata = _texts(header.get("__metadata__", {}))
-            table = {
-                name: _checked(item) for name, item in header.items() if name != "__metadata__"
-            }
+            table = {name: _check(item) for name, item in header.items() if name != "__metadata__"}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise self._bad(f"its header can't be read ({error})") from error
         end = 0
@@ -241,7 +239,7 @@ def require_booleans(array: Any, what: str) -> None:
         raise CheckpointError(f"{what} has booleans that are none")
 
 
-def _checked(item: Any) -> tuple[str, tuple[int, ...], int, int]:
+def _check(item: Any) -> tuple[str, tuple[int, ...], int, int]:
     if item["dtype"] not in _DTYPES:
         raise ValueError(
             f"there is no dtype {str(item['dtype'])[:20]!r}, only {', '.join(_DTYPES)}"
@@ -335,7 +333,7 @@ class NpzFile:
         self._table: dict[str, tuple[str, tuple[int, ...], Any]] = {}
         try:
             for member in self._archive.infolist():
-                self._table |= self._described(member)
+                self._table |= self._describe(member)
         except BaseException:
             self.close()
             raise
@@ -353,7 +351,7 @@ class NpzFile:
     def _bad(self, why: Any) -> CheckpointError:
         return CheckpointError(f"{self.name} is damaged or no .npz file: {why}")
 
-    def _described(self, member: zipfile.ZipInfo) -> dict[str, tuple[str, tuple[int, ...], Any]]:
+    def _describe(self, member: zipfile.ZipInfo) -> dict[str, tuple[str, tuple[int, ...], Any]]:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise self._bad(f"{member.filename} is packed in a way that NumPy does not write")
         try:

@@ -139,12 +139,12 @@ def opened_table(path: str | os.PathLike[str]) -> Iterator[Table]:
             yield _Flat(flat, name.rpartition(".")[2])
     elif name.endswith(".keras"):
         with weights_file_in(name) as fd:
-            yield from _saved(SavedFile(name, foreign=True, fd=fd))
+            yield from _save(SavedFile(name, foreign=True, fd=fd))
     else:
-        yield from _saved(SavedFile(name, foreign=True))
+        yield from _save(SavedFile(name, foreign=True))
 
 
-def _saved(saved: SavedFile) -> Iterator[Table]:
+def _save(saved: SavedFile) -> Iterator[Table]:
     try:
         yield _Hdf5(saved)
     finally:

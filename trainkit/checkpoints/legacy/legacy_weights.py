@@ -172,9 +172,9 @@ class LegacyFile:
         """
         root = self.saved.root
         inner = root.children.get(MODEL)
-        if _listed(root, _LAYERS) is None and isinstance(inner, GroupNode):
+        if _list(root, _LAYERS) is None and isinstance(inner, GroupNode):
             root = inner
-        if _listed(root, _LAYERS) is None:
+        if _list(root, _LAYERS) is None:
             raise CheckpointError(f"{self.name} has no weights of a model: no list of its layers")
         return root
 
@@ -185,7 +185,7 @@ class LegacyFile:
             CheckpointError: one of them is not there.
         """
         weights = []
-        for name in _listed(group, _NAMES) or ():
+        for name in _list(group, _NAMES) or ():
             node = self.find(group, name)
             if not isinstance(node, ArrayNode):
                 raise CheckpointError(
@@ -215,7 +215,7 @@ class LegacyFile:
                 variable._store(self.saved.value(node).astype(variable.dtype.dtype))
 
 
-def _listed(group: GroupNode, name: str) -> list[str] | None:
+def _list(group: GroupNode, name: str) -> list[str] | None:
     """A list among the attributes, which may have been split up; `None` if there is none."""
     if name in group.lists:
         return group.lists[name]
@@ -287,7 +287,7 @@ class _Matching:
             text = f"object has {len(items)} weights, file {len(values)}"
             self.differences.append(Difference("other number", where, text))
             return
-        for item, (name, node) in zip(items, _ordered(items, values), strict=True):
+        for item, (name, node) in zip(items, _order(items, values), strict=True):
             problem = problem_of(f"{where}: {name}", item, node.shape, node.dtype)
             if problem:
                 self.differences.append(problem)
@@ -295,7 +295,7 @@ class _Matching:
                 self.jobs.append((item, node))
 
 
-def _ordered(
+def _order(
     items: list[Variable], values: list[tuple[str, ArrayNode]]
 ) -> list[tuple[str, ArrayNode]]:
     """The values in the order of the weights that have their names.
@@ -339,7 +339,7 @@ def _by_name(model: Any, file: LegacyFile, group: GroupNode) -> _Pairs:
 
 
 def _layer_groups(file: LegacyFile, group: GroupNode) -> Iterator[tuple[str, GroupNode]]:
-    for name in _listed(group, _LAYERS) or ():
+    for name in _list(group, _LAYERS) or ():
         node = file.find(group, name)
         if not isinstance(node, GroupNode):
             raise CheckpointError(

@@ -73,7 +73,7 @@ def check() -> Iterator[Finding]:
     elif missing:
         yield Finding(
             "warning",
-            f"{_listed(gpus)} can't be used: CuPy is not installed",
+            f"{_list(gpus)} can't be used: CuPy is not installed",
             _install(gpus),
             {"gpus": gpus},
         )
@@ -85,12 +85,12 @@ def _working(gpus: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Find
     """Findings where a GPU and CuPy are there."""
     failure = failure_of(facts, "cupy") or failure_of(facts, "count")
     if failure:
-        yield Finding("problem", f"CuPy can't use {_listed(gpus)}: {failure}", _install(gpus))
+        yield Finding("problem", f"CuPy can't use {_list(gpus)}: {failure}", _install(gpus))
         return
     if not facts["count"]:
-        yield Finding("problem", f"CuPy sees no GPU{_hidden()}, the driver {_listed(gpus)}")
+        yield Finding("problem", f"CuPy sees no GPU{_hidden()}, the driver {_list(gpus)}")
         return
-    text = f"CuPy {facts['cupy']} with CUDA {_version(facts['runtime'])} uses {_listed(gpus)}"
+    text = f"CuPy {facts['cupy']} with CUDA {_version(facts['runtime'])} uses {_list(gpus)}"
     broken = {
         feature: reason for feature, reason in facts.get("errors", {}).items() if feature != "count"
     }
@@ -149,7 +149,7 @@ def _reported_by_driver() -> list[dict[str, str]]:
     return [{"name": name.strip(), "driver": driver.strip()} for name, _, driver in rows if name]
 
 
-def _listed(gpus: list[dict[str, str]]) -> str:
+def _list(gpus: list[dict[str, str]]) -> str:
     return ", ".join(gpu["name"] for gpu in gpus)
 
 

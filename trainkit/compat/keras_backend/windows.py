@@ -172,7 +172,7 @@ def spatial_2d_padding(
         padding: how many rows before and after, how many columns before and after.
         data_format: `"channels_last"` or `"channels_first"`; `image_data_format()` for `None`.
     """
-    return _padded(x, padding, data_format)
+    return _pad(x, padding, data_format)
 
 
 def spatial_3d_padding(
@@ -185,7 +185,7 @@ def spatial_3d_padding(
         padding: how many before and after along each of the three axes.
         data_format: `"channels_last"` or `"channels_first"`; `image_data_format()` for `None`.
     """
-    return _padded(x, padding, data_format)
+    return _pad(x, padding, data_format)
 
 
 def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Tensor:
@@ -193,7 +193,7 @@ def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Tensor:
     return ops.pad(x, ((0, 0), tuple(padding), (0, 0)))
 
 
-def _padded(x: Any, padding: Any, data_format: str | None) -> Tensor:
+def _pad(x: Any, padding: Any, data_format: str | None) -> Tensor:
     inner = tuple(tuple(pair) for pair in padding)
     none = (0, 0)
     if _layout(data_format) == "channels_first":

@@ -35,7 +35,7 @@ def places(order: list[Step], materialized: set[Buffer]) -> tuple[dict[Buffer, i
     allocations: list[tuple[int, int, int]] = []  # start, end, last step
     total = 0
     for buffer, i in first.items():
-        size = _aligned(buffer.size)
+        size = _align(buffer.size)
         # The step that reads a buffer last is still reading while it writes this one, so `>=`: the
         # memory is free from the next step on. `_gap` counts on the order by start.
         allocations = sorted(t for t in allocations if t[2] >= i)
@@ -55,7 +55,7 @@ def _places_of_unknown_sizes(
     free: list[tuple[int, int]] = []
     total = 0
     for buffer, i in first.items():
-        size = _aligned(buffer.size)
+        size = _align(buffer.size)
         # As above, memory that step `i` reads is not free for what it writes.
         free += [(offset, mine) for end, offset, mine in busy if end < i]
         busy = [entry for entry in busy if entry[0] >= i]
@@ -71,7 +71,7 @@ def _places_of_unknown_sizes(
     return offsets, total
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     if isinstance(size, UnknownSize):
         return size.rounded_up(ALIGNMENT)
     # An empty array takes a piece as well, so no two live at one address.

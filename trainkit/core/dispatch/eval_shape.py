@@ -26,7 +26,7 @@ class ShapeTrace:
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Symbolic results of both branches, which must agree but for single sizes."""
-        return nest.map_structure(_joined, true_fn(), false_fn())
+        return nest.map_structure(_join, true_fn(), false_fn())
 
     def while_loop(
         self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
@@ -77,7 +77,7 @@ def _symbol_like(x: Any) -> SymbolicTensor:
     return SymbolicTensor(Spec(x.shape, x.dtype))
 
 
-def _joined(a: Any, b: Any) -> Any:
+def _join(a: Any, b: Any) -> Any:
     """What both branches of a condition give, `None` for a size in which they differ."""
     if a is None or b is None:
         if a is b:

@@ -59,7 +59,7 @@ def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, A
         with np.errstate(all="ignore"):
             if size_rule == COMPUTED:
                 specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
-                return _computed(
+                return _compute(
                     primitive, known_inputs, settings, primitive.shape_rule(*specs, **settings)
                 )
             return _moved(primitive, known_inputs, settings, picked=size_rule == PICKED)
@@ -114,7 +114,7 @@ def _noted(y: Any, sizes: Known) -> Any:
     return y
 
 
-def _computed(
+def _compute(
     primitive: Any, known_inputs: list[Known], settings: dict[str, Any], spec: Any
 ) -> Known:
     result = np.asarray(_run(primitive, [one.values for one in known_inputs], settings))
@@ -138,8 +138,8 @@ def _moved(
         marks[1] = values[1]
     result, unknown = (_run(primitive, arrays, settings) for arrays in (values, marks))
     if isinstance(result, tuple):
-        return tuple(map(_marked, result, unknown))
-    return _marked(result, unknown)
+        return tuple(map(_mark, result, unknown))
+    return _mark(result, unknown)
 
 
 def _run(primitive: Any, arrays: list[Any], settings: dict[str, Any]) -> Any:
@@ -147,7 +147,7 @@ def _run(primitive: Any, arrays: list[Any], settings: dict[str, Any]) -> Any:
     return primitive.kernel(*first, *arrays, **settings)
 
 
-def _marked(values: Any, marks: Any) -> Known:
+def _mark(values: Any, marks: Any) -> Known:
     return Known(np.asarray(values), np.asarray(marks) != 0)
 
 

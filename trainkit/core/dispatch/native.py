@@ -51,7 +51,7 @@ class NativeStep(NamedTuple):
     settings: dict[str, Any] | None = None
 
 
-def _loaded() -> Any:
+def _load() -> Any:
     global FAILURE
     if os.environ.get("TRAINKIT_NATIVE", "1") == "0":
         FAILURE = "TRAINKIT_NATIVE=0 is set"
@@ -77,7 +77,7 @@ def _tell(error: Exception) -> None:
     warnings.warn(_LEFT_OUT.format(FAILURE), UserWarning, stacklevel=2)
 
 
-NATIVE: Any = _loaded()
+NATIVE: Any = _load()
 """The compiled module, or `None`."""
 
 

@@ -185,7 +185,7 @@ class Primitive:
         if self.facets.promotion == FLOATS and any(
             getattr(a, "dtype", None) is _BF16 for a in arrays
         ):
-            return _rounded(self.kernel(xp, *map(_widened, arrays), **settings))
+            return _rounded(self.kernel(xp, *map(_widen, arrays), **settings))
         return self.kernel(xp, *arrays, **settings)
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
@@ -381,7 +381,7 @@ class Primitive:
         if len(input_devices := {x.device for x in placed}) > 1:
             return InvalidArgumentError(
                 f"{self.name}: the inputs are on {' and '.join(sorted(input_devices))}; bring them "
-                f"to one device with .cpu() or .gpu()\n{_placed(inputs)}"
+                f"to one device with .cpu() or .gpu()\n{_place(inputs)}"
             )
         if self.passes_errors:
             return error
@@ -415,7 +415,7 @@ def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> s
     return "\n".join(lines)
 
 
-def _placed(inputs: Sequence[Any]) -> str:
+def _place(inputs: Sequence[Any]) -> str:
     """Shape, dtype and device of each tensor, a line each."""
     return "\n".join(
         f"  input {i}  {tuple(x.shape)} {x.dtype.name} on {x.device}"
@@ -424,7 +424,7 @@ def _placed(inputs: Sequence[Any]) -> str:
     )
 
 
-def _widened(array: Any) -> Any:
+def _widen(array: Any) -> Any:
     """A bfloat16 array as float32, others as they are."""
     return array.astype(_F32) if getattr(array, "dtype", None) is _BF16 else array
 

@@ -33,7 +33,7 @@ def open_descriptor(path: Any, kind: str = "file", error: type[OpError] | None =
         UnimplementedError: it is an address of another system.
     """
     error = error or InvalidArgumentError
-    return _opened(local_path(path, error), _FLAGS, kind, error)
+    return _open(local_path(path, error), _FLAGS, kind, error)
 
 
 def only_regular(name: str, flags: int) -> int:
@@ -48,10 +48,10 @@ def only_regular(name: str, flags: int) -> int:
         PermissionDeniedError: it may not be opened so.
         InvalidArgumentError: it can't be opened, or is no regular file.
     """
-    return _opened(name, flags, "file", InvalidArgumentError)
+    return _open(name, flags, "file", InvalidArgumentError)
 
 
-def _opened(name: str, flags: int, kind: str, error: type[OpError]) -> int:
+def _open(name: str, flags: int, kind: str, error: type[OpError]) -> int:
     try:
         fd = os.open(name, flags | _AT_ONCE)
     except (FileNotFoundError, NotADirectoryError):

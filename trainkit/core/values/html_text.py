@@ -38,7 +38,7 @@ def tag(name: str, *parts: Any, **attributes: Any) -> Html:
     '<b class="x">1 &lt; 2</b>'
     """
     shown = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escape(value)}"'
         for key, value in attributes.items()
     )
     return Html(f"<{name}{shown}>{joined(parts)}</{name}>")
@@ -46,10 +46,10 @@ def tag(name: str, *parts: Any, **attributes: Any) -> Html:
 
 def joined(parts: Iterable[Any]) -> Html:
     """Parts one after the other."""
-    return Html("".join(part if isinstance(part, Html) else _escaped(part) for part in parts))
+    return Html("".join(part if isinstance(part, Html) else _escape(part) for part in parts))
 
 
-def _escaped(value: Any) -> str:
+def _escape(value: Any) -> str:
     return str(value).translate(_ENTITIES)
 
 

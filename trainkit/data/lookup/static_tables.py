@@ -152,7 +152,7 @@ def _found_spec(a: Bound) -> Spec:
 
 
 @needs_values("keys", gives=_found_spec)
-def _looked_up(keys: Any, table: Any) -> Any:
+def _look_up(keys: Any, table: Any) -> Any:
     """The values of keys."""
     with beside(keys):  # text is in the host's memory; its numbers go to the current device
         return table._values_of(_items(keys, table))
@@ -184,7 +184,7 @@ class _StaticTable:
         Raises:
             InvalidArgumentError: `keys` are of another type.
         """
-        values: Tensor = _looked_up(keys, self)
+        values: Tensor = _look_up(keys, self)
         return values
 
     def __getitem__(self, keys: Any) -> Tensor:

@@ -187,7 +187,7 @@ def make_csv_dataset(
         head: list[str] = next(
             iter(_fields(names[0], compression, field_delim, use_quote_delim)), []
         )
-        column_names = [_decoded(name, encoding) for name in head]
+        column_names = [_decode(name, encoding) for name in head]
     column_names = list(column_names)
     if len(set(column_names)) != len(column_names):
         raise ValueError(f"make_csv_dataset: column names come twice in {column_names}")
@@ -241,7 +241,7 @@ def _fields(path: str, compression: str, delim: str, quotes: bool) -> Any:
     return csv_rows.fields_of(csv_rows.text_lines(path, compression), delim, quotes, path)
 
 
-def _decoded(name: str, encoding: str) -> str:
+def _decode(name: str, encoding: str) -> str:
     try:
         return name.encode(errors="surrogateescape").decode(encoding)
     except UnicodeDecodeError as error:

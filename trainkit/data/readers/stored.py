@@ -59,12 +59,12 @@ def _data_of(path: str) -> str:
 # ------------------------------------------------------------------ the index
 
 
-def _described(spec: Any) -> Any:
+def _describe(spec: Any) -> Any:
     """A nest of specs as JSON can hold it."""
     if isinstance(spec, dict):
-        return {"dict": [[key, _described(value)] for key, value in spec.items()]}
+        return {"dict": [[key, _describe(value)] for key, value in spec.items()]}
     if isinstance(spec, tuple | list):
-        return {"tuple": [_described(item) for item in spec]}
+        return {"tuple": [_describe(item) for item in spec]}
     if not isinstance(spec, TensorSpec):
         raise InvalidArgumentError(f"a data set with elements {spec!r} can't be stored in a file")
     return {"dtype": spec.dtype.name, "shape": None if spec.rank is None else list(spec.shape)}
@@ -163,7 +163,7 @@ class Writing:
         self.writer.close()
         index = {
             "format": _FORMAT,
-            "spec": _described(spec),
+            "spec": _describe(spec),
             "count": self.count,
             "compression": "GZIP" if self.compressed else "",
         }

@@ -220,9 +220,9 @@ class PaddedBatchStage(BatchStage):
     def __init__(self, node: PaddedBatchNode) -> None:
         super().__init__(node.source.stage(), node.size, node.drop)
         self.node = node
-        self.give = self._padded
+        self.give = self._pad
 
-    def _padded(self) -> Leaves:
+    def _pad(self) -> Leaves:
         columns = list(zip(*self._elements(), strict=True))
         targets = self.node._targets(len(columns))
         fills = self.node.fills(len(columns))

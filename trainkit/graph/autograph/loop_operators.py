@@ -111,14 +111,14 @@ def _loop_state(
 ) -> LoopState:
     """The loop variables of a loop; flags among them where only its rounds tell them."""
     values = tuple(state.get())
-    before, unset = _defined(outer, values, body, state)
+    before, unset = _define(outer, values, body, state)
     new = {i for i, x in enumerate(values) if is_without_value(x) and before[i] is not x}
     flagged = {i for i, x in enumerate(values) if flag_of(x) is not None}
     flagged |= new & unset if rounds_known else new
     return LoopState(values, before, state, sorted(flagged))
 
 
-def _defined(
+def _define(
     outer: Graph,
     before: tuple[Any, ...],
     body: Callable[[Graph], Any],
@@ -181,10 +181,10 @@ def _for_python(
 ) -> None:
     """A loop over a Python iterable, unrolled; a tensor that decides on `break` guards rounds."""
     with loop_options():  # not those of a loop around
-        _unrolled(iter_, extra_test, body, state)
+        _unroll(iter_, extra_test, body, state)
 
 
-def _unrolled(
+def _unroll(
     iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], state: State
 ) -> None:
     for item in iter_:

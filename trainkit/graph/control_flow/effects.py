@@ -207,12 +207,12 @@ def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
     """Raise an error of the user's."""
     # One error stands in the graph for all runs: raised itself, it would collect the notes and
     # the frames of each.
-    error = _copied(raised.error).with_traceback(None)
+    error = _copy(raised.error).with_traceback(None)
     error.add_note(f"raised {raised.place}")
     raise error
 
 
-def _copied(error: Exception) -> Exception:
+def _copy(error: Exception) -> Exception:
     """Another error of the same kind, text and attributes."""
     try:
         return copy.copy(error)

@@ -193,7 +193,7 @@ def _see_ranks(function: HostFunction, items: list[Any]) -> None:
     expected = [len(spec.shape) for spec in function.specs]
     pairs = zip(ranks, expected, function.unseen, strict=True)
     if _SESSION.given is not None and any(unseen and a != b for a, b, unseen in pairs):
-        # Only a first run is taken back. In any other `_checked` refuses such a result.
+        # Only a first run is taken back. In any other `_check` refuses such a result.
         _RANKS[function.key] = ranks
         raise RankSeen
     function.unseen = [False] * len(items)
@@ -243,7 +243,7 @@ def _called_now(xp: Any, arguments: list[Any], function: HostFunction) -> tuple[
     items = _result_of(function, arguments)
     _see_ranks(function, items)
     return tuple(
-        _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
+        _check(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
     )
 
 
@@ -268,7 +268,7 @@ def _items(result: Any, count: int, name: str) -> list[Any]:
     return items
 
 
-def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
+def _check(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
     array = y._array if is_tensor(y) else np.asarray(y)
     _check_dtype(array, spec.dtype, exact=is_tensor(y))
     array = xp.asarray(array, dtype=spec.dtype.dtype)
@@ -282,7 +282,7 @@ def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
     return array
 
 
-def _placed(func: Callable[..., Any], inp: Any, announced: list[Any], operation: Any) -> list[Any]:
+def _place(func: Callable[..., Any], inp: Any, announced: list[Any], operation: Any) -> list[Any]:
     """The results of a call of `func` that becomes a node of the graph being traced."""
     tensors = tuple([convert_to_tensor(x) for x in inp])
     settings = {"function": HostFunction(func, announced)}
@@ -404,7 +404,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any =
     if trace_state.current_trace() is None:
         results = _called(func, inp, announced)
     else:
-        results = _placed(func, inp, announced, _py_call)
+        results = _place(func, inp, announced, _py_call)
     return results if many else results[0]
 
 
@@ -438,7 +438,7 @@ def numpy_function(
     many = isinstance(Tout, list | tuple)
     announced = list(Tout) if many else [Tout]
     if trace_state.current_trace() is not None:
-        results = _placed(func, inp, announced, _host_call)
+        results = _place(func, inp, announced, _host_call)
     else:
         # Tapes would record what the function does to tensors, and gradients are to stop here.
         with trace_state.silence():
@@ -465,5 +465,5 @@ def timestamp(name: Any = None) -> Any:
     if trace_state.current_trace() is None:
         return convert_to_tensor(np.float64(time.time()))
     # A call of Python, as a constant would be the time of the trace for ever.
-    (now,) = _placed(time.time, (), [Spec((), "float64")], _host_call)
+    (now,) = _place(time.time, (), [Spec((), "float64")], _host_call)
     return now

@@ -46,7 +46,7 @@ class LoopSpecs:
         self._options = options
         self._fixed = fixed or [False] * len(self.specs)
         # A variable may pass through several dtypes on the way to that of all rounds. One that
-        # comes back would do so for ever, and `_widened` refuses it.
+        # comes back would do so for ever, and `_widen` refuses it.
         self._dtypes = [{spec.dtype} for spec in self.specs]  # those of all rounds so far
 
     def start(self) -> list[Any]:
@@ -69,7 +69,7 @@ class LoopSpecs:
             DTypeError: a dtype changes.
         """
         before = self.specs
-        self.specs = [self._widened(i, y) for i, y in enumerate(results)]
+        self.specs = [self._widen(i, y) for i, y in enumerate(results)]
         return self.specs == before
 
     def _label(self, i: int) -> str:
@@ -86,7 +86,7 @@ class LoopSpecs:
             )
         return tuple(said)
 
-    def _widened(self, i: int, y: Any) -> Spec:
+    def _widen(self, i: int, y: Any) -> Spec:
         spec, shape, after = self.specs[i], tuple(self._start[i].shape), tuple(y.shape)
         subject = f"{'' if self._names else self._loop + ': '}loop variable {self._label(i)!r} has"
         if len(shape) != len(after):

@@ -65,7 +65,7 @@ class Split:
                 self._late.add(node)
             elif not self._varies.isdisjoint(sources):
                 self._varies.add(node)
-        self._copied: dict[Node, None] = {}
+        self._copy: dict[Node, None] = {}
         self._kept: dict[GraphTensor, None] = {}
 
     def kept(self, grads: list[GraphTensor], recompute: bool = True) -> list[GraphTensor]:
@@ -84,7 +84,7 @@ class Split:
     def _require(self, x: GraphTensor) -> None:
         """Make sure that the backward pass has `x`."""
         node = x.node
-        if node in self._copied or x in self._kept or node.kind == "constant":
+        if node in self._copy or x in self._kept or node.kind == "constant":
             return
         if node.kind != "op":
             self.used.add(x)
@@ -93,7 +93,7 @@ class Split:
         # An operation that is computed again needs its own inputs, and so on. The search ends
         # at results that are kept.
         elif self._again(node):
-            self._copied[node] = None
+            self._copy[node] = None
             for source in self._values_of(node):
                 self._require(source)
         else:
@@ -133,16 +133,13 @@ class Split:
                 continue
             if all(self._is_there(source, x) for source in self._values_of(node)):
                 del self._kept[x]
-                self._copied[node] = None
+                self._copy[node] = None
 
     def _is_there(self, x: GraphTensor, but: GraphTensor) -> bool:
         if x is but:
             return False
         return (
-            x in self._kept
-            or x in self.used
-            or x.node in self._copied
-            or (x.node.kind == "constant")
+            x in self._kept or x in self.used or x.node in self._copy or (x.node.kind == "constant")
         )
 
     def copy_into(self, back: Graph, env: dict[Any, Any]) -> None:
@@ -150,7 +147,7 @@ class Split:
         for node in self.joint.nodes:
             if node.kind == "constant":
                 env[node.outputs[0]] = back.constant(node.value)
-            elif node in self._copied:
+            elif node in self._copy:
                 values = set(self._values_of(node))
                 inputs = tuple(
                     (env[x] if x in values else back.constant(_stand_in(x)))

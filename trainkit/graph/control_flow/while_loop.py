@@ -45,7 +45,7 @@ class StackedRows:
         self._xp = xp
         self._like = like
         self._size = size
-        self._padded = padded
+        self._pad = padded
         self.buffer: Any = None
 
     @property
@@ -72,11 +72,11 @@ class StackedRows:
             self._put_other(i, row)
             return
         elif i >= len(buffer):
-            buffer = self._enlarged(buffer.shape[1:])
+            buffer = self._enlarge(buffer.shape[1:])
         buffer[i] = row
 
     def _put_other(self, i: int, row: Any) -> None:
-        if not self._padded:
+        if not self._pad:
             raise InvalidArgumentError(
                 f"a loop gives results of shapes {self.buffer.shape[1:]} and {row.shape}; they "
                 "are stacked, so all rounds must give one shape"
@@ -84,12 +84,12 @@ class StackedRows:
         dims = tuple(map(max, self.buffer.shape[1:], row.shape))
         buffer = self.buffer
         if dims != buffer.shape[1:] or i >= len(buffer):
-            buffer = self._enlarged(dims)
+            buffer = self._enlarge(dims)
         # The first buffer is uninitialised memory, and this row does not fill its place.
         buffer[i] = 0
         buffer[(i, *map(slice, row.shape))] = row
 
-    def _enlarged(self, dims: tuple[int, ...]) -> Any:
+    def _enlarge(self, dims: tuple[int, ...]) -> Any:
         old = self.buffer
         room = 2 * len(old) if self._size is None else self._size
         # Zeros, as rows before this one may be smaller than their new room.

@@ -71,7 +71,7 @@ class CudaKernel(FusedRun):
 
     def _launched(self, xp: Any, arrays: Sequence[Any], over: dict[int, int]) -> tuple[Any, ...]:
         results = [
-            arrays[over[i]] if i in over else _made(xp, view)
+            arrays[over[i]] if i in over else _make(xp, view)
             for i, view in enumerate(self.code.outputs)
         ]
         inside = [xp.empty(max(b.size, 1), np.uint8) for b in self.code.inside]
@@ -84,7 +84,7 @@ class CudaKernel(FusedRun):
         return tuple(results)
 
 
-def _made(xp: Any, view: View) -> Any:
+def _make(xp: Any, view: View) -> Any:
     """A new array with the dtype, shape and layout of `view`."""
     if view.contiguous:
         return xp.empty(view.shape, view.dtype)

@@ -186,7 +186,7 @@ class _ShapeProgram:
                 self._assigned[i].append(variable)
         self._handed = sorted({i for on_device, i in self._outputs if on_device})
         self._capture: Capture | None = None
-        self._calls = self._misses = self._since = self._dropped = 0
+        self._calls = self._misses = self._since = self._drop = 0
         self._why = ""
         self._lock = forks.make_lock()
 
@@ -261,10 +261,10 @@ class _ShapeProgram:
         self._misses = 1 if self._since else self._misses + 1
         self._why = reason if self._misses == 1 else self._why
         if self._since > MOST_DROPPED:
-            self._dropped = 0
+            self._drop = 0
         self._since = 0
         if self._misses > 1:
             self._capture, self._calls, self._misses = None, 0, 0
-            self._dropped += 1
-        if self._dropped >= MOST_DROPPED:
+            self._drop += 1
+        if self._drop >= MOST_DROPPED:
             self.reason = self._why

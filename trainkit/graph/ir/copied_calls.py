@@ -59,7 +59,7 @@ class CopiedCalls:
         key = (key, kinds)
         pattern = self._patterns.get(key)
         if pattern is not None:
-            return self._copied(pattern, inputs)
+            return self._copy(pattern, inputs)
         if key in self._patterns:
             return function(*inputs)
         return self._traced(function, inputs, key)
@@ -73,7 +73,7 @@ class CopiedCalls:
         self._patterns[key] = _pattern_of(inputs, self._graph.nodes[first:], results)
         return results
 
-    def _copied(self, pattern: _Pattern, inputs: Sequence[GraphTensor]) -> list[GraphTensor]:
+    def _copy(self, pattern: _Pattern, inputs: Sequence[GraphTensor]) -> list[GraphTensor]:
         graph, shape = self._graph, inputs[0]._spec.shape
         assert graph is not None
         env = dict(zip(pattern.inputs, inputs, strict=True))

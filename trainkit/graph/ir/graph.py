@@ -524,16 +524,16 @@ def _access_of(graph: Graph, node: Node) -> Callable[..., Any] | None:
     if graph.outer is not None:
         return None
     if node.primitive is store_variable.primitive:
-        return _stored
-    return _loaded if node.primitive is load_variable.primitive else None
+        return _store
+    return _load if node.primitive is load_variable.primitive else None
 
 
-def _stored(x: Any, *, variable: Variable) -> Any:
+def _store(x: Any, *, variable: Variable) -> Any:
     variable.assign(x)
     return x
 
 
-def _loaded(x: Any, *, variable: Variable) -> Any:
+def _load(x: Any, *, variable: Variable) -> Any:
     return variable.read_value()
 
 

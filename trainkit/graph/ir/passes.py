@@ -118,10 +118,10 @@ _FOLD_LIMIT = 1 << 20  # bytes; a larger constant is better computed than stored
 
 def fold_constants(graph: Graph) -> Graph:
     """Compute what depends on constants alone."""
-    return rebuild(graph, _folded)
+    return rebuild(graph, _fold)
 
 
-def _folded(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+def _fold(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     """The results of a call of constants as constants, else `None`."""
     if not inputs or node.effect or node.subgraphs():
         return None
@@ -199,7 +199,7 @@ def _reducing(simpler: Callable[[Node, tuple[Any, ...]], Any]) -> Visit:
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         replacement = simpler(node, inputs)
         if replacement is None:
-            replacement = _folded(new, node, inputs)
+            replacement = _fold(new, node, inputs)
         return shared(new, node, inputs) if replacement is None else replacement
 
     return visit

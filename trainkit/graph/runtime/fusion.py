@@ -374,7 +374,7 @@ def fuse(graph: Graph, target: Target = CPU, left_out: Collection[Node] = ()) ->
             del chosen[refused.node]
             # its keys are positions among the runs, which differ in the next round
             fused_runs.clear()
-    return _replaced(graph, nodes, runs, fused_runs) if fused_runs else graph
+    return _replace(graph, nodes, runs, fused_runs) if fused_runs else graph
 
 
 def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
@@ -395,7 +395,7 @@ def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
     return used_tensors
 
 
-def _replaced(
+def _replace(
     graph: Graph, nodes: list[Node], runs: list[list[Node]], fused_runs: dict[int, tuple[_Run, Any]]
 ) -> Graph:
     new, env = rebuilt_frame(graph)

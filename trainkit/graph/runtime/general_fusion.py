@@ -123,7 +123,7 @@ class GeneralFusion:
             for strict in (True, False):
                 # decisions by size often hold on one side of a call's sizes alone
                 for one, other in ((low, high), (call_sizes, high), (low, call_sizes)):
-                    general = self._merged_or_none(exact.between(one, other), strict)
+                    general = self._merge_or_none(exact.between(one, other), strict)
                     if general is not None:
                         return general, exact.between(one, other)
         return self._at(tuple(sizes)), exact
@@ -134,7 +134,7 @@ class GeneralFusion:
         good, bad = sizes, [n << 1 for n in sizes]
         while self._agrees(exact, sizes, bad):
             good, bad = bad, [n << 1 for n in bad]
-        return self._bisected(exact, good, bad)
+        return self._bisect(exact, good, bad)
 
     def _lower_end(self, exact: Sizes, sizes: list[int]) -> list[int]:
         """About the smallest sizes from which on all is the same as here but for numbers."""
@@ -144,9 +144,9 @@ class GeneralFusion:
             return bad
         while max(half := [max(2, n >> 1) for n in good]) > 2 and self._agrees(exact, sizes, half):
             good = half
-        return self._bisected(exact, good, [max(2, n >> 1) for n in good])
+        return self._bisect(exact, good, [max(2, n >> 1) for n in good])
 
-    def _bisected(self, exact: Sizes, good: list[int], bad: list[int]) -> list[int]:
+    def _bisect(self, exact: Sizes, good: list[int], bad: list[int]) -> list[int]:
         """An end between one that serves and one that does not, which serves."""
         for _ in range(_BISECTIONS):
             middle = [(a + b) // 2 for a, b in zip(good, bad, strict=True)]
@@ -164,7 +164,7 @@ class GeneralFusion:
             return False
         names = exact.range.names
         one, other = (exact.at(dict(zip(names, x, strict=True))) for x in (start, end))
-        # the numbers are compared by `_merged`, at all corners; this only guides the search
+        # the numbers are compared by `_merge`, at all corners; this only guides the search
         try:
             return self._skeleton(one) == self._skeleton(other)
         except (Unsupported, MemoryError):
@@ -189,11 +189,11 @@ class GeneralFusion:
             for input_index, x in enumerate(self._graph.inputs)
         )
 
-    def _merged_or_none(self, sizes: Sizes, strict: bool) -> Graph | None:
+    def _merge_or_none(self, sizes: Sizes, strict: bool) -> Graph | None:
         if any(low >= high for low, high in sizes.range.ends):
             return None
         try:
-            return self._merged(sizes, strict)
+            return self._merge(sizes, strict)
         except (Unsupported, MemoryError):
             return None
 
@@ -204,7 +204,7 @@ class GeneralFusion:
             graph = self._fused[sizes] = fuse(at_sizes(self._graph, sizes))
         return graph
 
-    def _merged(self, sizes: Sizes, strict: bool) -> Graph:
+    def _merge(self, sizes: Sizes, strict: bool) -> Graph:
         """One graph for all sizes in a range.
 
         Raises:
@@ -229,7 +229,7 @@ class GeneralFusion:
             _kernel(nodes, nodes[corners - 1], sizes.range, points, strict)
             for nodes in zip(*(graph.nodes for graph in graphs), strict=True)
         ]
-        return _replaced(last, dict(zip(last.nodes, kernels, strict=True)))
+        return _replace(last, dict(zip(last.nodes, kernels, strict=True)))
 
 
 def _bytes(x: GraphTensor, shape: Sequence[int | None]) -> int:
@@ -305,13 +305,13 @@ def _kernel(
 def _code(codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]]) -> LlvmCode:
     # A comparison of sizes is decided by the numbers of one corner (see `UnknownSize`). The text is
     # right for the whole range only if no corner decides otherwise.
-    general = [_generalized(codes, sizes, points, at) for at in sizes.corners()]
+    general = [_generalize(codes, sizes, points, at) for at in sizes.corners()]
     if any(code.text != general[0].text for code in general):
         raise Unsupported("other code at other sizes")
     return general[-1]
 
 
-def _generalized(
+def _generalize(
     codes: list[LlvmCode], sizes: SizeRange, points: list[dict[str, int]], at: dict[str, int]
 ) -> LlvmCode:
     merge = Generalizer(sizes, points, at)
@@ -336,7 +336,7 @@ def _generalized(
     return LlvmCode(steps, arguments, views, SizeRange(*map(tuple, zip(*used, strict=True))))
 
 
-def _replaced(graph: Graph, kernels: dict[Node, FusedKernel | None]) -> Graph:
+def _replace(graph: Graph, kernels: dict[Node, FusedKernel | None]) -> Graph:
     """`graph` with other kernels; without one, a fused node becomes the nodes it was made of."""
     new, env = rebuilt_frame(graph)
     for node in graph.nodes:

@@ -215,7 +215,7 @@ class _Pass:
     def _normalized(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rectifier = self._rectifiers[node]
         settings = {**node.settings, "rectifier": rectifier}
-        call = _added(new, node, FORWARD, inputs, settings)
+        call = _add(new, node, FORWARD, inputs, settings)
         self._done[_key(inputs[0], inputs[1], node.settings)] = _Joined(call, rectifier)
         return call.outputs
 
@@ -243,7 +243,7 @@ class _Pass:
         # without a rectifier nothing reads the second array; any of its shape will do
         arrays = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
         settings = {**node.settings, "rectifier": rectifier}
-        return _added(new, node, BACKWARD, arrays, settings).outputs
+        return _add(new, node, BACKWARD, arrays, settings).outputs
 
 
 def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
@@ -251,7 +251,7 @@ def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
     return id(x), id(scale), tuple(sorted(settings.items(), key=str))
 
 
-def _added(
+def _add(
     new: Graph, node: Node, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> Node:
     """A call of `primitive` that stands for `node`."""

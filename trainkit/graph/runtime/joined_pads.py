@@ -47,7 +47,7 @@ def without_pads(graph: Graph) -> Graph:
 
 def _visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
     padded = _padded(node, inputs)
-    return None if padded is None else _added(new, padded, node)
+    return None if padded is None else _add(new, padded, node)
 
 
 def _padded(node: Node, inputs: tuple[Any, ...]) -> _Padded | None:
@@ -126,7 +126,7 @@ def _groups(node: Node, channels: int) -> int:
     return channels // inside if inside else 1
 
 
-def _added(new: Graph, padded: _Padded, like: Node) -> tuple[GraphTensor, ...]:
+def _add(new: Graph, padded: _Padded, like: Node) -> tuple[GraphTensor, ...]:
     """The outputs of a call that stand for those of `like`."""
     node, inputs, settings = padded
     specs = tuple(y._spec for y in like.outputs)

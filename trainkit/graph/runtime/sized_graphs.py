@@ -54,11 +54,11 @@ def at_sizes(graph: Graph, sizes: Sequence[int]) -> Graph:
             env[node.outputs[0]] = source_copied(new, node)
             continue
         inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-        env.update(zip(node.outputs, _copied(new, node, inputs), strict=True))
+        env.update(zip(node.outputs, _copy(new, node, inputs), strict=True))
     return optimised(finished(graph, new, env), [simplify, share, prune])
 
 
-def _copied(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor, ...]:
+def _copy(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor, ...]:
     """The outputs of a copy of `node` in `new`, with shapes as far as they are known there."""
     specs = tuple(y._spec for y in node.outputs)
     # subgraphs were traced for unknown sizes, and their nodes keep what was promised then

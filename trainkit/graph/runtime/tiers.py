@@ -145,7 +145,7 @@ class TieredProgram:
         assert self.general is not None
         results = self.general(arrays)
         if results is None and self._compiles_at_once:
-            return self._compiled_at_once(arrays)
+            return self._compile_at_once(arrays)
         return results
 
     def _fuse_first(self) -> None:
@@ -169,7 +169,7 @@ class TieredProgram:
         self._compiles_first = self._looks_first = self._waiting = False
         return side_work.start(self._fuse_first, "trainkit-compile")
 
-    def _compiled_at_once(self, arrays: list[Any]) -> list[Any]:
+    def _compile_at_once(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays of sizes that were not seen yet, for which code is made first."""
         assert self.general is not None
         self._fuse(self.general.sizes_of(arrays))
@@ -241,10 +241,10 @@ def _reduced(graph: Graph) -> tuple[Graph, Graph]:
     """`graph` after all passes, and that for arrays of a CPU alone."""
     with no_collections():
         shorter = optimised(graph)
-        return shorter, _joined(without_copies(shorter))
+        return shorter, _join(without_copies(shorter))
 
 
-def _joined(graph: Graph) -> Graph:
+def _join(graph: Graph) -> Graph:
     """`graph` with operations that one kernel of the CPU does together, with the same bits."""
     return with_joined_normalization(without_pads(graph))
 

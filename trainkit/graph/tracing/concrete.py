@@ -215,9 +215,9 @@ class ConcreteFunction:
         args, kwargs = self.structured_input_signature
         rows = list(zip(self._labels, [*args, *kwargs.values()], strict=False))
         lines.append("  Args:" if rows else "  Args: none")
-        lines += [f"    {label}: {_described(value)}" for label, value in rows]
+        lines += [f"    {label}: {_describe(value)}" for label, value in rows]
         lines.append("  Returns:")
-        returned = nest.map_structure(_described, self.structured_outputs)
+        returned = nest.map_structure(_describe, self.structured_outputs)
         lines.append(f"    {returned if isinstance(returned, str) else str(returned)}")
         return "\n".join(lines)
 
@@ -268,7 +268,7 @@ def tensors_of_call(
     flat: list[Any] = []
     for label, value in traced.items():
         if label in arguments:
-            flat += _matched(arguments[label], value, f"{name}: {label!r}")
+            flat += _match(arguments[label], value, f"{name}: {label!r}")
         elif any(map(_is_place, nest.flatten(value))):
             raise TypeError(
                 f"{name}: this graph takes {count} tensors ({', '.join(labels)}), {label!r} is "
@@ -302,7 +302,7 @@ def _is_place(leaf: Any) -> bool:
     return isinstance(leaf, GraphTensor) or is_spec(leaf)
 
 
-def _matched(x: Any, traced: Any, label: str) -> list[Any]:
+def _match(x: Any, traced: Any, label: str) -> list[Any]:
     """The tensors in an argument, in the order of those in the traced one.
 
     Raises:
@@ -356,7 +356,7 @@ def _fitting(x: Any, symbol: GraphTensor, owner: ConcreteFunction) -> Any:
     return tensor
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, Place | GraphTensor) or is_spec(value):
         return f"{value.dtype.name} Tensor, shape={_dims(value.shape)}"
     return repr(value)

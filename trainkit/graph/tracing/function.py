@@ -323,7 +323,7 @@ class Function:
                 self._concrete[key] = concrete
                 return concrete
         elif self._reduce_retracing and not self._needs_sizes:
-            traced_key = self._relaxed(key)
+            traced_key = self._relax(key)
         if key in self._tracing:
             raise InvalidArgumentError(
                 f"{self._name!r} calls itself with arguments of the same signature, so its graph "
@@ -335,7 +335,7 @@ class Function:
         try:
             with slow_work(f"tracing {self._name!r}"):
                 if traced_key != key and self.input_signature is None:
-                    relaxed = self._traced_or_none(key, traced_key, args, kwargs)
+                    relaxed = self._trace_or_none(key, traced_key, args, kwargs)
                     if relaxed is not None:
                         return relaxed
                     traced_key = key
@@ -343,7 +343,7 @@ class Function:
         finally:
             self._tracing.remove(key)
 
-    def _traced_or_none(
+    def _trace_or_none(
         self, key: Any, traced_key: Any, args: Any, kwargs: Any
     ) -> ConcreteFunction | None:
         """The graph of unknown sizes, `None` where the function needs to know them."""
@@ -443,7 +443,7 @@ class Function:
                 "change a copy, and return it"
             )
 
-    def _relaxed(self, key: Any) -> Any:
+    def _relax(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
         for earlier, _ in self._history:
             with contextlib.suppress(Differs):

@@ -99,7 +99,7 @@ def _advice_on_value(old: Any, new: Any) -> str:
     return "pass a tensor instead of a Python value: tk.constant(...)"
 
 
-def _compared(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
+def _compare(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
     """What differs, as deep inside of nests as it can be found."""
     if old == new:
         return []
@@ -108,10 +108,10 @@ def _compared(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
         before, now = _named(old), _named(new)
         if before is None or now is None:
             pairs = zip(range(len(new)), old[2:], new[2:], strict=False)
-            return [row for i, a, b in pairs for row in _compared(f"{name}[{i}]", a, b, relaxed)]
+            return [row for i, a, b in pairs for row in _compare(f"{name}[{i}]", a, b, relaxed)]
         if list(before) == list(now):
             names = {k: f"{name}[{k!r}]" for k in now}
-            return [row for k in now for row in _compared(names[k], before[k], now[k], relaxed)]
+            return [row for k in now for row in _compare(names[k], before[k], now[k], relaxed)]
     return [(name, _text(old), _text(new), _advice(old, new, relaxed))]
 
 
@@ -127,7 +127,7 @@ def _changes(
             row
             for name in now
             if name in before
-            for row in _compared(name, before[name], now[name], relaxed)
+            for row in _compare(name, before[name], now[name], relaxed)
         ]
         rows += [_one_sided(name, None, now[name]) for name in now if name not in before]
         rows += [_one_sided(name, before[name], None) for name in before if name not in now]

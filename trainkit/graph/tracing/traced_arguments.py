@@ -133,23 +133,23 @@ def signed(
             f"{len(args) + len(required)} were given"
         )
     positional = [
-        _fitted(function, x, spec, names[min(i, len(names) - 1)])
+        _fit(function, x, spec, names[min(i, len(names) - 1)])
         for i, (x, spec) in enumerate(zip(args, specs, strict=False))
     ]
     by_name = {
-        name: _fitted(function, kwargs[name], spec, name)
+        name: _fit(function, kwargs[name], spec, name)
         for name, spec in zip(required, specs[len(args) :], strict=False)
     }
     others = {name: x for name, x in kwargs.items() if name not in by_name}
     return (*positional, *args[len(specs) :]), {**by_name, **others}
 
 
-def _fitted(function: str, x: Any, spec: Any, name: str) -> Any:
+def _fit(function: str, x: Any, spec: Any, name: str) -> Any:
     """One argument as its part of the input signature asks for it, nested like that."""
     if nest.is_nested(spec):
         try:
             # the leaves of the signature may stand for lists
-            return nest.map_structure(lambda s, v: _fitted(function, v, s, name), spec, x)
+            return nest.map_structure(lambda s, v: _fit(function, v, s, name), spec, x)
         except ValueError:
             raise TypeError(
                 f"{function}: the input signature asks for {name!r} nested as {spec!r}, given is "

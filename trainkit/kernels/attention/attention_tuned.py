@@ -46,7 +46,7 @@ def _found(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: 
     )
 
 
-def _turned(mask: Array | None, sources: int) -> Array:
+def _turn(mask: Array | None, sources: int) -> Array:
     """The mask, which broadcasts with (batch, heads, targets, sources), as the kernels take it."""
     if mask is None:
         return _NONE
@@ -82,7 +82,7 @@ def attention(
         return None
     y = np.empty((*q.shape[:3], v.shape[3]), np.float32)
     pool, parts, room = _work(_products(q, k, v), k, v)
-    arrays = (*map(owned, (q, k, v)), _turned(mask, k.shape[1]))
+    arrays = (*map(owned, (q, k, v)), _turn(mask, k.shape[1]))
     run(pool, parts, *arrays, np.float32(scale), causal, y, room)
     return y
 
@@ -96,6 +96,6 @@ def attention_gradient(
         return None
     by_q, by_k, by_v = (np.empty(x.shape, np.float32) for x in (q, k, v))
     pool, parts, room = _work(3 * _products(q, k, v), k, v)
-    arrays = (*map(owned, (g, q, k, v)), _turned(mask, k.shape[1]))
+    arrays = (*map(owned, (g, q, k, v)), _turn(mask, k.shape[1]))
     run(pool, parts, *arrays, np.float32(scale), causal, by_q, by_k, by_v, room)
     return by_q, by_k, by_v

@@ -51,7 +51,7 @@ def concatenated(xp: Any, *xs: Array, axis: int) -> Array | None:
         return None
     lengths = [x.shape[normalized_axis] for x in xs]
     dims = (*first.shape[:normalized_axis], sum(lengths), *first.shape[normalized_axis + 1 :])
-    return _joined(xp, xs, lengths, xp.empty(dims, first.dtype), normalized_axis)
+    return _join(xp, xs, lengths, xp.empty(dims, first.dtype), normalized_axis)
 
 
 def stacked(xp: Any, *xs: Array, axis: int) -> Array | None:
@@ -61,7 +61,7 @@ def stacked(xp: Any, *xs: Array, axis: int) -> Array | None:
     if not 0 <= normalized_axis <= first.ndim or not _are_alike(xs, -1):
         return None
     dims = (*first.shape[:normalized_axis], len(xs), *first.shape[normalized_axis:])
-    return _joined(xp, xs, [1] * len(xs), xp.empty(dims, first.dtype), normalized_axis)
+    return _join(xp, xs, [1] * len(xs), xp.empty(dims, first.dtype), normalized_axis)
 
 
 def _are_alike(xs: tuple[Array, ...], but: int) -> bool:
@@ -76,7 +76,7 @@ def _are_alike(xs: tuple[Array, ...], but: int) -> bool:
     )
 
 
-def _joined(xp: Any, xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
+def _join(xp: Any, xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
     rows = math.prod(out.shape[:axis])
     inner = math.prod(out.shape[axis + 1 :])
     if not out.size:
@@ -86,7 +86,7 @@ def _joined(xp: Any, xs: tuple[Array, ...], lengths: list[int], out: Array, axis
     unit = _unit([n * inner * out.itemsize for n in lengths], [*contiguous, out])
     kernel = _kernel(unit)
     if not kernel.is_there(xp):
-        return _copied(xs, lengths, out, axis)
+        return _copy(xs, lengths, out, axis)
     width = sum(lengths) * inner * out.itemsize // unit
     sizes = [x.nbytes // unit for x in contiguous]
     before = [n * inner * out.itemsize // unit for n in starts]
@@ -101,7 +101,7 @@ def _unit(row_bytes: list[int], arrays: list[Array]) -> int:
     return common
 
 
-def _copied(xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
+def _copy(xs: tuple[Array, ...], lengths: list[int], out: Array, axis: int) -> Array:
     """Each array copied to where it belongs."""
     before: tuple[slice, ...] = (slice(None),) * axis
     start = 0

@@ -177,7 +177,7 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
         # it is for kernels that do not have far more filters than channels.
         around = _windows_back(w)
         if around is not None and kernel.shape[-1] <= 2 * channels:
-            return conv(xp, around, g, _turned(kernel, groups), groups).astype(dtype, copy=False)
+            return conv(xp, around, g, _turn(kernel, groups), groups).astype(dtype, copy=False)
     at_once = xp is not np and not by_channel and _is_summed_at_once(xp, w, dtype)
     result = xp.empty((g.shape[0], *w.sizes, channels), dtype if at_once else wide)
     if by_channel:
@@ -216,7 +216,7 @@ def _windows_back(w: Windows) -> Windows | None:
     return placed(w.out, w.window, w.strides, tuple(around), w.dilation)
 
 
-def _turned(kernel: Array, groups: int) -> Array:
+def _turn(kernel: Array, groups: int) -> Array:
     """The kernel from its outputs to its inputs: (window..., filters // groups, channels)."""
     rank = kernel.ndim - 2
     # The first window that covers an input sees it under its last offset, the last one under its
@@ -270,14 +270,14 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
 # ------------------------------------------------------------------ one channel for each group
 
 
-def _multiplied(kernel: Array, channels: int) -> Array:
+def _multiply(kernel: Array, channels: int) -> Array:
     """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
     return kernel.reshape(*kernel.shape[:-2], channels, -1)
 
 
 def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
     padded = w.pad(xp, x)
-    weights = _multiplied(kernel, x.shape[-1])
+    weights = _multiply(kernel, x.shape[-1])
     # Offset by offset for all channels at once: a matrix product for each would be a tiny one.
     total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
     total[...] = 0
@@ -286,7 +286,7 @@ def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
 
 
 def _depthwise_back(xp: Any, w: Windows, g: Array, kernel: Array, result: Array) -> None:
-    weights = _multiplied(kernel, result.shape[-1])
+    weights = _multiply(kernel, result.shape[-1])
     wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = xp.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position in product(*map(range, w.window)):

@@ -50,13 +50,13 @@ def fastest(xp: Any, problem: tuple[Any, ...], own: Run, library: Run) -> Any:
         with _MEASURING:
             choice = _CHOICES.get(key)  # of another thread, meanwhile
             if choice is None:
-                choice = _CHOICES[key] = _made(xp, key, own, library)
+                choice = _CHOICES[key] = _make(xp, key, own, library)
     first, second = (library, own) if choice == LIBRARY else (own, library)
     result = first()
     return second() if result is None else result
 
 
-def _made(xp: Any, key: tuple[Any, ...], own: Run, library: Run) -> bytes:
+def _make(xp: Any, key: tuple[Any, ...], own: Run, library: Run) -> bytes:
     cudnn = frontend.frontend()
     name = plan_store.digest(xp, cudnn, f"choice {key[:-1]!r}", "measure")
     choice = read_code(name)

@@ -121,7 +121,7 @@ def run(
     if plan is None:
         if is_replaceable and frontend.is_capturing(xp):
             return False
-        plan = _made(xp, request, arrays)
+        plan = _make(xp, request, arrays)
     if isinstance(plan, str):
         return False
     try:
@@ -137,7 +137,7 @@ def _numerics(xp: Any, dtype: str) -> Numerics:
     return Numerics(dtype == "float32" and not takes_tf32(xp), pools.determined())
 
 
-def _made(xp: Any, request: Request, arrays: dict[str, Any]) -> BuiltPlan | str:
+def _make(xp: Any, request: Request, arrays: dict[str, Any]) -> BuiltPlan | str:
     frontend.refuse_in_capture(xp, f"a plan of cuDNN for {request.describe.__qualname__} is built")
     with _BUILDING:
         plan = _PLANS.get(request)  # of another thread, meanwhile

@@ -64,7 +64,7 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float
     if code is None:
         return None
     try:
-        return _loaded(code, name)
+        return _load(code, name)
     except (ValueError, RuntimeError):  # it is compiled again, and replaced
         return None
 
@@ -83,13 +83,13 @@ def compiled_kernel(module: str, builder: str, key: tuple[Any, ...]) -> Any:
         # In an archive there is no text to make a digest of, so nothing is kept: the name only has
         # to be one that this process has not used.
         name = f"k{id(kernel):x}"
-        return _loaded(object_code.object_code(kernel, name), name)
+        return _load(object_code.object_code(kernel, name), name)
     code = object_code.object_code(kernel, name)
     write_code(_file_name(name), code)
-    return _loaded(code, name)
+    return _load(code, name)
 
 
-def _loaded(code: bytes, name: str) -> Any:
+def _load(code: bytes, name: str) -> Any:
     return importlib.import_module("trainkit.kernels.jit.object_loader").linker().loaded(code, name)
 
 

@@ -110,7 +110,7 @@ def columns(part, parts, a, p, r, low, high, y):
 
 
 @inlined
-def _passed(g, z):
+def _pass(g, z):
     """As `relu_gradient`: g times 1 where z is above 0, else times 0, which a NaN survives."""
     return g * (np.float32(1) if z > np.float32(0) else np.float32(0))
 
@@ -143,7 +143,7 @@ def gradient_sums(part, parts, g, x, z, centre, high, kind, one, two):
                     two[worker, f] += g[row, f] * (x[row, f] - centre[f])
             elif kind == 1:
                 for f in range(features):
-                    h = _passed(g[row, f], z[row, f])
+                    h = _pass(g[row, f], z[row, f])
                     one[worker, f] += h
                     two[worker, f] += h * (x[row, f] - centre[f])
             else:
@@ -163,7 +163,7 @@ def gradient_columns(part, parts, g, x, z, p, q, r, high, kind, y):
                 y[row, f] = p[f] * g[row, f] + q[f] * x[row, f] + r[f]
         elif kind == 1:
             for f in range(g.shape[1]):
-                h = _passed(g[row, f], z[row, f])
+                h = _pass(g[row, f], z[row, f])
                 y[row, f] = p[f] * h + q[f] * x[row, f] + r[f]
         else:
             for f in range(g.shape[1]):

@@ -47,7 +47,7 @@ def _is_for_cudnn(x: Array, features: int, least: int = PACKED) -> bool:
     return large and features >= least and features % PACKED == 0
 
 
-def _served(
+def _serve(
     xp: Any,
     problem: tuple[Any, ...],
     x: Array,
@@ -92,7 +92,7 @@ def _of_rows(
     centred: bool = True,
 ) -> Any:
     arguments = (xp, x, scale, offset, width, epsilon, centred)
-    return _served(
+    return _serve(
         xp,
         ("rows", width, centred, scale is None),
         x,
@@ -122,7 +122,7 @@ def normalized(
     dims = _dims(x, axis)
     if dims is None:
         return None
-    return _served(
+    return _serve(
         xp,
         ("batch", scale is None),
         x,
@@ -151,7 +151,7 @@ def normalized_gradient(
     if not width:
         return None
     arguments = (xp, g, x, scale, width, epsilon, centred)
-    gradients = _served(
+    gradients = _serve(
         xp,
         ("rows gradient", width, centred, scale is None),
         x,
@@ -185,7 +185,7 @@ def _batch_gradient(
     if by_mean is not None or by_variance is not None:
         return own()
     library = partial(_BATCH_GRADIENT, xp, g, x, scale, epsilon)
-    return _served(xp, ("batch gradient", scale is None), x, own, library)
+    return _serve(xp, ("batch gradient", scale is None), x, own, library)
 
 
 # ------------------------------------------------------------------ without parameters
@@ -225,7 +225,7 @@ def standardized_gradient(
     width = trailing_size(x, axis)
     if width:
         arguments = (xp, g, x, None, width, epsilon, centred)
-        gradients = _served(
+        gradients = _serve(
             xp,
             ("rows gradient alone", width, centred),
             x,

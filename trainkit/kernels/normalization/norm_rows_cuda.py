@@ -278,7 +278,7 @@ def normalized(
         return None
     threads, blocks, numbers = _plan(x.size // width, width, EACH, x.dtype, centred, epsilon)
     y = xp.empty(x.shape, x.dtype)
-    x, scale, offset = (_packed(xp, a) for a in (x, scale, offset))
+    x, scale, offset = (_pack(xp, a) for a in (x, scale, offset))
     kernels[0](min(blocks, 1 << 16), (x, scale, offset, y, *numbers), threads)
     return y
 
@@ -306,7 +306,7 @@ def normalized_gradient(
     blocks = min(blocks, _MOST_BLOCKS)
     by_x = xp.empty(x.shape, x.dtype)
     parts = xp.empty((2, blocks, width), computed_in(x.dtype))
-    g, x, scale = (_packed(xp, a) for a in (g, x, scale))
+    g, x, scale = (_pack(xp, a) for a in (g, x, scale))
     kernels[0](blocks, (g, x, scale, by_x, parts, *numbers), threads)
     if not parameters:
         return by_x, None, None
@@ -348,5 +348,5 @@ def parameters_of(x: Array, *parameters: Array | None) -> Any:
     return dtypes.pop()
 
 
-def _packed(xp: Any, a: Array | None) -> Array | None:
+def _pack(xp: Any, a: Array | None) -> Array | None:
     return None if a is None else xp.ascontiguousarray(a)

@@ -122,7 +122,7 @@ def _columns_ready(
     return None not in [family.find((), _seconds(x, 4)) for family in families]
 
 
-def _summed(parts: Array) -> tuple[Array, Array]:
+def _sum(parts: Array) -> tuple[Array, Array]:
     one, two = parts.sum(axis=1)
     return one, two
 
@@ -133,7 +133,7 @@ def _statistics(flat: Array) -> tuple[Array, Array]:
     parts = np.empty((2, WORKERS, flat.shape[1]), np.float32)
     run = COLUMN_SUMS.find((), 1.0)
     run(*shared(_NANOSECONDS * flat.size), flat, near, *parts)
-    one, two = _summed(parts)
+    one, two = _sum(parts)
     shift = one / np.float32(len(flat))
     return near + shift, np.maximum(two / np.float32(len(flat)) - shift * shift, 0)
 
@@ -202,7 +202,7 @@ def normalized_columns_gradient(
     choice, work = (np.float32(rectifier.high), rectifier.kind), shared(_NANOSECONDS * x.size)
     run = GRADIENT_SUMS.find((), 1.0)
     run(*work, grads, flat, chosen, mean, *choice, *parts)
-    by_offset, by_centred = _summed(parts)
+    by_offset, by_centred = _sum(parts)
     by_scale = by_centred * factor
     # result = p * g + q * x + r, with q from the grad along x - mean, and r the rest
     p = weight * factor

@@ -203,7 +203,7 @@ def _launch(kernel: Any, w: Windows, result: Array, *arrays: Array) -> None:
     kernel(blocks_for(result.size), (*arrays, g, np.int64(result.size)))
 
 
-def _pooled(xp: Any, kernel: TypedKernel, w: Windows, x: Array) -> Array | None:
+def _pool(xp: Any, kernel: TypedKernel, w: Windows, x: Array) -> Array | None:
     kernels = _kernels(xp, w, [x.dtype], kernel) if x.size else None
     y = xp.empty((x.shape[0], *w.out, x.shape[-1]), x.dtype)
     if not kernels or not y.size:
@@ -214,7 +214,7 @@ def _pooled(xp: Any, kernel: TypedKernel, w: Windows, x: Array) -> Array | None:
 
 def max_pool(xp: Any, w: Windows, x: Array) -> Array | None:
     """The largest value of each window of (batch, spatial..., channels)."""
-    return _pooled(xp, MAXIMA, w, x)
+    return _pool(xp, MAXIMA, w, x)
 
 
 def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array | None:
@@ -232,7 +232,7 @@ def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Arra
 
 def average_pool(xp: Any, w: Windows, x: Array) -> Array | None:
     """The mean of each window over what lies inside of the array."""
-    return _pooled(xp, MEANS, w, x)
+    return _pool(xp, MEANS, w, x)
 
 
 def average_pool_gradient(xp: Any, w: Windows, g: Array, x: Array) -> Array | None:

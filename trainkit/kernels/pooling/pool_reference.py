@@ -97,10 +97,10 @@ def _counts(xp: Any, w: Windows, dtype: Any) -> Array:
     """How many positions of each window lie inside the array, (out..., 1)."""
     dtype = np.dtype(dtype)
     key = ("pool counts", w.sizes, w.window, w.strides, w.dilation, w.pads, w.out, dtype)
-    return on_device(xp, key, lambda: _counted(w).astype(dtype))
+    return on_device(xp, key, lambda: _count(w).astype(dtype))
 
 
-def _counted(w: Windows) -> Any:
+def _count(w: Windows) -> Any:
     count = np.ones((*w.out, 1), np.float64)
     for axis, (n, k, s, d, (before, _)) in enumerate(
         zip(w.sizes, w.window, w.strides, w.dilation, w.pads, strict=True)

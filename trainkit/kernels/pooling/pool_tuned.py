@@ -61,7 +61,7 @@ def _image(array: Array, rank: int) -> Array:
     return array if rank == 2 else array.reshape(array.shape[0], 1, *array.shape[1:])
 
 
-def _pooled(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
+def _pool(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
     run = _found(family, w, 3, x)
     if run is None:
         return None
@@ -72,12 +72,12 @@ def _pooled(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
 
 def max_pool(w: Windows, x: Array) -> Array | None:
     """The largest value of each window, or `None` where the plain version is to do it."""
-    return _pooled(MAX_POOL, w, x)
+    return _pool(MAX_POOL, w, x)
 
 
 def average_pool(w: Windows, x: Array) -> Array | None:
     """The mean of each window, or `None` where the plain version is to do it."""
-    return _pooled(AVERAGE_POOL, w, x)
+    return _pool(AVERAGE_POOL, w, x)
 
 
 def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:

@@ -53,7 +53,7 @@ def _fits(*arrays: Array | None) -> bool:
     return all(a.dtype == present[0].dtype and a.size for a in present)
 
 
-def _packed(xp: Any, *arrays: Array | None) -> list[Any]:
+def _pack(xp: Any, *arrays: Array | None) -> list[Any]:
     return [None if a is None else xp.ascontiguousarray(a) for a in arrays]
 
 
@@ -68,7 +68,7 @@ def lstm(xp: Any, projected: Array, h: Array, c: Array, kernel: Array) -> tuple[
     if kernels is None:
         return None
     batch, steps, width = projected.shape
-    projected, h = _packed(xp, projected, h)
+    projected, h = _pack(xp, projected, h)
     hidden, memory = (xp.empty((batch, steps, width // 4), projected.dtype) for _ in range(2))
     gates, product = xp.empty_like(projected), xp.empty((batch, width), projected.dtype)
     state = c.astype(computed_in(c.dtype), order="C")  # a copy, which the steps write over
@@ -96,7 +96,7 @@ def lstm_gradient(
     kernels = ready(xp, gates.dtype, cuda.LSTM_BACK)
     if kernels is None:
         return None
-    packed_arrays = _packed(xp, by_hidden, by_memory, c, memory, gates)
+    packed_arrays = _pack(xp, by_hidden, by_memory, c, memory, gates)
     by_hidden, by_memory, c, memory, gates = packed_arrays
     grads, by_next = xp.empty_like(gates), xp.empty(h.shape, gates.dtype)
     by_state = xp.empty(h.shape, computed_in(gates.dtype))
@@ -126,7 +126,7 @@ def gru(
         return None
     batch, steps, width = projected.shape
     units = width // 3
-    projected, h, bias = _packed(xp, projected, h, bias)
+    projected, h, bias = _pack(xp, projected, h, bias)
     hidden = xp.empty((batch, steps, units), projected.dtype)
     gates = xp.empty((batch, steps, 4 * units), projected.dtype)
     launch = _Sequence(h, hidden)
@@ -161,7 +161,7 @@ def gru_gradient(
     kernels = ready(xp, gates.dtype, *names)
     if kernels is None:
         return None
-    by_hidden, h, hidden, gates = _packed(xp, by_hidden, h, hidden, gates)
+    by_hidden, h, hidden, gates = _pack(xp, by_hidden, h, hidden, gates)
     gradient_function = _after_gradient if reset_after else _before_gradient
     return gradient_function(xp, kernels, _Sequence(h, hidden), by_hidden, h, kernel, hidden, gates)
 

@@ -70,7 +70,7 @@ def _by_worker(states: Array) -> Array:
     return result
 
 
-def _joined(by_worker: Array, batch: int) -> Array:
+def _join(by_worker: Array, batch: int) -> Array:
     """The opposite of `_by_worker`."""
     return by_worker.reshape(-1, by_worker.shape[-1])[:batch].copy()
 
@@ -116,7 +116,7 @@ def lstm_gradient(
     arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
     run(*map(owned, arrays), grads, dh, dc, z, room, np.zeros(units, np.float32))
     by_kernel = pooled_product(rows(before(np, h, hidden)).T, rows(grads))
-    return grads, _joined(dh, batch), _joined(dc, batch), by_kernel
+    return grads, _join(dh, batch), _join(dc, batch), by_kernel
 
 
 # ------------------------------------------------------------------ GRU
@@ -166,4 +166,4 @@ def gru_gradient(
         by_new = pooled_product(rows(gates)[:, 3 * units :].T, rows(grads)[:, 2 * units :])
         by_bias = np.zeros(3 * units, np.float32)
     by_kernel = np.concatenate([pooled_product(earlier.T, by_gates), by_new], axis=1)
-    return grads, _joined(dh, batch), by_kernel, by_bias
+    return grads, _join(dh, batch), by_kernel, by_bias

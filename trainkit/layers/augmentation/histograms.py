@@ -146,11 +146,11 @@ class ContrastLimitedAdaptiveHistogramEqualization(ImageLayer):
         single = len(x.shape) == 3
         x = ops.expand_dims(x, 0) if single else x
         x = ops.cast(rescaled(ops.cast(x, "float32"), self.value_range, _BYTE), "float32")
-        y = rescaled(self._equalized(x), _BYTE, self.value_range)
+        y = rescaled(self._equalize(x), _BYTE, self.value_range)
         y = ops.cast(ops.squeeze(y, 0) if single else y, images.dtype)
         return ops.moveaxis(y, -1, -3) if first else y
 
-    def _equalized(self, x: Any) -> Any:
+    def _equalize(self, x: Any) -> Any:
         """A batch (batch, height, width, channels) of values in [0, 255]."""
         height, width, channels = x.shape[1:]
         if None in (height, width, channels):

@@ -126,10 +126,10 @@ class ImageLayer(Augmenting, DataLayer):
 
     def call(self, data: Any, training: Any = True) -> Any:
         if not isinstance(data, dict):
-            return self._transformed({"images": data}, training)["images"]
-        return self._transformed(data, training)
+            return self._transform({"images": data}, training)["images"]
+        return self._transform(data, training)
 
-    def _transformed(self, data: dict[str, Any], training: Any) -> dict[str, Any]:
+    def _transform(self, data: dict[str, Any], training: Any) -> dict[str, Any]:
         """A dict like `data`, all of it changed alike."""
         images = ops.convert_to_tensor(data["images"])
         if len(images.shape) not in (3, 4):
@@ -238,7 +238,7 @@ def dense_boxes(bounding_boxes: Any) -> dict[str, Any]:
         )
     boxes, labels = bounding_boxes["boxes"], bounding_boxes["labels"]
     if isinstance(boxes, list):
-        boxes, labels = _filled_up(boxes, labels)
+        boxes, labels = _fill_up(boxes, labels)
     boxes, labels = ops.cast(ops.convert_to_tensor(boxes), "float32"), ops.convert_to_tensor(labels)
     rank = len(boxes.shape)
     if rank not in (2, 3) or len(labels.shape) not in (rank - 1, rank):
@@ -249,7 +249,7 @@ def dense_boxes(bounding_boxes: Any) -> dict[str, Any]:
     return {**bounding_boxes, "boxes": boxes, "labels": labels}
 
 
-def _filled_up(boxes: list[Any], labels: Any) -> tuple[Any, Any]:
+def _fill_up(boxes: list[Any], labels: Any) -> tuple[Any, Any]:
     """Lists of boxes and labels as arrays, the shorter ones filled up."""
     if is_tensor(labels) or len(boxes) != len(labels):
         raise InvalidArgumentError(

@@ -204,13 +204,13 @@ class CenterCrop(SizingLayer):
             return ops.cond(
                 ops.logical_and(rows >= self.height, columns >= self.width),
                 lambda: self._middle(images, rows, columns),
-                lambda: self._enlarged(images, interpolation),
+                lambda: self._enlarge(images, interpolation),
             )
         if rows < self.height or columns < self.width:
-            return self._enlarged(images, interpolation)
+            return self._enlarge(images, interpolation)
         return self._middle(images, rows, columns)
 
-    def _enlarged(self, images: Any, interpolation: str) -> Any:
+    def _enlarge(self, images: Any, interpolation: str) -> Any:
         return ops.image.resize(
             images,
             (self.height, self.width),

@@ -160,13 +160,13 @@ class CutMix(_WindowLayer):
         return {
             "batch_masks": self._inside(frame, x, y),
             "mix_weight": ops.reshape(uncut_share, (-1, 1, 1, 1)),
-            "permutation_order": _shuffled(self, frame, seed),
+            "permutation_order": _shuffle(self, frame, seed),
         }
 
     def _changed(self, images: Any, transformation: Any) -> Any:
-        return self._pasted(images, transformation)
+        return self._paste(images, transformation)
 
-    def _pasted(self, images: Any, transformation: Any) -> Any:
+    def _paste(self, images: Any, transformation: Any) -> Any:
         """Images or masks with rectangles of others, in their dtype."""
         others = _others(self, images, transformation)
         return ops.where(transformation["batch_masks"], others, images)
@@ -187,7 +187,7 @@ class CutMix(_WindowLayer):
         self, segmentation_masks: Any, transformation: Any = None, training: Any = True
     ) -> Any:
         masks = ops.convert_to_tensor(segmentation_masks)
-        return self._pasted(masks, transformation) if training and transformation else masks
+        return self._paste(masks, transformation) if training and transformation else masks
 
 
 class MixUp(RandomImageLayer):
@@ -220,7 +220,7 @@ class MixUp(RandomImageLayer):
         self.alpha = alpha
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
-        order = _shuffled(self, frame, seed)
+        order = _shuffle(self, frame, seed)
         weight = _shares(self, frame, self.alpha, seed)
         return {"mix_weight": weight, "permutation_order": order}
 
@@ -252,7 +252,7 @@ class MixUp(RandomImageLayer):
         return _mixed(self, masks, transformation) if training and transformation else masks
 
 
-def _shuffled(layer: RandomImageLayer, frame: ImageFrame, seed: Any) -> Any:
+def _shuffle(layer: RandomImageLayer, frame: ImageFrame, seed: Any) -> Any:
     """The numbers of the images in another order; in a replica, of those of all replicas."""
 
     def draw(count: Any, seed: Any) -> Any:

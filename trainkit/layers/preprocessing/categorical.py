@@ -199,7 +199,7 @@ class Discretization(Layer):
         new = _summary_of(np.asarray(data, np.float64).reshape(-1), self.epsilon)
         if self._summary is not None:
             both = np.concatenate([self._summary, new], axis=1)
-            new = _compressed(both[:, np.argsort(both[0])], self.epsilon)
+            new = _compress(both[:, np.argsort(both[0])], self.epsilon)
         object.__setattr__(self, "_summary", new)
 
     def finalize_state(self) -> None:
@@ -207,7 +207,7 @@ class Discretization(Layer):
         if self._summary is None or self.num_bins is None:
             return
         self.bin_boundaries = [
-            float(b) for b in _compressed(self._summary, 1 / self.num_bins)[0, :-1]
+            float(b) for b in _compress(self._summary, 1 / self.num_bins)[0, :-1]
         ]
 
     def call(self, inputs: Any) -> Any:
@@ -251,7 +251,7 @@ def _summary_of(values: Any, epsilon: float) -> Any:
     return np.stack([quantiles, np.full(len(quantiles), step, np.float64)])
 
 
-def _compressed(summary: Any, epsilon: float) -> Any:
+def _compress(summary: Any, epsilon: float) -> Any:
     """The summary with 1 / epsilon quantiles, read off its cumulative weights by straight lines."""
     if summary.shape[1] * epsilon < 1:
         return summary

@@ -152,7 +152,7 @@ class Lookup(Layer):
             NotFoundError: there is no such file.
             ConfigError: a config is being read in safe mode, and the path stands in it.
         """
-        listed = self._lines(vocabulary) if _is_path(vocabulary) else _listed(vocabulary)
+        listed = self._lines(vocabulary) if _is_path(vocabulary) else _list(vocabulary)
         tokens = [self._shown(self._key(token)) for token in listed]
         special = self._special()
         weights = None if idf_weights is None else np.asarray(idf_weights, np.float32)
@@ -300,9 +300,9 @@ class Lookup(Layer):
     def call(self, inputs: Any) -> Any:
         if not self._tokens and not self.invert and self.output_mode != "int":
             raise InvalidArgumentError(f"{self._who()}: has no vocabulary; call adapt first")
-        return self._encoded(numbered(inputs, self))
+        return self._encode(numbered(inputs, self))
 
-    def _encoded(self, indices: Any) -> Any:
+    def _encode(self, indices: Any) -> Any:
         if self.output_mode == "int":
             return indices
         most = self.max_tokens if self.pad_to_max_tokens else None
@@ -354,7 +354,7 @@ def _is_path(vocabulary: Any) -> bool:
     return isinstance(vocabulary, str | bytes | os.PathLike)
 
 
-def _listed(vocabulary: Any) -> list[Any]:
+def _list(vocabulary: Any) -> list[Any]:
     """A vocabulary as a list."""
     if hasattr(vocabulary, "numpy"):
         vocabulary = vocabulary.numpy()

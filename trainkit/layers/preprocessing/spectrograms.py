@@ -113,11 +113,11 @@ class STFTSpectrogram(Layer):
                 f"{inputs.dtype.name}"
             )
         x = ops.swapaxes(inputs, 1, 2) if self.data_format == "channels_last" else inputs
-        real = self._filtered(x, self.real_kernel) if self.mode != "imag" else None
-        imaginary = self._filtered(x, self.imag_kernel) if self.mode != "real" else None
+        real = self._filter(x, self.real_kernel) if self.mode != "imag" else None
+        imaginary = self._filter(x, self.imag_kernel) if self.mode != "real" else None
         return self._laid_out(self._of_mode(real, imaginary))
 
-    def _filtered(self, x: Any, kernel: Any) -> Any:
+    def _filter(self, x: Any, kernel: Any) -> Any:
         """Signals (batch, channels, time) as (batch, channels, frames, bins)."""
         channels, time = ops.shape(x)[1:]
         frames = ops.conv(

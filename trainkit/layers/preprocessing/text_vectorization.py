@@ -225,7 +225,7 @@ class TextVectorization(Layer):
         ]
 
     def call(self, inputs: Any) -> Any:
-        return self.lookup._encoded(_numbered(inputs, self))
+        return self.lookup._encode(_numbered(inputs, self))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

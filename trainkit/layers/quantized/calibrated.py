@@ -111,27 +111,27 @@ class Calibrated(Projection):
         unpack = unpack_int4 if bits == 4 else unpack_int2
         return unpack(packed, columns, axis=0, dtype="uint8")
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         return self._integers() if self._calibrated else self.__dict__.get("kernel")
 
     def _floats(self) -> Any:
         if not self._calibrated:
             kernel = self.__dict__.get("kernel")
-            return self._decoded() if kernel is None else kernel.value()
-        return self._decoded()
+            return self._decode() if kernel is None else kernel.value()
+        return self._decode()
 
-    def _decoded(self) -> Any:
+    def _decode(self) -> Any:
         floats = dequantize_with_sz_map(
             self._integers(),
             self.kernel_scale.value(),
             self.kernel_zero.value(),
             self.g_idx.value(),
         )
-        floats = self._unscaled(ops.transpose(floats))
+        floats = self._unscale(ops.transpose(floats))
         floats = ops.cast(floats, self.compute_dtype)
         return ops.reshape(floats, self.original_kernel_shape)
 
-    def _unscaled(self, floats: Any) -> Any:
+    def _unscale(self, floats: Any) -> Any:
         """The kernel (inputs, outputs) without what it was multiplied with."""
         return floats
 
@@ -154,7 +154,7 @@ class Calibrated(Projection):
         if self.built:
             self._take_calibrated()
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         return {}
 
 
@@ -179,5 +179,5 @@ class AWQKernel(Calibrated):
     flag = "is_awq_calibrated"
     stored = ("bias", "quantized_kernel", "kernel_scale", "kernel_zero", "awq_scales", "g_idx")
 
-    def _unscaled(self, floats: Any) -> Any:
+    def _unscale(self, floats: Any) -> Any:
         return ops.divide(floats, ops.expand_dims(self.awq_scales.value(), -1))

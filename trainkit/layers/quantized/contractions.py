@@ -141,11 +141,11 @@ def leading_matrix(layer: Any, contraction: Any, shape: Sequence[int]) -> tuple[
 
 
 def _letters(layer: Any) -> tuple[str, str, str]:
-    return _spelled(layer.equation, layer._input_rank)
+    return _spell(layer.equation, layer._input_rank)
 
 
 @lru_cache(maxsize=256)
-def _spelled(equation: str, rank: int) -> tuple[str, str, str]:
+def _spell(equation: str, rank: int) -> tuple[str, str, str]:
     """The letters of input, kernel and output, with letters of their own for what dots cover."""
     left, _, result = equation.replace(" ", "").partition("->")
     input_letters, _, weight = left.partition(",")

@@ -55,7 +55,7 @@ class QuantizedTable(StoredWeights):
     @property
     def embeddings(self) -> Any:
         """The table as it is kept, unpacked; with LoRA what that adds, too."""
-        table = self._unpacked()
+        table = self._unpack()
         if not self.lora_enabled:
             return table
         return ops.cast(ops.add(table, lora_delta(self)), self.compute_dtype)
@@ -64,7 +64,7 @@ class QuantizedTable(StoredWeights):
     def embeddings(self, value: Any) -> None:
         hold(self, "embeddings", value)
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         return self.__dict__["embeddings"]
 
     # ------------------------------------------------------------------ calling
@@ -76,14 +76,14 @@ class QuantizedTable(StoredWeights):
         """The rows of these numbers as floats."""
         if not inputs.dtype.is_integer:
             inputs = ops.cast(inputs, "int32")
-        rows = self._looked_up(inputs)
+        rows = self._look_up(inputs)
         if self.lora_enabled:
             a = ops.embedding_lookup(self.lora_embeddings_a.value(), inputs)
             more = ops.matmul(a, self.lora_embeddings_b.value())
             rows = ops.add(rows, ops.multiply(more, lora_factor(self)))
         return ops.cast(rows, self.compute_dtype)
 
-    def _looked_up(self, inputs: Any) -> Any:
+    def _look_up(self, inputs: Any) -> Any:
         """The rows without LoRA."""
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class QuantizedTable(StoredWeights):
 
     # ------------------------------------------------------------------ LoRA in files
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         table = ops.add(self._floats(), lora_delta(self))
         return self._encoded_table(self, table)
 
@@ -170,7 +170,7 @@ class Int8Embeddings(QuantizedTable):
         table = ops.cast(self.__dict__["embeddings"].value(), self.compute_dtype)
         return ops.divide(table, ops.expand_dims(self.embeddings_scale.value(), -1))
 
-    def _looked_up(self, inputs: Any) -> Any:
+    def _look_up(self, inputs: Any) -> Any:
         rows = ops.embedding_lookup(self.__dict__["embeddings"].value(), inputs)
         scales = ops.take(self.embeddings_scale.value(), inputs, axis=0)
         return ops.divide(ops.cast(rows, self.compute_dtype), ops.expand_dims(scales, -1))
@@ -249,16 +249,16 @@ class Int4Embeddings(QuantizedTable):
     def _encoded_table(cls, layer: Any, table: Any) -> dict[str, Any]:
         return _encoded_rows(table, block_size_of(layer, layer.quantization_config), None)
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         packed = self.__dict__["embeddings"].value()
         return unpack_int4(packed, self._orig_output_dim, axis=-1)
 
     def _floats(self) -> Any:
         scale = self.embeddings_scale.value()
         zero = self.__dict__.get("embeddings_zero")
-        return self._decoded(self._unpacked(), scale, None if zero is None else zero.value(), -1)
+        return self._decode(self._unpack(), scale, None if zero is None else zero.value(), -1)
 
-    def _decoded(self, integers: Any, scale: Any, zero: Any, axis: int) -> Any:
+    def _decode(self, integers: Any, scale: Any, zero: Any, axis: int) -> Any:
         """Floats of integers, whose groups stand along `axis`."""
         dtype = self.compute_dtype
         if zero is None:
@@ -266,13 +266,13 @@ class Int4Embeddings(QuantizedTable):
         groups = self.g_idx.value()
         return ops.cast(dequantize_with_sz_map(integers, scale, zero, groups, axis), dtype)
 
-    def _looked_up(self, inputs: Any) -> Any:
+    def _look_up(self, inputs: Any) -> Any:
         rows = ops.embedding_lookup(self.__dict__["embeddings"].value(), inputs)
         integers = unpack_int4(rows, self._orig_output_dim, axis=-1)
         scale = ops.take(self.embeddings_scale.value(), inputs, axis=0)
         zero = self.__dict__.get("embeddings_zero")
         zero = None if zero is None else ops.take(zero.value(), inputs, axis=0)
-        return self._decoded(integers, scale, zero, -1)
+        return self._decode(integers, scale, zero, -1)
 
     def _compared(self, x: Any) -> Any:
         if _has_reverse(self):
@@ -280,7 +280,7 @@ class Int4Embeddings(QuantizedTable):
             integers = unpack_int4(packed, self._orig_output_dim, axis=0)
             scale = self.reverse_embeddings_scale.value()
             zero = self.__dict__.get("reverse_embeddings_zero")
-            floats = self._decoded(integers, scale, None if zero is None else zero.value(), 0)
+            floats = self._decode(integers, scale, None if zero is None else zero.value(), 0)
         else:
             floats = ops.transpose(self._floats())
         return ops.matmul(ops.cast(x, floats.dtype), floats)

@@ -135,7 +135,7 @@ class Int4(Projection):
             return cls._encoded_floats(layer, layer._kernel, block_size_of(layer, config))
         matrix = ops.reshape(layer._kernel, cls.contraction.matrix(layer, layer._kernel.shape))
         integers, scale = own(matrix, to_numpy=True)
-        return _packed(integers, ops.squeeze(scale, 0))
+        return _pack(integers, ops.squeeze(scale, 0))
 
     @classmethod
     def _encoded_floats(cls, layer: Any, kernel: Any, size: Any = ...) -> dict[str, Any]:
@@ -143,13 +143,13 @@ class Int4(Projection):
         matrix = ops.reshape(kernel, cls.contraction.matrix(layer, kernel.shape))
         if size is None:
             integers, scale = abs_max_quantize(matrix, 0, _INT4, to_numpy=True)
-            return _packed(integers, ops.squeeze(scale, 0))
+            return _pack(integers, ops.squeeze(scale, 0))
         integers, scale, zero = abs_max_quantize_grouped_with_zero_point(
             matrix, size, to_numpy=True
         )
-        return {**_packed(integers, scale), "kernel_zero": zero}
+        return {**_pack(integers, scale), "kernel_zero": zero}
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         shape = self.original_kernel_shape
         return ops.reshape(self._integers(), shape)
 
@@ -187,7 +187,7 @@ class Int4(Projection):
         return product(inputs, floats)
 
 
-def _packed(integers: Any, scale: Any) -> dict[str, Any]:
+def _pack(integers: Any, scale: Any) -> dict[str, Any]:
     return {"kernel": pack_int4(integers, axis=-1)[0], "kernel_scale": scale}
 
 

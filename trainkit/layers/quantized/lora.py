@@ -47,7 +47,7 @@ class LoraKernel(StoredWeights):
     def _total(self) -> Any:
         return with_lora(self, self.__dict__["kernel"].value())
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         return {"kernel": self._total()}
 
 
@@ -78,5 +78,5 @@ class LoraEmbeddings(StoredWeights):
     def _total(self) -> Any:
         return with_lora(self, self.__dict__["embeddings"].value())
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         return {"embeddings": self._total()}

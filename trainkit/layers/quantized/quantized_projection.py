@@ -95,17 +95,17 @@ class Projection(StoredWeights):
     @property
     def kernel(self) -> Any:
         """The kernel as it is kept, unpacked; with LoRA what that adds, too."""
-        weight = self._unpacked()
+        weight = self._unpack()
         return with_lora(self, weight) if self.lora_enabled else weight
 
     @kernel.setter
     def kernel(self, value: Any) -> None:
         hold(self, "kernel", value)
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         return self.__dict__["kernel"]
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         """The kernel with what LoRA adds, quantized again."""
         merged = ops.add(self._floats(), lora_delta(self))
         return type(self)._encoded_floats(self, merged)

@@ -25,11 +25,11 @@ class StoredWeights(Variant):
     stored: ClassVar[tuple[str, ...]] = ()
     _lora_pair: ClassVar[tuple[str, str]] = ("lora_kernel_a", "lora_kernel_b")
 
-    def _merged(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         """The stored values that LoRA changes, by name."""
         return {}
 
-    def _stored_now(self) -> list[str]:
+    def _store_now(self) -> list[str]:
         """The attributes that are stored of this layer."""
         return [name for name in self.stored if self.__dict__.get(name) is not None]
 
@@ -41,8 +41,8 @@ class StoredWeights(Variant):
         """
         if not self.built:
             return
-        merged = self._merged() if self.lora_enabled else {}
-        for number, name in enumerate(self._stored_now()):
+        merged = self._merge() if self.lora_enabled else {}
+        for number, name in enumerate(self._store_now()):
             value = merged.get(name, self.__dict__[name])
             store[str(number)] = value.numpy()
 
@@ -54,7 +54,7 @@ class StoredWeights(Variant):
         """
         if not self.built:
             return
-        names = self._stored_now()
+        names = self._store_now()
         title = f"layer {self.name!r}"
         if len(store.keys()) != len(names):
             raise ValueError(
@@ -83,7 +83,7 @@ class StoredWeights(Variant):
             store: is given arrays by the names of attributes; none without LoRA.
         """
         if self.built and self.lora_enabled:
-            for name in (*self._lora_pair, *self._merged()):
+            for name in (*self._lora_pair, *self._merge()):
                 store[name] = self.__dict__[name].numpy()
 
     def load_lora_state(self, store: Any) -> None:

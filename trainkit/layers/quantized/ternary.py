@@ -37,15 +37,15 @@ class Ternary(Projection):
         signs, scale = ternary_kernel(layer._kernel.value(), getattr(layer, "threshold", None))
         return {"packed_kernel": pack_ternary(signs, axis=0)[0], "kernel_scale": scale}
 
-    def _unpacked(self) -> Any:
+    def _unpack(self) -> Any:
         packed = self.__dict__["packed_kernel"].value()
         return unpack_ternary(packed, self._orig_input_dim, axis=0)
 
     def _floats(self) -> Any:
-        signs = ops.cast(self._unpacked(), self.compute_dtype)
+        signs = ops.cast(self._unpack(), self.compute_dtype)
         return ops.multiply(signs, self.kernel_scale.value())
 
     def _product(self, inputs: Any, training: Any) -> Any:
-        signs = ops.cast(self._unpacked(), self.compute_dtype)
+        signs = ops.cast(self._unpack(), self.compute_dtype)
         sums = self._project(inputs, signs)
         return ops.multiply(sums, ops.cast(self.kernel_scale.value(), self.compute_dtype))

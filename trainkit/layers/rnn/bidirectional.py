@@ -120,12 +120,12 @@ class Bidirectional(Layer):
             y, y_back = y[0], y_back[0]
         if self.return_sequences:
             y_back = ops.flip(y_back, axis=1)
-        merged = self._merged(y, y_back)
+        merged = self._merge(y, y_back)
         if not self.return_state:
             return merged
         return (*merged, *states) if self.merge_mode is None else (merged, *states)
 
-    def _merged(self, a: Any, b: Any) -> Any:
+    def _merge(self, a: Any, b: Any) -> Any:
         if self.merge_mode == "concat":
             return ops.concatenate([a, b], axis=-1)
         if self.merge_mode == "sum":

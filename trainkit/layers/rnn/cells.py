@@ -63,7 +63,7 @@ class Cell(Layer):
         """Draw new dropout masks at each call again."""
         self.__dict__["_masks"] = None
 
-    def _dropped(
+    def _drop(
         self, operand: str, rate: float, x: Any, training: Any, over_time: bool = False
     ) -> Any:
         """`x` with dropout; with `over_time` one mask serves all steps, the second axis."""
@@ -105,7 +105,7 @@ class Cell(Layer):
     def project(self, inputs: Any, training: Any = False) -> Any:
         """The inputs' share of the gates: of (batch, features), or of (batch, steps, features)."""
         over_time = len(inputs.shape) == 3
-        x = self._dropped("input", self.dropout, inputs, training, over_time)
+        x = self._drop("input", self.dropout, inputs, training, over_time)
         return ops.dense(x, self.kernel.value(), self._input_bias())
 
     def _input_bias(self) -> Any:
@@ -205,7 +205,7 @@ class SimpleRNNCell(Cell):
     def step(
         self, projected: Any, states: list[Any], training: Any = False
     ) -> tuple[Any, list[Any]]:
-        before = self._dropped("state", self.recurrent_dropout, states[0], training)
+        before = self._drop("state", self.recurrent_dropout, states[0], training)
         total = ops.add(projected, ops.matmul(before, self.recurrent_kernel.value()))
         output = self.activation(total)
         return output, [output]
@@ -316,7 +316,7 @@ class GRUCell(Cell):
         self, projected: Any, states: list[Any], training: Any = False
     ) -> tuple[Any, list[Any]]:
         before = states[0]
-        used = self._dropped("state", self.recurrent_dropout, before, training)
+        used = self._drop("state", self.recurrent_dropout, before, training)
         kernel, sigma = self.recurrent_kernel.value(), self.recurrent_activation
         x_update, x_reset, x_new = ops.split(projected, 3, axis=-1)
         if self.reset_after:
@@ -442,7 +442,7 @@ class LSTMCell(Cell):
     def step(
         self, projected: Any, states: list[Any], training: Any = False
     ) -> tuple[Any, list[Any]]:
-        hidden = self._dropped("state", self.recurrent_dropout, states[0], training)
+        hidden = self._drop("state", self.recurrent_dropout, states[0], training)
         total = ops.add(projected, ops.matmul(hidden, self.recurrent_kernel.value()))
         parts = ops.split(total, 4, axis=-1)
         in_gate, forget, out = (self.recurrent_activation(parts[i]) for i in (0, 1, 3))

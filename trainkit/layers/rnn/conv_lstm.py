@@ -141,7 +141,7 @@ class ConvLSTMCell(Cell):
 
     def project(self, inputs: Any, training: Any = False) -> Any:
         over_time = len(inputs.shape) == self.rank + 3
-        x = self._dropped("input", self.dropout, inputs, training, over_time)
+        x = self._drop("input", self.dropout, inputs, training, over_time)
         dims = ops.shape(x)
         if over_time:
             x = ops.reshape(x, (-1, *dims[2:]))
@@ -159,7 +159,7 @@ class ConvLSTMCell(Cell):
         return ops.reshape(y, (dims[0], steps, *y.shape[1:]))
 
     def step(self, projected: Any, states: list[Any], training: Any = False) -> Any:
-        hidden = self._dropped("state", self.recurrent_dropout, states[0], training)
+        hidden = self._drop("state", self.recurrent_dropout, states[0], training)
         kernel = self.recurrent_kernel.value()
         total = ops.add(projected, ops.conv(hidden, kernel, 1, "same", self.data_format))
         parts = ops.split(total, 4, axis=self._channel_axis)

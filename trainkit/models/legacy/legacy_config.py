@@ -38,12 +38,12 @@ def decoded(text: str, label: str) -> Any:
         ConfigError: it is none, or nested without end.
     """
     try:
-        return json.loads(text, object_hook=_marked)
+        return json.loads(text, object_hook=_mark)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{label} is no JSON: {error}") from error
 
 
-def _marked(x: dict[str, Any]) -> Any:
+def _mark(x: dict[str, Any]) -> Any:
     kind = x.get("class_name")
     if kind in ("__tuple__", "TensorShape") and isinstance(x.get("items"), list):
         return tuple(x["items"])
@@ -124,7 +124,7 @@ def _cell(kind: str, config: dict[str, Any]) -> None:
     config.pop("implementation", None)  # says how, and not what, is computed
 
 
-def _grouped(kind: str, config: dict[str, Any]) -> None:
+def _group(kind: str, config: dict[str, Any]) -> None:
     _gone(kind, config, "groups", 1)
     if kind.startswith(("DepthwiseConv", "SeparableConv")):
         for name in _OF_A_KERNEL:
@@ -142,7 +142,7 @@ def _attention(kind: str, config: dict[str, Any]) -> None:
     _gone(kind, config, "softmax_robust_masking", False, None)
 
 
-def _normalized(kind: str, config: dict[str, Any]) -> None:
+def _normalize(kind: str, config: dict[str, Any]) -> None:
     for name in ("virtual_batch_size", "adjustment"):
         _gone(kind, config, name, None)
     config.pop("fused", None)  # says how, and not what, is computed
@@ -166,10 +166,10 @@ def _initializer(kind: str, config: dict[str, Any]) -> None:
 _CHANGES: list[tuple[Callable[[str], bool], Callable[[str, dict[str, Any]], None]]] = [
     (lambda kind: kind in _RECURRENT, _recurrent),
     (lambda kind: kind in ("SimpleRNN", "SimpleRNNCell"), _cell),
-    (lambda kind: kind.startswith(_ONE_GROUP) or kind == "Conv3DTranspose", _grouped),
+    (lambda kind: kind.startswith(_ONE_GROUP) or kind == "Conv3DTranspose", _group),
     (lambda kind: kind == "LeakyReLU", _leaky),
     (lambda kind: kind == "MultiHeadAttention", _attention),
-    (lambda kind: kind == "BatchNormalization", _normalized),
+    (lambda kind: kind == "BatchNormalization", _normalize),
     (lambda kind: kind == "Lambda", _lambda),
     (
         lambda kind: (

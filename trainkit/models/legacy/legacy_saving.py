@@ -187,7 +187,7 @@ def load_h5_model(
             )
         training = _config(file, "training_config") if compile else None
         with WeightBudget(RATIO * os.path.getsize(path) + FLOOR, path):
-            model = _made(config, file)
+            model = _make(config, file)
         take_weights(model, file)
         if training is not None:
             _compile(model, training, file)
@@ -212,7 +212,7 @@ def _config(file: LegacyFile, name: str) -> Any:
     return decoded(text, f"{file.name}: the {name}")
 
 
-def _made(config: Any, file: LegacyFile) -> Any:
+def _make(config: Any, file: LegacyFile) -> Any:
     try:
         with ObjectSharingScope():
             model = deserialize_object(modern(config))

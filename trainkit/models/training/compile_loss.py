@@ -158,15 +158,15 @@ class CompiledLoss:
                 raise
         # targets for the outputs with a loss alone
         leaves = dict(zip(used, flat, strict=True))
-        return _placed(y_pred, (), leaves)
+        return _place(y_pred, (), leaves)
 
 
-def _placed(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
+def _place(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
     if isinstance(like, dict):
         keys = nest.sorted_keys(like)
-        return rebuilt(like, [_placed(like[key], (*path, key), leaves) for key in keys])
+        return rebuilt(like, [_place(like[key], (*path, key), leaves) for key in keys])
     if isinstance(like, list | tuple):
-        return rebuilt(like, [_placed(y, (*path, i), leaves) for i, y in enumerate(like)])
+        return rebuilt(like, [_place(y, (*path, i), leaves) for i, y in enumerate(like)])
     return leaves.get(path)
 
 
@@ -231,7 +231,7 @@ class _Terms:
 
     def _for_each(self, values: Any, argument: str) -> Any:
         """A flat list with an entry for each output, nested as the outputs are."""
-        packed, count = _packed(values, self.y_pred), len(nest.flatten(self.y_pred))
+        packed, count = _pack(values, self.y_pred), len(nest.flatten(self.y_pred))
         if _is_flat(values) and len(values) != count and (count > 1 or argument == "loss_weights"):
             outputs = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
             raise ValueError(
@@ -254,7 +254,7 @@ class _Terms:
         if loss is None:
             return
         if nest.is_nested(y_pred) and _is_flat(loss) and len(loss) == len(nest.flatten(y_pred)):
-            loss, weight = _packed(loss, y_pred), _packed(weight, y_pred)
+            loss, weight = _pack(loss, y_pred), _pack(weight, y_pred)
         if not nest.is_nested(loss):
             self._add(loss, weight, y_true, y_pred, name, at)
         elif isinstance(loss, dict):
@@ -337,7 +337,7 @@ def _is_flat(structure: Any) -> bool:
     return isinstance(structure, list | tuple) and not any(map(nest.is_nested, structure))
 
 
-def _packed(structure: Any, y_pred: Any) -> Any:
+def _pack(structure: Any, y_pred: Any) -> Any:
     """A flat list with an entry for each output nested as these are; else what was given."""
     if _is_flat(structure) and len(structure) == len(nest.flatten(y_pred)):
         return nest.pack(y_pred, list(structure))

@@ -191,7 +191,7 @@ def _free(name: str, other: str, used_names: set[str]) -> str:
     return candidate
 
 
-def _listed(items: Any) -> list[Any]:
+def _list(items: Any) -> list[Any]:
     return [] if items is None else nest.flatten(items)
 
 
@@ -206,9 +206,9 @@ def _for_outputs(
         return [nest.flatten(specs)]
     flat = nest.is_nested(y_pred) and len(y_pred) == len(where)
     if flat and isinstance(specs, list | tuple) and len(specs) == len(where):
-        return [_listed(items) for items in specs]
+        return [_list(items) for items in specs]
     if flat and isinstance(specs, dict) and names and set(specs) <= set(names):
-        return [_listed(specs.get(name)) for name in names]
+        return [_list(specs.get(name)) for name in names]
     by_path: dict[Path, list[Any]] = {path: [] for path in where}
     try:
         _spread(specs, y_pred, (), by_path)

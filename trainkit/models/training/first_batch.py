@@ -108,7 +108,7 @@ def _of_images(model: Any, tape: Any, x: Any) -> Iterator[str]:
         return
     if any(isinstance(layer, _NORMALIZATIONS) for layer in model.submodules):
         return
-    for data in _multiplied(tape):
+    for data in _multiply(tape):
         values = data.numpy()
         if values.size and values.min() >= 0 and _MOST_OF_SCALED < values.max() <= 255:
             yield (
@@ -128,7 +128,7 @@ def _is_image(x: Any) -> bool:
     return len(shape) == 3 and shape[1] == shape[2] and shape[1] >= 8
 
 
-def _multiplied(tape: Any) -> Iterator[Tensor]:
+def _multiply(tape: Any) -> Iterator[Tensor]:
     """What products and convolutions with weights take that depends on no weight itself."""
     for entry in tape.tracked.values():
         facets = getattr(entry[0], "facets", None) if entry else None

@@ -35,7 +35,7 @@ def set_max_epochs(max_epochs: int | None) -> None:
         2
         >>> tk.keras.config.set_max_epochs(None)
     """
-    _BOUNDS["epochs"] = _checked(max_epochs, "max_epochs")
+    _BOUNDS["epochs"] = _check(max_epochs, "max_epochs")
 
 
 def max_steps_per_epoch() -> int | None:
@@ -62,10 +62,10 @@ def set_max_steps_per_epoch(max_steps_per_epoch: int | None) -> None:
         2
         >>> tk.keras.config.set_max_steps_per_epoch(None)
     """
-    _BOUNDS["steps"] = _checked(max_steps_per_epoch, "max_steps_per_epoch")
+    _BOUNDS["steps"] = _check(max_steps_per_epoch, "max_steps_per_epoch")
 
 
-def _checked(value: int | None, name: str) -> int | None:
+def _check(value: int | None, name: str) -> int | None:
     if value is not None and (not isinstance(value, int) or value < 1):
         raise ValueError(f"{name} must be a number from 1, or None, got {value!r}")
     return value
@@ -110,7 +110,7 @@ def epochs(count: Any) -> int:
     """`count`, or the bound with a warning."""
     count = whole(count, "epochs")
     bound = _BOUNDS["epochs"]
-    return count if bound is None or count <= bound else _warned(bound, "epochs")
+    return count if bound is None or count <= bound else _warn(bound, "epochs")
 
 
 def steps(count: Any, name: str = "steps") -> int | None:
@@ -119,9 +119,9 @@ def steps(count: Any, name: str = "steps") -> int | None:
     bound = _BOUNDS["steps"]
     if bound is None or (count is not None and count <= bound):
         return count
-    return _warned(bound, "steps_per_epoch")
+    return _warn(bound, "steps_per_epoch")
 
 
-def _warned(bound: int, name: str) -> int:
+def _warn(bound: int, name: str) -> int:
     warnings.warn(f"keras.config limits {name} to {bound}", stacklevel=5)
     return bound

@@ -57,7 +57,7 @@ def aligned(value: Any, like: Any, names: list[str] | None, label: str) -> Any:
     Raises:
         ValueError: neither fits; the text shows both nests.
     """
-    structure = _aligned(value, like, names)
+    structure = _align(value, like, names)
     if structure is _UNLIKE:
         raise ValueError(
             f"{label} are not nested as the outputs are\n  {label}: {described(value)}\n"
@@ -70,7 +70,7 @@ def aligned(value: Any, like: Any, names: list[str] | None, label: str) -> Any:
 _UNLIKE = object()
 
 
-def _aligned(value: Any, like: Any, names: list[str] | None) -> Any:
+def _align(value: Any, like: Any, names: list[str] | None) -> Any:
     if value is None:
         return None
     if not nest.is_nested(like):
@@ -78,14 +78,14 @@ def _aligned(value: Any, like: Any, names: list[str] | None) -> Any:
     if isinstance(value, dict) and isinstance(like, dict):
         if set(value) <= set(like):
             keys = nest.sorted_keys(like)
-            return _like(like, [_aligned(value.get(key), like[key], None) for key in keys])
+            return _like(like, [_align(value.get(key), like[key], None) for key in keys])
     elif isinstance(value, dict):
         if names is not None and set(value) <= set(names) and len(names) == len(like):
-            parts = [_aligned(value.get(n), y, None) for n, y in zip(names, like, strict=True)]
+            parts = [_align(value.get(n), y, None) for n, y in zip(names, like, strict=True)]
             return _like(like, parts)
     elif isinstance(value, list | tuple) and isinstance(like, list | tuple):
         if len(value) == len(like):
-            parts = [_aligned(v, y, None) for v, y in zip(value, like, strict=True)]
+            parts = [_align(v, y, None) for v, y in zip(value, like, strict=True)]
             structure = _like(like, parts)
             if structure is not _UNLIKE:
                 return structure

@@ -112,7 +112,7 @@ def ahead(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:
     workers, processes = dataset.workers, dataset.use_multiprocessing
     if workers > 1 or (workers == 1 and processes):
         return _by_workers(dataset, indices)
-    return (_checked(dataset[index]) for index in indices)
+    return (_check(dataset[index]) for index in indices)
 
 
 def _by_workers(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:
@@ -131,9 +131,9 @@ def _by_workers(dataset: PyDataset, indices: Iterable[int]) -> Iterator[Any]:
                 else pool.apply_async(dataset.__getitem__, (index,))
             )
             if len(waiting) > dataset.max_queue_size:
-                yield _checked(waiting.popleft().get())
+                yield _check(waiting.popleft().get())
         while waiting:
-            yield _checked(waiting.popleft().get())
+            yield _check(waiting.popleft().get())
     finally:
         pool.terminate()
         pool.join()
@@ -172,7 +172,7 @@ def _held_batch(index: int) -> Any:
     return _HELD[0][index]
 
 
-def _checked(batch: Any) -> Any:
+def _check(batch: Any) -> Any:
     if isinstance(batch, dict) or hasattr(batch, "shape"):
         return batch if isinstance(batch, dict) else (batch,)
     if isinstance(batch, list | tuple) and 1 <= len(batch) <= 3:

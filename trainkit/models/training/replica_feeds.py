@@ -111,9 +111,9 @@ class DividedFeed(IterableFeed):
 
     def fresh(self) -> Iterator[Any] | None:
         iterator = super().fresh()
-        return iterator if iterator is None or self.length is not None else self._agreed(iterator)
+        return iterator if iterator is None or self.length is not None else self._agree(iterator)
 
-    def _agreed(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _agree(self, batches: Iterator[Any]) -> Iterator[Any]:
         while True:
             batch = next(batches, None)
             agree_on_end(self.group, batch is None)

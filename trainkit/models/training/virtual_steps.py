@@ -173,7 +173,7 @@ class VirtualSteps(ReplicaSteps):
         own = [(rank, *self._cut(batch, rows, rank)) for rank in self._turns.own]
         self._rehearse(function, *own[0])
         if self.mode == "predict":
-            return self._predicted([self._turn(function, *each) for each in own], own)
+            return self._predict([self._turn(function, *each) for each in own], own)
         return self._joined_turns(function, own)
 
     def _cut(self, batch: Any, rows: GlobalRows, rank: int) -> tuple[Any, GlobalRows]:
@@ -255,7 +255,7 @@ class VirtualSteps(ReplicaSteps):
             extra += [float(local.get(name) == own), own * weight if weight else 0.0]
         return names, extra
 
-    def _predicted(self, outputs: list[Any], own: list[Any]) -> Any:
+    def _predict(self, outputs: list[Any], own: list[Any]) -> Any:
         """The outputs for the rows of all replicas, in order."""
         sizes = [rows.size for _, _, rows in own]
 

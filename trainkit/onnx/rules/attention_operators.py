@@ -63,7 +63,7 @@ def _biased(call: NodeCall, scores: Tensor, mask: Any, shift: Any, lengths: Any)
     least = ops.cast(-math.inf, scores.dtype)
     queries, keys = ops.shape(scores)[2:]
     if mask is not None:
-        scores = _masked(scores, tensor(mask), keys, least)
+        scores = _mask(scores, tensor(mask), keys, least)
     i, j = ops.arange(queries)[:, None], ops.arange(keys)[None, :]
     if lengths is not None:
         ends = ops.reshape(ops.cast(lengths, "int32"), (-1, 1, 1, 1))
@@ -79,7 +79,7 @@ def _biased(call: NodeCall, scores: Tensor, mask: Any, shift: Any, lengths: Any)
     return scores
 
 
-def _masked(scores: Tensor, mask: Tensor, keys: Any, least: Tensor) -> Tensor:
+def _mask(scores: Tensor, mask: Tensor, keys: Any, least: Tensor) -> Tensor:
     """Scores with a mask that may be shorter than the keys, of which none behind it is seen."""
     is_bool = mask.dtype.name == "bool"
     if mask.shape[-1] is None or mask.shape[-1] != scores.shape[-1]:

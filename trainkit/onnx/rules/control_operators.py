@@ -49,7 +49,7 @@ def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
     first = np.array(True) if condition is None else known(condition)
     if first is not None and (most is None or count is not None):
         limit = None if count is None else int(count.ravel()[0])
-        results = _unrolled(call, body, limit, bool(np.ravel(first)[0]), list(carried))
+        results = _unroll(call, body, limit, bool(np.ravel(first)[0]), list(carried))
         if results is not None:
             return results
     if any(isinstance(x, list) for x in carried):
@@ -60,7 +60,7 @@ def _loop(call: NodeCall, most: Any, condition: Any, *carried: Any) -> Any:
     return _traced_loop(call, body, most, condition, [tensor(x) for x in carried])
 
 
-def _unrolled(
+def _unroll(
     call: NodeCall, body: ImportedGraph, limit: int | None, goes_on: bool, state: list[Any]
 ) -> Any:
     """The results round by round, `None` if it depends on later values when the loop ends."""
@@ -148,7 +148,7 @@ def _scan(call: NodeCall, *values: Any) -> Any:
     axes = call.list("scan_input_axes", None) or (0,) * inputs
     turned = call.list("scan_input_directions", None) or (0,) * inputs
     rows = [
-        _turned(ops.moveaxis(tensor(x), axis_of(axis, rank(x)), 0), flag)
+        _turn(ops.moveaxis(tensor(x), axis_of(axis, rank(x)), 0), flag)
         for x, axis, flag in zip(values[count:], axes, turned, strict=True)
     ]
 
@@ -160,13 +160,13 @@ def _scan(call: NodeCall, *values: Any) -> Any:
     axes = call.list("scan_output_axes", None) or (0,) * outputs
     turned = call.list("scan_output_directions", None) or (0,) * outputs
     moved = [
-        ops.moveaxis(_turned(y, flag), 0, axis_of(axis, rank(y)))
+        ops.moveaxis(_turn(y, flag), 0, axis_of(axis, rank(y)))
         for y, axis, flag in zip(collected, axes, turned, strict=True)
     ]
     return *state, *moved
 
 
-def _turned(x: Tensor, flag: int) -> Tensor:
+def _turn(x: Tensor, flag: int) -> Tensor:
     return ops.flip(x, 0) if flag else x
 
 

@@ -143,11 +143,11 @@ def _leaky_relu(call: NodeCall, x: Any) -> Tensor:
 def _prelu(call: NodeCall, x: Any, slope: Any) -> Any:
     if isinstance(x, ChannelsLast) and rank(slope) == rank(x):
         moved = ops.transpose(tensor(slope), (0, *range(2, rank(x)), 1))
-        return ChannelsLast(_rectified(x.tensor, moved))
-    return _rectified(tensor(x), tensor(slope))
+        return ChannelsLast(_rectify(x.tensor, moved))
+    return _rectify(tensor(x), tensor(slope))
 
 
-def _rectified(x: Tensor, slope: Tensor) -> Tensor:
+def _rectify(x: Tensor, slope: Tensor) -> Tensor:
     return ops.where(ops.less(x, 0), slope * x, x)
 
 

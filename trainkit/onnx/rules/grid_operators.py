@@ -54,10 +54,10 @@ def _grid_sample(call: NodeCall, x: Any, grid: Any) -> Any:
         if padding == "border":
             at = ops.minimum(ops.maximum(at, 0.0), size - 1)
         elif padding == "reflection":
-            at = _reflected(at, size, corners)
+            at = _reflect(at, size, corners)
         points.append(at)
     if _MODES[mode] == "nearest":
-        return ChannelsLast(_picked(y, [ops.round(at) for at in points], sizes))
+        return ChannelsLast(_pick(y, [ops.round(at) for at in points], sizes))
     total: Any = 0.0
     bases = [ops.floor(at) for at in points]
     for corner in np.ndindex(*[2] * len(points)):
@@ -65,11 +65,11 @@ def _grid_sample(call: NodeCall, x: Any, grid: Any) -> Any:
         weight: Any = 1.0
         for coordinate, point in zip(pixel, points, strict=True):
             weight = weight * (1.0 - ops.abs(point - coordinate))
-        total = total + _picked(y, pixel, sizes) * ops.cast(weight, y.dtype)[..., None]
+        total = total + _pick(y, pixel, sizes) * ops.cast(weight, y.dtype)[..., None]
     return ChannelsLast(total)
 
 
-def _reflected(at: Tensor, size: Tensor, corners: bool) -> Tensor:
+def _reflect(at: Tensor, size: Tensor, corners: bool) -> Tensor:
     """Positions mirrored at the borders until they lie inside."""
     low, span = (0.0, size - 1) if corners else (-0.5, size)
     span = ops.maximum(span, 1e-6)
@@ -79,7 +79,7 @@ def _reflected(at: Tensor, size: Tensor, corners: bool) -> Tensor:
     return ops.minimum(ops.maximum(inside, 0.0), size - 1)
 
 
-def _picked(y: Tensor, at: list[Tensor], sizes: list[Tensor]) -> Tensor:
+def _pick(y: Tensor, at: list[Tensor], sizes: list[Tensor]) -> Tensor:
     """Rows (batch, ..., channels) at whole positions, zeros outside."""
     outside: Any = None
     index = []

@@ -55,11 +55,11 @@ def _batch_normalization(
 def _instance_normalization(call: NodeCall, x: Any, scale: Any, shift: Any) -> Any:
     y = channels_last(x)
     axes = tuple(range(1, len(y.shape) - 1))
-    normal = _normalized(y, axes, call.float("epsilon", 1e-5))
+    normal = _normalize(y, axes, call.float("epsilon", 1e-5))
     return ChannelsLast(normal * tensor(scale) + tensor(shift))
 
 
-def _normalized(y: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
+def _normalize(y: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
     mean = ops.mean(y, axis=axes, keepdims=True)
     centred = y - mean
     return centred * ops.rsqrt(ops.mean(ops.square(centred), axis=axes, keepdims=True) + epsilon)
@@ -71,7 +71,7 @@ def _group_normalization(call: NodeCall, x: Any, scale: Any, shift: Any) -> Any:
     *outer, channels = ops.shape(y)
     parts = ops.reshape(y, (*outer, groups, channels // groups))
     axes = (*range(1, len(outer)), len(outer) + 1)
-    normal = _normalized(parts, axes, call.float("epsilon", 1e-5))
+    normal = _normalize(parts, axes, call.float("epsilon", 1e-5))
     if call.version < 21:
         normal = normal * tensor(scale)[:, None] + tensor(shift)[:, None]
         return ChannelsLast(ops.reshape(normal, (*outer, channels)))

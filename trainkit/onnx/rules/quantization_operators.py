@@ -62,13 +62,13 @@ def _quantize(call: NodeCall, x: Any, scale: Any, zero: Any = None) -> Tensor:
     y = ops.round(y)
     if zero is not None:
         y = y + ops.cast(_spread(call, x, zero), "float32")
-    return _saturated(y, name, _FOUR_BITS.get(number))
+    return _saturate(y, name, _FOUR_BITS.get(number))
 
 
 _FOUR_BITS = {21: (0.0, 15.0), 22: (-8.0, 7.0)}  # of ONNX's numbers of uint4 and int4
 
 
-def _saturated(y: Tensor, name: str, bounds: tuple[float, float] | None = None) -> Tensor:
+def _saturate(y: Tensor, name: str, bounds: tuple[float, float] | None = None) -> Tensor:
     if bounds is None:
         limits = np.iinfo(dtypes.as_dtype(name).dtype)
         bounds = float(limits.min), float(limits.max)
@@ -80,8 +80,8 @@ def _dynamic_quantize(call: NodeCall, x: Any) -> tuple[Tensor, Tensor, Tensor]:
     y = tensor(x)
     low, high = ops.minimum(ops.min(y), 0.0), ops.maximum(ops.max(y), 0.0)
     scale = (high - low) / 255.0
-    zero = _saturated(ops.round(-low / scale), "uint8")
-    return _saturated(ops.round(y / scale) + ops.cast(zero, y.dtype), "uint8"), scale, zero
+    zero = _saturate(ops.round(-low / scale), "uint8")
+    return _saturate(ops.round(y / scale) + ops.cast(zero, y.dtype), "uint8"), scale, zero
 
 
 @onnx_rule("QLinearMatMul")
@@ -94,12 +94,12 @@ def _qlinear_matmul(
     total = ops.cast(ops.matmul(left, right), "float32")
     factor = ops.cast(_rows(a_scale), "float32") * ops.cast(tensor(b_scale), "float32")
     y = total * (factor / ops.cast(tensor(y_scale), "float32"))
-    return _saturated(ops.round(y) + ops.cast(tensor(y_zero), "float32"), dtype_of(y_zero))
+    return _saturate(ops.round(y) + ops.cast(tensor(y_zero), "float32"), dtype_of(y_zero))
 
 
 @onnx_rule("ConvInteger")
 def _conv_integer(call: NodeCall, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    return _whole_conv(call, _shifted(x, x_zero), _shifted(w, w_zero, kernel=True), "int32")
+    return _whole_conv(call, _shift(x, x_zero), _shift(w, w_zero, kernel=True), "int32")
 
 
 @onnx_rule("QLinearConv")
@@ -107,16 +107,16 @@ def _qlinear_conv(
     call: NodeCall, x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any,
     y_scale: Any, y_zero: Any, bias: Any = None,
 ) -> Any:  # fmt: skip
-    total = _whole_conv(call, _shifted(x, x_zero), _shifted(w, w_zero, kernel=True), "float32")
+    total = _whole_conv(call, _shift(x, x_zero), _shift(w, w_zero, kernel=True), "float32")
     y = channels_last(total)
     if bias is not None:
         y = y + ops.cast(tensor(bias), y.dtype)
     factor = ops.cast(tensor(x_scale), y.dtype) * ops.cast(tensor(w_scale), y.dtype)
     y = ops.round(y * (factor / ops.cast(tensor(y_scale), y.dtype)))
-    return ChannelsLast(_saturated(y + ops.cast(tensor(y_zero), y.dtype), dtype_of(y_zero)))
+    return ChannelsLast(_saturate(y + ops.cast(tensor(y_zero), y.dtype), dtype_of(y_zero)))
 
 
-def _shifted(x: Any, zero: Any, kernel: bool = False) -> Tensor:
+def _shift(x: Any, zero: Any, kernel: bool = False) -> Tensor:
     """Integers less their zero point, as floats that hold them exactly."""
     y = ops.cast(tensor(x), "float64")
     if zero is None:

@@ -192,13 +192,13 @@ def _plans(
             scale = float(factors[i])
             if scale <= 0:
                 raise InvalidArgumentError(f"the scale {scale} is not positive")
-            out = _scaled(size, scale, span, call)
+            out = _scale(size, scale, span, call)
         if not (isinstance(scale, float) and scale == 1 and span == (0.0, 1.0)):
             plans[axis] = _AxisResizing(size, out, scale, span)
     return plans
 
 
-def _scaled(size: Any, scale: float, span: tuple[float, float], call: NodeCall) -> Any:
+def _scale(size: Any, scale: float, span: tuple[float, float], call: NodeCall) -> Any:
     if isinstance(size, int):
         return int(np.floor(size * (span[1] - span[0]) * scale))
     if scale == int(scale):

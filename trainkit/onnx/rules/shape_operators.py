@@ -259,21 +259,21 @@ def _pad(call: NodeCall, x: Any, pads: Any = None, value: Any = None, axes: Any 
     for i, axis in enumerate(padded_axes):
         pairs[axis] = ends[i], ends[i + len(ends) // 2]
     if not all(isinstance(n, int) for n in ends):
-        return _padded_later(tensor(x), pairs, mode, fill)
+        return _pad_later(tensor(x), pairs, mode, fill)
     check_count([n + sum(max(p, 0) for p in pair) for n, pair in zip(dims(x), pairs, strict=True)
                  if n is not None])  # fmt: skip
     is_last = isinstance(x, ChannelsLast)
     y = x.tensor if is_last else tensor(x)
     if is_last:
         pairs = [pairs[0], *pairs[2:], pairs[1]]
-    y = _cropped(y, pairs)
+    y = _crop(y, pairs)
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if any(pair != (0, 0) for pair in pairs):
         y = _padded(y, pairs, mode, fill)
     return ChannelsLast(y) if is_last else y
 
 
-def _padded_later(y: Tensor, pairs: Any, mode: str, fill: Any) -> Tensor:
+def _pad_later(y: Tensor, pairs: Any, mode: str, fill: Any) -> Tensor:
     """Padding by sizes that are known when the graph runs; they are not negative."""
     if mode != "constant":
         raise UnimplementedError(f"{mode!r} padding needs sizes that are known")
@@ -289,7 +289,7 @@ def _padded_later(y: Tensor, pairs: Any, mode: str, fill: Any) -> Tensor:
     return y
 
 
-def _cropped(y: Tensor, pairs: Any) -> Tensor:
+def _crop(y: Tensor, pairs: Any) -> Tensor:
     """A negative padding takes elements away."""
     if min(min(pair) for pair in pairs) >= 0:
         return y

@@ -151,10 +151,10 @@ def _axes(axis: Any) -> tuple[int, ...]:
 
 
 def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
-    return Spec(_expanded(x.shape, axis), x.dtype)
+    return Spec(_expand(x.shape, axis), x.dtype)
 
 
-def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
+def _expand(dims: Dims, axis: tuple[int, ...]) -> Any:
     rank = len(dims) + len(axis)
     axes = shapes.canonical_axes(axis, rank, "expand_dims")
     sizes = iter(dims)
@@ -167,7 +167,7 @@ def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
         at = axis[0] % (x.ndim + 1)
         return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
-    return x.reshape(_expanded(x.shape, axis))
+    return x.reshape(_expand(x.shape, axis))
 
 
 def expand_dims(x: Any, axis: Any) -> Tensor:

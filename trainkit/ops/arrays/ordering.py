@@ -118,7 +118,7 @@ def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Te
     )
 
 
-def _counted(a: Bound) -> tuple[Spec, Spec, Spec]:
+def _count(a: Bound) -> tuple[Spec, Spec, Spec]:
     values = rows(a["x"])
     return values, like(a["x"], a["out_idx"]), Spec(values.shape, as_dtype(a["out_idx"]))
 
@@ -185,7 +185,7 @@ def _check_permutation(values: Any) -> None:
         )
 
 
-@needs_values("x", gives=_counted)
+@needs_values("x", gives=_count)
 def unique_with_counts(
     x: Any, out_idx: Any = "int32", name: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:

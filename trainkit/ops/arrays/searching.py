@@ -153,8 +153,8 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
         values, inverse = np.take(values, order, axis), rank[inverse]
         first, counts = first[order], counts[order]
     start = first[0] if len(first) else 0
-    values, counts = _fitted(values, axis, size, 0), _fitted(counts, 0, size, 0)
-    first = _fitted(first, 0, size, start)
+    values, counts = _fit(values, axis, size, 0), _fit(counts, 0, size, 0)
+    first = _fit(first, 0, size, start)
     outputs = (values, *(a.astype(np.int32) for a in (first, inverse, counts)))
     return tuple(xp.asarray(a) for a in outputs)
 
@@ -173,7 +173,7 @@ def _apart(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any
     return values, np.concatenate([first[:start], nans]), inverse, counts
 
 
-def _fitted(array: Any, axis: int, size: int | None, fill: Any) -> Any:
+def _fit(array: Any, axis: int, size: int | None, fill: Any) -> Any:
     """`array` cut or filled up to `size` along an axis."""
     if size is None:
         return array

@@ -52,7 +52,7 @@ def _ends(size: int, extent: int, stride: int, padding: str, op: str) -> tuple[i
     return 0, 0, (size - extent) // stride + 1
 
 
-def _shifted(
+def _shift(
     x: Tensor, window: Any, strides: Any, rates: Any, padding: str, outside: Any, op: str
 ) -> list[Tensor]:
     """For each offset in a window the image (n, h', w', c) of what it meets, row by row."""
@@ -118,11 +118,11 @@ def max_pool_with_argmax(
         raise ValueError(f"{op}: output_dtype {output_dtype!r}; use int32 or int64")
     x = convert_to_tensor(input)
     window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
-    values = stack(_shifted(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
+    values = stack(_shift(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
     _, height, width, channels = x.shape
     flat_indices = np.arange(height * width * channels).reshape((1, height, width, channels))
     spots = stack(
-        _shifted(convert_to_tensor(flat_indices), window, step, (1, 1), padding, -1, op), -1
+        _shift(convert_to_tensor(flat_indices), window, step, (1, 1), padding, -1, op), -1
     )
     best = expand_dims(argmax(values, axis=-1), -1)
     greatest = squeeze(take_along_axis(values, best, axis=-1), -1)
@@ -174,7 +174,7 @@ def dilation2d(
         )
     step, rate = _pair(strides, "strides", op), _pair(dilations, "dilations", op)
     window = tuple(weights.shape[:2])
-    parts = _shifted(x, window, step, rate, padding, _least(x), op)
+    parts = _shift(x, window, step, rate, padding, _least(x), op)
     rows = reshape(weights, (-1, weights.shape[-1]))
     sums = [add(part, rows[k]) for k, part in enumerate(parts)]
     return max_(stack(sums, axis=-1), axis=-1)

@@ -60,7 +60,7 @@ def _like_third(values: Spec, x: Spec, y: Spec, **settings: Any) -> Spec:
     return Spec(y.shape, values.dtype)
 
 
-def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
+def _place(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
     return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
@@ -68,11 +68,11 @@ def _tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
     """Kernels that are given where windows lie on the input `of`, then their arrays."""
 
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
-        output: Array | None = run(_placed(op, arrays[of], **settings), *arrays)
+        output: Array | None = run(_place(op, arrays[of], **settings), *arrays)
         return output
 
     def on_gpu(xp: ArrayModule, *arrays: Array, **settings: Any) -> Array | None:
-        output: Array | None = gpu(xp, _placed(op, arrays[of], **settings), *arrays)
+        output: Array | None = gpu(xp, _place(op, arrays[of], **settings), *arrays)
         return output
 
     return Tuned(with_windows, on_gpu=(on_gpu,), of=of)
@@ -88,7 +88,7 @@ def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The largest value of each window of (batch, spatial..., channels)."""
-    return pool_reference.max_pool(xp, _placed("max_pool", x, pool_size, strides, padding), x)
+    return pool_reference.max_pool(xp, _place("max_pool", x, pool_size, strides, padding), x)
 
 
 @primitive(
@@ -101,7 +101,7 @@ def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
-    w = _placed("max_pool", x, pool_size, strides, padding)
+    w = _place("max_pool", x, pool_size, strides, padding)
     return pool_reference.max_pool_gradient(xp, w, g, x, y)
 
 
@@ -118,7 +118,7 @@ def max_pool_pick(
 ) -> Array:
     """`values` at the first place of each window of `x` that equals the maximum `y`."""
     return pool_reference.max_pool_pick(
-        xp, _placed("max_pool", x, pool_size, strides, padding), values, x, y
+        xp, _place("max_pool", x, pool_size, strides, padding), values, x, y
     )
 
 
@@ -137,7 +137,7 @@ def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The mean of each window of (batch, spatial..., channels)."""
-    w = _placed("average_pool", x, pool_size, strides, padding)
+    w = _place("average_pool", x, pool_size, strides, padding)
     return pool_reference.average_pool(xp, w, x)
 
 
@@ -157,7 +157,7 @@ def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` shared by the elements of its window, in the shape of `x`."""
-    w = _placed("average_pool", x, pool_size, strides, padding)
+    w = _place("average_pool", x, pool_size, strides, padding)
     return pool_reference.average_pool_gradient(xp, w, g)
 
 
@@ -173,7 +173,7 @@ average_pool_gradient.batch_by(folded(0, likes=(1,)))
 # ------------------------------------------------------------------ public functions
 
 
-def _checked(op: str, inputs: Any, data_format: str | None) -> tuple[Tensor, int, bool]:
+def _check(op: str, inputs: Any, data_format: str | None) -> tuple[Tensor, int, bool]:
     """The input with its channels last, its spatial rank, and whether they were axis 1."""
     x = as_tensor(inputs)
     rank = len(x.shape) - 2
@@ -187,7 +187,7 @@ def _checked(op: str, inputs: Any, data_format: str | None) -> tuple[Tensor, int
     return (channels_last(x) if first else x), rank, first
 
 
-def _pooled(
+def _pool(
     primitive_op: Any,
     op: str,
     inputs: Any,
@@ -196,7 +196,7 @@ def _pooled(
     padding: Any,
     data_format: Any,
 ) -> Tensor:
-    x, rank, first = _checked(op, inputs, data_format)
+    x, rank, first = _check(op, inputs, data_format)
     window = spatial_tuple(pool_size, rank, op, "pool_size")
     y: Tensor = primitive_op(
         x,
@@ -235,7 +235,7 @@ def max_pool(
     >>> max_pool(tk.reshape(tk.range(4.0), (1, 2, 2, 1)), 2).numpy().ravel()
     array([3.], dtype=float32)
     """
-    return _pooled(_max_pool, "max_pool", inputs, pool_size, strides, padding, data_format)
+    return _pool(_max_pool, "max_pool", inputs, pool_size, strides, padding, data_format)
 
 
 def average_pool(
@@ -267,7 +267,7 @@ def average_pool(
         TensorShape([1, 2, 3, 3])
     """
     x = as_floats(as_tensor(inputs))
-    return _pooled(_average_pool, "average_pool", x, pool_size, strides, padding, data_format)
+    return _pool(_average_pool, "average_pool", x, pool_size, strides, padding, data_format)
 
 
 # ------------------------------------------------------------------ adaptive pooling
@@ -309,7 +309,7 @@ def adaptive_average_pool(
         TensorShape([1, 2, 2, 3])
     """
     op = "adaptive_average_pool"
-    x, rank, first = _checked(op, as_floats(as_tensor(inputs)), data_format)
+    x, rank, first = _check(op, as_floats(as_tensor(inputs)), data_format)
     for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
         starts, stops = _bounds(op, x.shape[axis], n)
         at = np.arange(x.shape[axis])[:, None]
@@ -344,7 +344,7 @@ def adaptive_max_pool(
         TensorShape([1, 2, 2, 3])
     """
     op = "adaptive_max_pool"
-    x, rank, first = _checked(op, inputs, data_format)
+    x, rank, first = _check(op, inputs, data_format)
     window = []
     for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
         starts, stops = _bounds(op, x.shape[axis], n)
@@ -353,7 +353,7 @@ def adaptive_max_pool(
         at = np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1)
         x = take(x, at.reshape(-1).astype(np.int32), axis=axis)
         window.append(widest)
-    y = _pooled(_max_pool, op, x, tuple(window), None, "valid", None)
+    y = _pool(_max_pool, op, x, tuple(window), None, "valid", None)
     return channels_second(y) if first else y
 
 

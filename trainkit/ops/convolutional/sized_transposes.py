@@ -78,10 +78,10 @@ def conv_transpose(
         TensorShape([1, 6, 4])
     """
     rank = len(convert_to_tensor(filters).shape) - 2
-    return _transposed(rank, input, filters, output_shape, strides, padding, data_format, dilations)
+    return _transpose(rank, input, filters, output_shape, strides, padding, data_format, dilations)
 
 
-def _transposed(
+def _transpose(
     rank: int,
     input: Any,
     filters: Any,
@@ -102,7 +102,7 @@ def _transposed(
     dilation = _axis_numbers(dilations, rank, first, "dilations", op)
     sizes = _spatial_part(plain(output_shape), x, weights, rank, first, op)
     y = conv_transpose_(x, weights, stride, "valid", dilation_rate=dilation)
-    y = _trimmed(y, x, weights, sizes, stride, dilation, padding.upper() == "SAME", op)
+    y = _trim(y, x, weights, sizes, stride, dilation, padding.upper() == "SAME", op)
     return moveaxis(y, -1, 1) if first else y
 
 
@@ -132,7 +132,7 @@ def _spatial_part(
     return sizes  # type: ignore[no-any-return]
 
 
-def _trimmed(
+def _trim(
     y: Tensor,
     x: Tensor,
     weights: Tensor,
@@ -178,7 +178,7 @@ def conv1d_transpose(
         >>> tk.nn.conv1d_transpose(tk.ones((1, 3, 2)), tk.ones((3, 4, 2)), (1, 6, 4), 2).shape
         TensorShape([1, 6, 4])
     """
-    return _transposed(1, input, filters, output_shape, strides, padding, data_format, dilations)
+    return _transpose(1, input, filters, output_shape, strides, padding, data_format, dilations)
 
 
 def conv2d_transpose(
@@ -208,7 +208,7 @@ def conv2d_transpose(
         >>> tk.nn.conv2d_transpose(x, filters, (1, 6, 6, 4), 2).shape
         TensorShape([1, 6, 6, 4])
     """
-    return _transposed(2, input, filters, output_shape, strides, padding, data_format, dilations)
+    return _transpose(2, input, filters, output_shape, strides, padding, data_format, dilations)
 
 
 def conv3d_transpose(
@@ -238,4 +238,4 @@ def conv3d_transpose(
         >>> tk.nn.conv3d_transpose(x, filters, (1, 4, 4, 4, 4), 2).shape
         TensorShape([1, 4, 4, 4, 4])
     """
-    return _transposed(3, input, filters, output_shape, strides, padding, data_format, dilations)
+    return _transpose(3, input, filters, output_shape, strides, padding, data_format, dilations)

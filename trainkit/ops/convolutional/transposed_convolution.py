@@ -85,7 +85,7 @@ def _result_dims(
 
 
 @lru_cache(maxsize=1024)
-def _placed(
+def _place(
     x: Sizes,
     kernel: Sizes,
     strides: Sizes,
@@ -122,14 +122,14 @@ def _compiled(
     output_padding: Sizes | None,
     dilation_rate: Sizes,
 ) -> Array | None:
-    w = _placed(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    w = _place(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
     return conv_tuned.input_gradient(w, x, kernel, 1)
 
 
 def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
     if not is_there():
         return None
-    w = _placed(x.shape, kernel.shape, **where)
+    w = _place(x.shape, kernel.shape, **where)
     return CUDNN_INPUT_GRADIENT(xp, w, x, kernel, 1)
 
 
@@ -151,7 +151,7 @@ def _conv_transpose(
     dilation_rate: Sizes,
 ) -> Array:
     """Each input value times a kernel (window..., filters, channels), added where they overlap."""
-    w = _placed(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    w = _place(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
     return conv_reference.conv_input_gradient(xp, w, x, kernel, 1)
 
 

@@ -263,7 +263,7 @@ def _tensors(xs: Any) -> Any:
     return nest.map_structure(lambda x: _value(x) if is_tensor(x) else convert_to_tensor(x), xs)
 
 
-def _stacked(items: list[Any]) -> Any:
+def _stack(items: list[Any]) -> Any:
     """Results of rounds, stacked; `None` stays."""
 
     def joined(*leaves: Any) -> Any:
@@ -273,7 +273,7 @@ def _stacked(items: list[Any]) -> Any:
 
 
 def _stacked_none(f: Callable[[Any], Any], xs: Any) -> Any:
-    """What `_stacked` would give of no items: `f` is traced, since no result shows its shape."""
+    """What `_stack` would give of no items: `f` is traced, since no result shows its shape."""
     item = nest.map_structure(lambda x: Spec(x.shape[1:], x.dtype), xs)
 
     def empty(y: Any) -> Any:
@@ -340,7 +340,7 @@ def scan(
         carry, outputs[i] = f(carry, x)
     if all(leaf is None for leaf in nest.flatten(outputs[0])):
         return carry, outputs[0]
-    return carry, _stacked(outputs)
+    return carry, _stack(outputs)
 
 
 @one_node("map")
@@ -366,7 +366,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
         return graph.scan(lambda carry, x: (carry, f(x)), (), xs, n)[1]
     if not n:
         return _stacked_none(f, xs)
-    return _stacked([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
+    return _stack([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 
 @one_node("associative_scan")
@@ -431,7 +431,7 @@ def associative_scan(
         else:
             later = combine(odd, [cut(2, None, 2)(x) for x in xs])
         even = [concatenate([cut(0, 1)(x), e], axis=axis) for x, e in zip(xs, later, strict=True)]
-        return [_interleaved(e, o, axis) for e, o in zip(even, odd, strict=True)]
+        return [_interleave(e, o, axis) for e, o in zip(even, odd, strict=True)]
 
     flipped = [cut(None, None, -1)(x) for x in leaves] if reverse else leaves
     partials = run(flipped)
@@ -457,7 +457,7 @@ def _one_after_another(f: Callable[[Any, Any], Any], elems: Any, reverse: bool, 
     return nest.map_structure(joined, first, totals)
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+def _interleave(even: Any, odd: Any, axis: int) -> Any:
     """Items of both in turns, `even` first."""
     n = odd.shape[axis]
     index: list[Any] = [slice(None)] * len(even.shape)

@@ -49,16 +49,16 @@ def from_dlpack(x: Any) -> Tensor:
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise InvalidArgumentError(f"from_dlpack: x gives no device: {error}") from error
     if kind in _CPU_KINDS:
-        return wrap(_received(np, x))
+        return wrap(_receive(np, x))
     if kind not in _CUDA_KINDS:
         raise DeviceError(
             f"from_dlpack: the array is on a device of DLPack's kind {kind}; copy it to the CPU or "
             "to a CUDA device first"
         )
-    return wrap(_received(devices.parse("/gpu:0").xp, x))  # raises where there is no GPU
+    return wrap(_receive(devices.parse("/gpu:0").xp, x))  # raises where there is no GPU
 
 
-def _received(xp: Any, x: Any) -> Any:
+def _receive(xp: Any, x: Any) -> Any:
     """The array of `xp` on the memory of `x`."""
     try:
         array = xp.from_dlpack(x)
@@ -116,7 +116,7 @@ def _namespace(self: Any, *, api_version: str | None = None) -> Any:
     return importlib.import_module("trainkit.array_api")
 
 
-def _transposed(self: Any) -> Tensor:
+def _transpose(self: Any) -> Tensor:
     """The matrix transposed.
 
     Raises:
@@ -146,7 +146,7 @@ def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Tensor:
 def _install() -> None:
     members: dict[str, Any] = {
         "__array_namespace__": _namespace,
-        "T": property(_transposed),
+        "T": property(_transpose),
         "mT": property(swap_last_axes, doc="The matrices (..., n, m) as (..., m, n)."),
         "to_device": _to_device,
     }

@@ -69,7 +69,7 @@ def _product(self: Any, other: Any) -> Any:
         raise
 
 
-def _reflected(op: Any) -> Any:
+def _reflect(op: Any) -> Any:
     def reflected(self: Any, other: Any) -> Any:
         return op(other, self)
 
@@ -83,13 +83,13 @@ def _reflected(op: Any) -> Any:
 
 def _equals(self: Any, other: Any) -> Any:
     """Whether elements are equal; one False for what is no number or does not broadcast."""
-    comparison = _compared(ew.equal, self, other)
+    comparison = _compare(ew.equal, self, other)
     return _of_foreign(other, "__eq__", False) if comparison is None else comparison
 
 
 def _differs(self: Any, other: Any) -> Any:
     """Whether elements differ; one True for what is no number or does not broadcast."""
-    comparison = _compared(ew.not_equal, self, other)
+    comparison = _compare(ew.not_equal, self, other)
     return _of_foreign(other, "__ne__", True) if comparison is None else comparison
 
 
@@ -99,7 +99,7 @@ def _of_foreign(other: Any, name: str, result: bool) -> Any:
     return NotImplemented if compares and answers_itself(other, name) else result
 
 
-def _compared(op: Any, a: Any, b: Any) -> Any:
+def _compare(op: Any, a: Any, b: Any) -> Any:
     if b is None:
         return None
     try:
@@ -181,7 +181,7 @@ def _install() -> None:
     for kind in (Tensor, Variable, Reading):
         for name, op in _BINARY.items():
             setattr(kind, f"__{name}__", _METHODS.get(name) or as_method(op, f"__r{name}__"))
-            setattr(kind, f"__r{name}__", _reflected(op))
+            setattr(kind, f"__r{name}__", _reflect(op))
         for name, op in _OTHERS.items():
             setattr(kind, name, op)
 

@@ -107,7 +107,7 @@ def _unit(unit: str, op: str) -> bool:
     return unit == "UTF8_CHAR"
 
 
-def _decoded(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
@@ -149,7 +149,7 @@ def upper(input: Any, encoding: str = "", name: Any = None) -> Tensor:
 def _cased(x: Any, encoding: str, on_bytes: Any, on_text: Any) -> Tensor:
     if encoding not in ("", "utf-8"):
         raise InvalidArgumentError(f"strings: encoding {encoding!r}; use '' or 'utf-8'")
-    change = (lambda t: on_text(_decoded(t)).encode()) if encoding else on_bytes
+    change = (lambda t: on_text(_decode(t)).encode()) if encoding else on_bytes
     return each(change, "string", texts_of(x, "strings"))
 
 
@@ -183,7 +183,7 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
     """
     characters = _unit(unit, "strings.length")
     return each(
-        (lambda t: len(_decoded(t))) if characters else len,
+        (lambda t: len(_decode(t))) if characters else len,
         "int32",
         texts_of(input, "strings.length"),
     )
@@ -215,7 +215,7 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
     size = builtins.len  # `len` is the argument
 
     def part(text: bytes, start: int, count: int) -> bytes:
-        sequence: Any = _decoded(text) if characters else text
+        sequence: Any = _decode(text) if characters else text
         if not -size(sequence) <= start <= size(sequence):
             raise InvalidArgumentError(
                 f"strings.substr: position {start} is outside of {text!r}, of length "

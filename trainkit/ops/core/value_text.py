@@ -12,14 +12,14 @@ def formatted(x: Any, summarize: int = 3) -> str:
     if isinstance(x, np.ndarray | np.generic):
         return _array_text(_quoted_texts(np.asarray(x)), summarize)
     if isinstance(x, list | tuple):
-        inner = ", ".join(_quoted(item, summarize) for item in x)
+        inner = ", ".join(_quote(item, summarize) for item in x)
         return f"[{inner}]" if isinstance(x, list) else f"({inner})"
     if isinstance(x, dict):
-        return "{" + ", ".join(f"{k!r}: {_quoted(v, summarize)}" for k, v in x.items()) + "}"
+        return "{" + ", ".join(f"{k!r}: {_quote(v, summarize)}" for k, v in x.items()) + "}"
     return str(x)
 
 
-def _quoted(x: Any, summarize: int) -> str:
+def _quote(x: Any, summarize: int) -> str:
     return repr(x) if isinstance(x, str) else formatted(x, summarize)
 
 

@@ -107,15 +107,15 @@ class BatchedTensor(SymbolicTensor):
         if result is NotImplemented:
             result = one_after_the_other(primitive, operands, settings, count)
         if isinstance(result, tuple):
-            y: Any = tuple(_lifted(part, level) for part in result)
+            y: Any = tuple(_lift(part, level) for part in result)
         else:
-            y = _lifted(result, level)
+            y = _lift(result, level)
         if trace_state.TAPES:
             trace_state.record(primitive, inputs, y, settings or None)
         return y
 
 
-def _lifted(result: Any, level: int) -> Tensor:
+def _lift(result: Any, level: int) -> Tensor:
     return result.value if isinstance(result, SameForAll) else BatchedTensor(result, level)
 
 

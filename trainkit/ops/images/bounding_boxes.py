@@ -29,7 +29,7 @@ Overlap = Callable[[int, int], float]
 _SOURCES = ("boxes", "scores", "max_output_size")
 
 
-def _padded(a: Bound) -> tuple[Spec, Spec]:
+def _pad(a: Bound) -> tuple[Spec, Spec]:
     lead = convert_to_tensor(a["scores"]).shape[:-1]
     return Spec((*lead, None), int32), Spec(lead, int32)
 
@@ -228,7 +228,7 @@ def non_max_suppression_overlaps(
     return convert_to_tensor(np.array(chosen, np.int32))
 
 
-@needs_values(*_SOURCES, gives=_padded)
+@needs_values(*_SOURCES, gives=_pad)
 def non_max_suppression_padded(
     boxes: Any,
     scores: Any,

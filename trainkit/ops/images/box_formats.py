@@ -45,7 +45,7 @@ def _parts(boxes: Any) -> list[Tensor]:
     return split(boxes, 4, axis=-1)
 
 
-def _joined(*parts: Any) -> Tensor:
+def _join(*parts: Any) -> Tensor:
     return concatenate(list(parts), axis=-1)
 
 
@@ -65,7 +65,7 @@ def _to_corners(boxes: Tensor, name: str) -> Tensor:
             add(a, half_width),
             add(b, half_height),
         )
-    return _joined(a, b, c, d)
+    return _join(a, b, c, d)
 
 
 def _from_corners(boxes: Tensor, name: str) -> Tensor:
@@ -77,10 +77,10 @@ def _from_corners(boxes: Tensor, name: str) -> Tensor:
         if kind == "center":
             a, b = add(a, divide(width, 2.0)), add(b, divide(height, 2.0))
         c, d = width, height
-    return _joined(b, a, d, c) if vertical_first else _joined(a, b, c, d)
+    return _join(b, a, d, c) if vertical_first else _join(a, b, c, d)
 
 
-def _scaled(boxes: Tensor, source: str, target: str, height: Any, width: Any) -> Tensor:
+def _scale(boxes: Tensor, source: str, target: str, height: Any, width: Any) -> Tensor:
     """Corners in pixels as shares, or the other way round."""
     source_is_relative, target_is_relative = source.startswith("rel_"), target.startswith("rel_")
     if source_is_relative == target_is_relative:
@@ -88,7 +88,7 @@ def _scaled(boxes: Tensor, source: str, target: str, height: Any, width: Any) ->
     change = multiply if source_is_relative else divide
     width, height = cast(width, boxes.dtype), cast(height, boxes.dtype)
     a, b, c, d = _parts(boxes)
-    return _joined(change(a, width), change(b, height), change(c, width), change(d, height))
+    return _join(change(a, width), change(b, height), change(c, width), change(d, height))
 
 
 def _known(op: str, name: Any) -> str:
@@ -154,7 +154,7 @@ def convert_format(
     tensor = cast(tensor, dtype)
     if source == target:
         return tensor
-    corners = _scaled(_to_corners(tensor, source), source, target, height, width)
+    corners = _scale(_to_corners(tensor, source), source, target, height, width)
     return _from_corners(corners, target)
 
 
@@ -193,7 +193,7 @@ def clip_to_image_size(
     width, height = cast(width, boxes.dtype), cast(height, boxes.dtype)
     a, b, c, d = _parts(boxes)
     a, b, c, d = clip(a, 0, width), clip(b, 0, height), clip(c, 0, width), clip(d, 0, height)
-    result = {**bounding_boxes, "boxes": _joined(a, b, c, d)}
+    result = {**bounding_boxes, "boxes": _join(a, b, c, d)}
     if bounding_boxes.get("labels") is not None:
         areas = squeeze(multiply(subtract(c, a), subtract(d, b)), axis=-1)
         result["labels"] = where(greater(areas, 0), bounding_boxes["labels"], -1)
@@ -234,13 +234,13 @@ def _inverse_affine(
 def corner_points(boxes: Tensor) -> tuple[Tensor, Tensor]:
     """The x and the y of the four corners of boxes in `"xyxy"`, both (..., 4)."""
     left, top, right, bottom = _parts(boxes)
-    return _joined(left, right, right, left), _joined(top, top, bottom, bottom)
+    return _join(left, right, right, left), _join(top, top, bottom, bottom)
 
 
 def around(x: Tensor, y: Tensor) -> Tensor:
     """The boxes in `"xyxy"` around points whose x and y are (..., points)."""
     low = [min_(p, axis=-1, keepdims=True) for p in (x, y)]
-    return _joined(*low, *(max_(p, axis=-1, keepdims=True) for p in (x, y)))
+    return _join(*low, *(max_(p, axis=-1, keepdims=True) for p in (x, y)))
 
 
 def affine_transform(
@@ -313,7 +313,7 @@ def crop(
     a, b, c, d = _parts(as_tensor(boxes))
     across = [clip(subtract(x, left), 0, width) for x in (a, c)]
     down = [clip(subtract(y, top), 0, height) for y in (b, d)]
-    return _joined(across[0], down[0], across[1], down[1])
+    return _join(across[0], down[0], across[1], down[1])
 
 
 def pad(

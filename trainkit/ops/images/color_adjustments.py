@@ -46,11 +46,11 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
         scaled = multiply(x, target.max + 0.5)
         return saturate_cast(scaled, target) if saturate else cast(scaled, target)
     if x.dtype.is_integer and target.is_integer:
-        return _rescaled(x, target, saturate)
+        return _rescale(x, target, saturate)
     return cast(x, target)
 
 
-def _rescaled(x: Tensor, target: dtypes.DType, saturate: bool) -> Tensor:
+def _rescale(x: Tensor, target: dtypes.DType, saturate: bool) -> Tensor:
     """Integers of one range in another one, by a power of 2."""
     wide, old, new = cast(x, "int64"), x.dtype.max + 1, target.max + 1
     moved = floor_divide(wide, old // new) if old > new else multiply(wide, new // old)

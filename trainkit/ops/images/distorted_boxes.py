@@ -43,7 +43,7 @@ class _Limits(NamedTuple):
     image_for_no_boxes: bool
 
 
-def _ordered(op: str, name: str, bounds: Any, default: tuple[float, float]) -> tuple[float, float]:
+def _order(op: str, name: str, bounds: Any, default: tuple[float, float]) -> tuple[float, float]:
     low, high = default if bounds is None else (float(b) for b in bounds)
     if not 0 < low <= high:
         raise InvalidArgumentError(
@@ -58,8 +58,8 @@ def _limits(
     share = float(covered)
     if not 0 <= share <= 1:
         raise InvalidArgumentError(f"{op}: min_object_covered {share} is not in [0, 1]")
-    ratios = _ordered(op, "aspect_ratio_range", aspect_ratios, (0.75, 1.33))
-    shares = _ordered(op, "area_range", areas, (0.05, 1.0))
+    ratios = _order(op, "aspect_ratio_range", aspect_ratios, (0.75, 1.33))
+    shares = _order(op, "area_range", areas, (0.05, 1.0))
     if shares[1] > 1:
         raise InvalidArgumentError(f"{op}: area_range {shares} ends above 1, the whole image")
     count = 100 if attempts is None else int(attempts)

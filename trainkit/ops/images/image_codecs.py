@@ -23,7 +23,7 @@ _JPEG = b"\xff\xd8\xff"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def _opened(data: bytes, formats: list[str], op: str) -> Any:
+def _open(data: bytes, formats: list[str], op: str) -> Any:
     return open_image(io.BytesIO(data), len(data), formats, op)
 
 
@@ -39,8 +39,8 @@ def _pixels(image: Any, channels: int, op: str) -> Any:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _decoded(contents: Any, formats: list[str], channels: int, op: str) -> Tensor:
-    with _opened(one_text(contents, op), formats, op) as image:
+def _decode(contents: Any, formats: list[str], channels: int, op: str) -> Tensor:
+    with _open(one_text(contents, op), formats, op) as image:
         return convert_to_tensor(_pixels(image, channels, op))
 
 
@@ -60,7 +60,7 @@ def _still(data: bytes, channels: int, dtype: Any, op: str) -> Any:
         raise InvalidArgumentError(f"{op}: the bytes are no PNG, JPEG or GIF file")
     if channels == 4:
         raise InvalidArgumentError(f"{op}: channels is 4, and a JPEG has 1 or 3")
-    with _opened(data, ["JPEG"], op) as image:
+    with _open(data, ["JPEG"], op) as image:
         return converted(_pixels(image, channels, op), channels, dtype)
 
 
@@ -144,15 +144,15 @@ def decode_jpeg(
     data = one_text(contents, "decode_jpeg")
     if channels == 4 or not data.startswith(_JPEG):
         return convert_to_tensor(_still(data, channels, np.dtype(np.uint8), "decode_jpeg"))
-    with _opened(data, ["JPEG"], "decode_jpeg") as image:
+    with _open(data, ["JPEG"], "decode_jpeg") as image:
         if ratio > 1:
             image.draft(image.mode, (image.width // ratio, image.height // ratio))
         if try_recover_truncated:
-            return convert_to_tensor(_recovered(image, channels))
+            return convert_to_tensor(_recover(image, channels))
         return convert_to_tensor(_pixels(image, channels, "decode_jpeg"))
 
 
-def _recovered(image: Any, channels: int) -> Any:
+def _recover(image: Any, channels: int) -> Any:
     files: Any = importlib.import_module("PIL.ImageFile")
     before, files.LOAD_TRUNCATED_IMAGES = files.LOAD_TRUNCATED_IMAGES, True
     try:
@@ -222,7 +222,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
         channels: 1, 3 or 4 to convert; 0 for what the file has.
         name: not kept.
     """
-    return _decoded(contents, ["BMP"], channels, "decode_bmp")
+    return _decode(contents, ["BMP"], channels, "decode_bmp")
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, 3), "uint8"))
@@ -244,7 +244,7 @@ def decode_gif(contents: Any, name: Any = None) -> Tensor:
 
 
 def _gif_frames(data: bytes, op: str) -> Any:
-    with _opened(data, ["GIF"], op) as image:
+    with _open(data, ["GIF"], op) as image:
         return _frames(image, 3, op, len(data))
 
 
@@ -265,7 +265,7 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: An
     if dtypes.as_dtype(dtype).name != "uint8":
         raise InvalidArgumentError(f"decode_webp: dtype {dtype!r} is not supported; use uint8")
     data = one_text(contents, "decode_webp")
-    with _opened(data, ["WEBP"], "decode_webp") as image:
+    with _open(data, ["WEBP"], "decode_webp") as image:
         return convert_to_tensor(_frames(image, channels, "decode_webp", len(data)))
 
 
@@ -339,7 +339,7 @@ def decode_image(
         frames = decode_gif(data)
         image = frames if expand_animations else frames[0]
     else:
-        image = _decoded(data, ["JPEG", "BMP", "WEBP"], channels or 0, "decode_image")
+        image = _decode(data, ["JPEG", "BMP", "WEBP"], channels or 0, "decode_image")
     return image if image.dtype == target else convert_image_dtype(image, target)
 
 
@@ -367,7 +367,7 @@ def extract_jpeg_shape(contents: Any, output_type: Any = "int32", name: Any = No
         output_type: int32 or int64.
         name: not kept.
     """
-    with _opened(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
+    with _open(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
         shape = (image.height, image.width, len(image.getbands()))
         return convert_to_tensor(np.array(shape, dtypes.as_dtype(output_type).dtype))
 

@@ -347,7 +347,7 @@ def crop_and_resize(
     rows, columns = plain(crop_size)
     y = _places(box[:, 0], box[:, 2], x.shape[1], rows)  # (n, rows)
     z = _places(box[:, 1], box[:, 3], x.shape[2], columns)
-    return _sampled(x, image_indices, y, z, method, extrapolation_value)
+    return _sample(x, image_indices, y, z, method, extrapolation_value)
 
 
 def _check_images(image_indices: Tensor, count: int | None) -> None:
@@ -372,7 +372,7 @@ def _places(start: Tensor, end: Tensor, size: int, count: int) -> Tensor:
     return add(first, multiply(expand_dims(step, 1), numbers))
 
 
-def _sampled(
+def _sample(
     x: Tensor, image_indices: Tensor, y: Tensor, z: Tensor, method: str, outside: float
 ) -> Tensor:
     _, height, width, channels = x.shape

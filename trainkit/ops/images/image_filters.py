@@ -28,7 +28,7 @@ from trainkit.ops.images.image_layout import (
 )
 from trainkit.ops.images.resampling import (
     _MODES,
-    _finished,
+    _finish,
     _grid,
     sampled,
 )
@@ -67,7 +67,7 @@ def gauss(size: int, sigma: float) -> Any:
     return bell / bell.sum()
 
 
-def _blurred(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> Tensor:
+def _blur(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> Tensor:
     """A batch of images blurred along both axes, with zeros around them."""
     ends = [((n - 1) // 2, n - 1 - (n - 1) // 2) for n in sizes]
     x = pad(x, ((0, 0), *ends, (0, 0)))
@@ -117,7 +117,7 @@ def gaussian_blur(
     sizes, sigmas = _pair(kernel_size, "kernel_size", int), _pair(sigma, "sigma", float)
     x, restore = batched(images, data_format, "gaussian_blur")
     spatial(x, "gaussian_blur")
-    return restore(_finished(_blurred(computed(x), sizes, sigmas[::-1]), x.dtype))
+    return restore(_finish(_blur(computed(x), sizes, sigmas[::-1]), x.dtype))
 
 
 def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
@@ -280,7 +280,7 @@ def elastic_transform(
     seed = along_batch(seed) if len(as_tensor(images).shape) == 4 else seed
     noise = normal((shape(x)[0], height, width, 2), seed=seed, dtype="float32")
     size = 2 * int(3 * spread[0]) + 1
-    moves = multiply(_blurred(multiply(noise, spread[0]), (size, size), spread), float(alpha))
+    moves = multiply(_blur(multiply(noise, spread[0]), (size, size), spread), float(alpha))
     rows, columns = _grid(height, width, "float32")
     rows, columns = add(rows, get_item(moves, (..., 0))), add(columns, get_item(moves, (..., 1)))
     return restore(sampled(x, rows, columns, interpolation, fill_mode, fill_value))

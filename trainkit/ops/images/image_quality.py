@@ -247,7 +247,7 @@ def ssim_multiscale(
     total: Any = None
     for scale, power in enumerate(power_factors):
         if scale:
-            a, b = _halved(a), _halved(b)
+            a, b = _halve(a), _halve(b)
         index, structure = _likeness(a, b, top, filter_size, filter_sigma, k1, k2, op)
         last = scale == len(power_factors) - 1
         score = relu(mean_(index if last else structure, axis=(-3, -2)))
@@ -256,7 +256,7 @@ def ssim_multiscale(
     return mean_(total, axis=-1)
 
 
-def _halved(x: Tensor) -> Tensor:
+def _halve(x: Tensor) -> Tensor:
     """Means of 2 by 2 pixels; an odd last row or column is repeated."""
     height, width, channels = x.shape[-3:]
     flat = reshape(x, (-1, height, width, channels))

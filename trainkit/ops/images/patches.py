@@ -112,12 +112,12 @@ def _extracted(
     gaps = _tuple(dilation, axes, "dilation_rate")
     x, restore = batched(images, data_format, "extract_patches", axes)
     if padding == "same":
-        x = _padded_for(x, window, steps, gaps)
+        x = _pad_for(x, window, steps, gaps)
     result: Tensor = _patches(x, size=window, strides=steps, dilation=gaps)
     return restore(result)
 
 
-def _padded_for(x: Tensor, size: Sizes, strides: Sizes, dilation: Sizes) -> Tensor:
+def _pad_for(x: Tensor, size: Sizes, strides: Sizes, dilation: Sizes) -> Tensor:
     """Zeros around the images, so that there are size / stride patches, rounded up."""
     ends = [(0, 0)]
     for n, k, s, d in zip(x.shape[1:-1], size, strides, dilation, strict=True):
@@ -344,7 +344,7 @@ def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
     return f"{low}_{kind}", f"{high}_{kind}", f"target_{size}"
 
 
-def _framed_later(arguments: dict[str, Any], op: str, word: str, grow: bool) -> Any:
+def _frame_later(arguments: dict[str, Any], op: str, word: str, grow: bool) -> Any:
     """The spec of images of unknown sizes that are cut or framed, if what is given fits."""
     live = any(isinstance(n, SymbolicTensor) for name, n in arguments.items() if name != "images")
     spec = later_images(arguments["images"], (None, None), arguments["data_format"], op, live=live)
@@ -373,7 +373,7 @@ def _framed_later(arguments: dict[str, Any], op: str, word: str, grow: bool) -> 
 
 
 def _crop_later(arguments: dict[str, Any]) -> Any:
-    return _framed_later(arguments, "crop_images", "cropping", False)
+    return _frame_later(arguments, "crop_images", "cropping", False)
 
 
 @sizes_later("image.crop_images", _crop_later)
@@ -411,7 +411,7 @@ def crop_images(
 
 
 def _pad_later(arguments: dict[str, Any]) -> Any:
-    return _framed_later(arguments, "pad_images", "padding", True)
+    return _frame_later(arguments, "pad_images", "padding", True)
 
 
 @sizes_later("image.pad_images", _pad_later)

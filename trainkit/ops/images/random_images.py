@@ -206,7 +206,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
     return _hue(image, max_delta, _stateless(seed))
 
 
-def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
+def _flip(image: Any, axis: int, draw: Draw) -> Tensor:
     """Each image of a batch mirrored with probability 1/2."""
     x = convert_to_tensor(image)
     rank = len(x.shape)
@@ -230,7 +230,7 @@ def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:
         >>> tk.image.random_flip_left_right(tk.ones((4, 4, 3)), seed=1).shape
         TensorShape([4, 4, 3])
     """
-    return _flipped(image, -2, _stateful(seed))
+    return _flip(image, -2, _stateful(seed))
 
 
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
@@ -244,7 +244,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
         >>> tk.image.stateless_random_flip_left_right(tk.ones((4, 4, 3)), seed=(1, 2)).shape
         TensorShape([4, 4, 3])
     """
-    return _flipped(image, -2, _stateless(seed))
+    return _flip(image, -2, _stateless(seed))
 
 
 def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
@@ -258,7 +258,7 @@ def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
         >>> tk.image.random_flip_up_down(tk.ones((4, 4, 3)), seed=1).shape
         TensorShape([4, 4, 3])
     """
-    return _flipped(image, -3, _stateful(seed))
+    return _flip(image, -3, _stateful(seed))
 
 
 def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
@@ -272,7 +272,7 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
         >>> tk.image.stateless_random_flip_up_down(tk.ones((4, 4, 3)), seed=(1, 2)).shape
         TensorShape([4, 4, 3])
     """
-    return _flipped(image, -3, _stateless(seed))
+    return _flip(image, -3, _stateless(seed))
 
 
 def _crop(value: Any, size: Any, draw: Draw) -> Tensor:

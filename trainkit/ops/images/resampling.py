@@ -49,7 +49,7 @@ _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 # ------------------------------------------------------------------ places outside
 
 
-def _folded(position: Tensor, size: int, mode: str) -> Tensor:
+def _fold(position: Tensor, size: int, mode: str) -> Tensor:
     """Whole positions brought into [0, size)."""
     if mode == "wrap":
         return mod(position, size)
@@ -128,7 +128,7 @@ def _ends(coordinate: Tensor, size: int, order: int, mode: str) -> list[tuple[Te
         inside = None
         if mode == "constant":
             inside = logical_and(greater_equal(position, 0), less(position, size))
-        ends.append((cast(_folded(position, size, mode), dtypes.int32), inside, share))
+        ends.append((cast(_fold(position, size, mode), dtypes.int32), inside, share))
     return ends
 
 
@@ -137,7 +137,7 @@ def _nearest(coordinate: Tensor) -> Tensor:
     return multiply(sign(coordinate), floor(add(absolute(coordinate), 0.5)))
 
 
-def _finished(y: Tensor, dtype: Any) -> Tensor:
+def _finish(y: Tensor, dtype: Any) -> Tensor:
     return saturate_cast(round_(y), dtype) if dtype.is_integer else cast(y, dtype)
 
 
@@ -188,7 +188,7 @@ def map_coordinates(
         )
     rows = reshape(computed(x), (-1, 1))
     values = interpolated(rows, tuple(x.shape), axis_coordinates, order, fill_mode, fill_value)
-    return _finished(get_item(values, (..., 0)), x.dtype)
+    return _finish(get_item(values, (..., 0)), x.dtype)
 
 
 def _each(coordinates: Any) -> Any:
@@ -218,7 +218,7 @@ def sampled(
     return cast(pixels, x.dtype)
 
 
-def _projected(transform: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+def _project(transform: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
     """Where each new pixel is read from; `transform` is (batch, 8)."""
     rows, columns = _grid(height, width, transform.dtype)
     a = [reshape(t, (-1, 1, 1)) for t in unstack(transform, axis=1)]
@@ -280,7 +280,7 @@ def affine_transform(
     choice("affine_transform", "fill_mode", fill_mode, _MODES)
     x, restore = batched(images, data_format, "affine_transform")
     height, width = spatial(x, "affine_transform")
-    rows, columns = _projected(_transforms(transform, x, "affine_transform"), height, width)
+    rows, columns = _project(_transforms(transform, x, "affine_transform"), height, width)
     return restore(sampled(x, rows, columns, interpolation, fill_mode, fill_value))
 
 
@@ -387,5 +387,5 @@ def perspective_transform(
             f"{tuple(end.shape)}"
         )
     transform = _transforms(homography(start, end), x, op)
-    rows, columns = _projected(transform, height, width)
+    rows, columns = _project(transform, height, width)
     return restore(sampled(x, rows, columns, interpolation, "constant", fill_value))

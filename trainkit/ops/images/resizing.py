@@ -144,7 +144,7 @@ def _fixed_weights(old: int, new: int, method: str, antialias: bool, dtype: str)
 # ------------------------------------------------------------------ resize
 
 
-def _resized(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> Tensor:
+def _resize(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> Tensor:
     height, width = spatial(x, "resize")
     shapes.bounded("resize", x.shape[0] or 1, *size, x.shape[3] or 1)
     if method == "nearest":
@@ -167,7 +167,7 @@ def _as_before(y: Tensor, x: Tensor) -> Tensor:
     return saturate_cast(round_(y), x.dtype)
 
 
-def _cropped(x: Tensor, size: tuple[int, int]) -> Tensor:
+def _crop(x: Tensor, size: tuple[int, int]) -> Tensor:
     """The largest middle part with the aspect ratio of `size`."""
     height, width = spatial(x, "resize")
     rows = max(min(height, int(width * size[0] / size[1])), 1)
@@ -176,7 +176,7 @@ def _cropped(x: Tensor, size: tuple[int, int]) -> Tensor:
     return get_item(x, (slice(None), slice(top, top + rows), slice(left, left + columns)))
 
 
-def _padded(x: Tensor, size: tuple[int, int], value: float) -> Tensor:
+def _pad(x: Tensor, size: tuple[int, int], value: float) -> Tensor:
     """The image in a frame of the aspect ratio of `size`, as wide at both ends as Keras makes it.
 
     Where an odd number of pixels is missing, the frame is one pixel smaller than the exact ratio.
@@ -241,10 +241,10 @@ def resize(
     pair = (sizes[0], sizes[1])
     x, restore = batched(images, data_format, "resize")
     if crop_to_aspect_ratio:
-        x = _cropped(x, pair)
+        x = _crop(x, pair)
     elif pad_to_aspect_ratio:
-        x = _padded(x, pair, fill_value)
-    return restore(_resized(x, pair, method, bool(antialias)))
+        x = _pad(x, pair, fill_value)
+    return restore(_resize(x, pair, method, bool(antialias)))
 
 
 def resized_by(
@@ -260,7 +260,7 @@ def resized_by(
     if min(size) < 1:
         raise ValueError(f"resize: size is (height, width), both above 0; got {size}")
     x, restore = batched(images, data_format, "resize")
-    return restore(_resized(x, size, method, antialias))
+    return restore(_resize(x, size, method, antialias))
 
 
 # ------------------------------------------------------------------ scale and translate

@@ -41,7 +41,7 @@ def _parts(a: Bound) -> list[Spec]:
     return [rows(a["data"], len(convert_to_tensor(a["partitions"]).shape))] * count
 
 
-def _stitched(a: Bound) -> Spec:
+def _stitch(a: Bound) -> Spec:
     return rows(a["data"][0], len(convert_to_tensor(a["indices"][0]).shape))
 
 
@@ -88,7 +88,7 @@ def dynamic_partition(
     return [take(rows, np.flatnonzero(numbers == k), axis=0) for k in range(num_partitions)]
 
 
-@needs_values("indices", gives=_stitched)
+@needs_values("indices", gives=_stitch)
 def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
     """One tensor of slices from several: result[indices[m][i]] = data[m][i]; later ones win.
 

@@ -171,7 +171,7 @@ def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     return out
 
 
-def _shared(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> Any:
+def _share(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> Any:
     """The gradient of an extreme, shared equally among all that reach it."""
     own = cast(equal(x, y), g.dtype)
     theirs = cast(equal(updates, gather_nd(y, indices)), g.dtype)
@@ -180,8 +180,8 @@ def _shared(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -
     return multiply(own, share), None, _like(multiply(theirs, gather_nd(share, indices)), updates)
 
 
-scatter_max.primitive.joint = _shared
-scatter_min.primitive.joint = _shared
+scatter_max.primitive.joint = _share
+scatter_min.primitive.joint = _share
 
 
 @primitive(_rule, semantics=INDEXING, export=NO_LAYER)

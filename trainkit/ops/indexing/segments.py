@@ -62,7 +62,7 @@ def _rule(data: Spec, segment_ids: Spec, *, num_segments: int | None) -> Spec:
     return Spec((num_segments, *data.shape[rank:]), data.dtype)
 
 
-def _prepared(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> Any:
+def _prepare(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> Any:
     """Rows of data, their segments, the number of segments, and the axes of a row.
 
     What belongs to no segment is dropped, or on a GPU, where that would take a wait for the size of
@@ -93,7 +93,7 @@ def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
 @primitive(_rule, name="segment_sum", semantics=INDEXING)
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
-    rows, flat, count, inner = _prepared(xp, data, ids, num_segments)
+    rows, flat, count, inner = _prepare(xp, data, ids, num_segments)
     out = _started(xp, count, rows, 0)
     if out.size and rows.size:
         add_rows(xp, out, flat, rows)
@@ -103,7 +103,7 @@ def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) 
 def _by_ufunc(
     name: str, xp: ArrayModule, data: Array, ids: Array, count: int | None, start: Any
 ) -> Any:
-    rows, flat, count, inner = _prepared(xp, data, ids, count)
+    rows, flat, count, inner = _prepare(xp, data, ids, count)
     out = _started(xp, count, rows, start)
     if name == "multiply" and xp is not np:
         if out.size and not rows_gpu.take_in_rows(xp, "multiply", out, flat, rows):

@@ -72,14 +72,14 @@ def matmul(
                [11., 25.]], dtype=float32)
     """
     if transpose_a or adjoint_a:
-        a = _turned(a, transpose_a, adjoint_a)
+        a = _turn(a, transpose_a, adjoint_a)
     if transpose_b or adjoint_b:
-        b = _turned(b, transpose_b, adjoint_b)
+        b = _turn(b, transpose_b, adjoint_b)
     y = matmul_(a, b)
     return y if output_type is None else cast(y, output_type)
 
 
-def _turned(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
+def _turn(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
     if transpose and adjoint_:
         raise ValueError("matmul: an input is transposed or adjoint, not both")
     return adjoint(x) if adjoint_ else swapaxes(x, -1, -2)

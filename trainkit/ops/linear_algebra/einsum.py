@@ -187,13 +187,13 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
     names, out = parsed(subscripts, tuple(tuple(x.shape) for x in tensors))
     work = [_without_ones(x, s) for x, s in zip(tensors, names, strict=True)]
     work = [_with_diagonals(x, s) for x, s in work]
-    work = [_summed(i, work, out) for i in range(len(work))]
+    work = [_sum(i, work, out) for i in range(len(work))]
     dtype = product_dtype(*(x.dtype for x in tensors))
     while len(work) > 1:
         i, j = _next_pair(work, out)
         a, b = work[i], work[j]
         others = [w for k, w in enumerate(work) if k not in (i, j)]
-        work = [*others, _joined(a, b, others, out)]
+        work = [*others, _join(a, b, others, out)]
     result, letters = work[0]
     if letters != out:
         result = transpose(result, [letters.index(s) for s in out])
@@ -238,7 +238,7 @@ def _with_diagonals(x: Tensor, names: str) -> tuple[Tensor, str]:
     return x, names
 
 
-def _summed(i: int, work: list[tuple[Tensor, str]], out: str) -> tuple[Tensor, str]:
+def _sum(i: int, work: list[tuple[Tensor, str]], out: str) -> tuple[Tensor, str]:
     """Operand `i` summed over the letters that nobody else has."""
     x, names = work[i]
     others = set(out).union(*(w[1] for k, w in enumerate(work) if k != i))
@@ -248,7 +248,7 @@ def _summed(i: int, work: list[tuple[Tensor, str]], out: str) -> tuple[Tensor, s
     return sum_(x, axis=lonely), "".join(s for s in names if s in others)
 
 
-def _joined(
+def _join(
     a: tuple[Tensor, str], b: tuple[Tensor, str], others: list[tuple[Tensor, str]], out: str
 ) -> tuple[Tensor, str]:
     needed = set(out).union(*(names for _, names in others))

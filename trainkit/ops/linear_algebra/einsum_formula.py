@@ -36,7 +36,7 @@ def parsed(subscripts: str, dims: tuple[Dims, ...]) -> tuple[list[list[str]], st
     hidden = [_hidden_rank(term, d, subscripts) for term, d in zip(terms, dims, strict=True)]
     most = max((n for n in hidden if n is not None), default=0)
     spread = free[:most]
-    names = [_expanded(t, spread, n) for t, n in zip(terms, hidden, strict=True)]
+    names = [_expand(t, spread, n) for t, n in zip(terms, hidden, strict=True)]
     if arrow:
         result = out.replace("...", "".join(spread))
     else:
@@ -84,7 +84,7 @@ def _hidden_rank(term: str, dims: Dims, subscripts: str) -> int | None:
     return len(dims) - letters
 
 
-def _expanded(term: str, spread: list[str], count: int | None) -> list[str]:
+def _expand(term: str, spread: list[str], count: int | None) -> list[str]:
     if count is None:
         return list(term)
     before, after = term.split("...")

@@ -65,7 +65,7 @@ def _cholesky(xp: ArrayModule, x: Array) -> Array:
     return y
 
 
-def _halved(x: Tensor) -> Tensor:
+def _halve(x: Tensor) -> Tensor:
     """The lower triangle with half of the diagonal."""
     line = matrix_with_diagonal(diagonal(x, axis1=-2, axis2=-1), k=0)
     return subtract(tril(x), multiply(line, 0.5))
@@ -73,7 +73,7 @@ def _halved(x: Tensor) -> Tensor:
 
 def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     yt = adjoint(y)
-    inner = _halved(matmul(yt, tril(g)))
+    inner = _halve(matmul(yt, tril(g)))
     left = solved(yt, inner, lower=False)
     both = adjoint(solved(yt, adjoint(left), lower=False))
     return multiply(add(both, adjoint(both)), 0.5)
@@ -393,7 +393,7 @@ def _eigh_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     inner = multiply(cast(_gaps(w), v.dtype), matmul(vt, gv))
     inner = add(inner, matrix_with_diagonal(cast(gw, v.dtype), k=0))
     by_x = times(v, inner, vt)
-    return _halved(add(by_x, adjoint(by_x)))  # only the lower triangle was looked at
+    return _halve(add(by_x, adjoint(by_x)))  # only the lower triangle was looked at
 
 
 _eigh.gradients(_eigh_gradient)

@@ -125,16 +125,16 @@ def lapack(failure: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 raise InvalidArgumentError(
                     f"{name}: {failure} ({error}); the input has shape {arrays[0].shape}"
                 ) from None
-            return _narrowed(result, dtype) if short else result
+            return _narrow(result, dtype) if short else result
 
         return run
 
     return declare
 
 
-def _narrowed(result: Any, dtype: Any) -> Any:
+def _narrow(result: Any, dtype: Any) -> Any:
     if isinstance(result, tuple):
-        return tuple(_narrowed(part, dtype) for part in result)
+        return tuple(_narrow(part, dtype) for part in result)
     return result.astype(dtype) if result.dtype.kind == "f" else result
 
 

@@ -92,7 +92,7 @@ def from_band(
     diagonal: Any, band: Band, num_rows: Any, num_cols: Any, padding_value: Any
 ) -> Tensor:
     """Matrices with a band, and `padding_value` elsewhere; see `diag`."""
-    d = _packed(convert_to_tensor(diagonal), band, "diag")
+    d = _pack(convert_to_tensor(diagonal), band, "diag")
     length = sizes(d)[-1]
     rows, columns = _matrix_sizes(band, length, int(plain(num_rows)), int(plain(num_cols)))
     spread, inside = _spread(d, band, rows, columns)
@@ -112,7 +112,7 @@ def to_band(x: Tensor, band: Band, padding_value: Any) -> Tensor:
     i, j = position + np.maximum(-diagonals, 0), position + np.maximum(diagonals, 0)
     inside = numbers.logical_and(position >= 0, numbers.logical_and(i < rows, j < columns))
     flat = numbers.where(inside, i * columns + j, 0)
-    values = take(_flattened(x), flat, axis=-1)
+    values = take(_flatten(x), flat, axis=-1)
     packed: Tensor = where(inside, values, cast(padding_value, x.dtype))
     return packed if band.diagonals > 1 else packed[..., 0, :]
 
@@ -121,7 +121,7 @@ def with_band(x: Tensor, diagonal: Any, band: Band) -> Tensor:
     """Matrices with their band replaced; see `set_diag`."""
     rows, columns = sizes(x)[-2:]
     check_inside(band.low, band.high, rows, columns, "set_diag")
-    d = _packed(convert_to_tensor(diagonal), band, "set_diag")
+    d = _pack(convert_to_tensor(diagonal), band, "set_diag")
     length, expected = sizes(d)[-1], band.length(rows, columns)
     if isinstance(length, int) and isinstance(expected, int | np.integer) and length != expected:
         raise ShapeError(
@@ -149,7 +149,7 @@ def _numbers(*dims: Any) -> Any:
     return np if all(isinstance(n, int | np.integer) for n in dims) else _LATER
 
 
-def _packed(d: Tensor, band: Band, operation: str) -> Tensor:
+def _pack(d: Tensor, band: Band, operation: str) -> Tensor:
     """The band with an axis for its diagonals, which a single one lacks."""
     if band.diagonals == 1:
         return expand_dims(d, -2)
@@ -201,10 +201,10 @@ def _spread(d: Tensor, band: Band, rows: Any, columns: Any) -> tuple[Tensor, Any
     clipped = numbers.clip(diagonals, band.low, band.high)
     position = i + numbers.minimum(clipped, 0) + _offsets(band, clipped, rows, columns)
     flat = (band.high - clipped) * length + position
-    return take(_flattened(d), numbers.where(inside, flat, 0), axis=-1), inside
+    return take(_flatten(d), numbers.where(inside, flat, 0), axis=-1), inside
 
 
-def _flattened(x: Tensor) -> Tensor:
+def _flatten(x: Tensor) -> Tensor:
     """`x` with its last two axes as one."""
     *lead, rows, columns = sizes(x)
     return reshape(x, (*lead, rows * columns))

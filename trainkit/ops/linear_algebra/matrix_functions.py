@@ -83,7 +83,7 @@ def _rows(x: Tensor, order: Any) -> Tensor:
     return gather(x, order, axis=len(order.shape) - 1, batch_dims=len(order.shape) - 1)
 
 
-def _inverted(perm: Any) -> Tensor:
+def _invert(perm: Any) -> Tensor:
     order = convert_to_tensor(perm)
     return invert_permutation(order) if len(order.shape) == 1 else argsort(order)
 
@@ -107,7 +107,7 @@ def lu_reconstruct(
                [4., 8.]], dtype=float32)
     """
     lower, upper = _triangles(lower_upper)
-    return _rows(matmul(lower, upper), _inverted(perm))
+    return _rows(matmul(lower, upper), _invert(perm))
 
 
 def lu_solve(

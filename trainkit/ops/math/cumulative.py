@@ -49,7 +49,7 @@ def _along_axis(n: int, cut: slice, axis: int) -> tuple[slice, ...]:
     return tuple(cut if i == axis else slice(None) for i in range(n))
 
 
-def _accumulated(
+def _accumulate(
     xp: ArrayModule, step: Any, x: Array, start: Any, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
     """Results of `step` over all elements up to each, or before each when `exclusive`."""
@@ -90,7 +90,7 @@ def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, revers
     def step(values: Array, axis: int) -> Array:
         return xp.cumsum(values, axis=axis, dtype=wide or values.dtype)
 
-    result = _accumulated(xp, step, x, 0, axis, exclusive, reverse)
+    result = _accumulate(xp, step, x, 0, axis, exclusive, reverse)
     return result.astype(x.dtype, copy=False)
 
 
@@ -113,7 +113,7 @@ def running_product(
     def step(values: Array, axis: int) -> Array:
         return xp.cumprod(values.astype(wide, copy=False), axis=axis, dtype=wide)
 
-    return _accumulated(xp, step, x, 1, axis, exclusive, reverse).astype(x.dtype, copy=False)
+    return _accumulate(xp, step, x, 1, axis, exclusive, reverse).astype(x.dtype, copy=False)
 
 
 def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
@@ -181,7 +181,7 @@ def _product_gradient(
 running_product.gradients(_product_gradient)
 
 
-def _prepared(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
+def _prepare(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
     """`x` in the dtype of the result, flattened for `axis=None`, and the axis."""
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if dtype is not None:
@@ -211,7 +211,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         >>> tk.ops.cumsum([1.0, 2.0, 3.0]).numpy()
         array([1., 3., 6.], dtype=float32)
     """
-    x, axis_index = _prepared(x, axis, dtype)
+    x, axis_index = _prepare(x, axis, dtype)
     return running_sum(x, axis=axis_index, exclusive=False, reverse=False)
 
 
@@ -233,7 +233,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         >>> tk.ops.cumprod([1.0, 2.0, 3.0]).numpy()
         array([1., 2., 6.], dtype=float32)
     """
-    x, axis_index = _prepared(x, axis, dtype)
+    x, axis_index = _prepare(x, axis, dtype)
     return running_product(x, axis=axis_index, exclusive=False, reverse=False)
 
 
@@ -252,7 +252,7 @@ def running_logsumexp(
             running = out[i] = xp.logaddexp(running, row)
         return xp.moveaxis(out, 0, axis)
 
-    return _accumulated(xp, step, x, -np.inf, axis, exclusive, reverse)
+    return _accumulate(xp, step, x, -np.inf, axis, exclusive, reverse)
 
 
 def _logsumexp_gradient(

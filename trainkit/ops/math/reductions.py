@@ -363,7 +363,7 @@ _total_by_blas = with_tuned(_total, Tuned(axis_sum, fewest=FEWEST))
 """The sum of floats, by BLAS where that pays."""
 
 
-def _squared(x: Array, centre: Array) -> Array:
+def _square(x: Array, centre: Array) -> Array:
     """|x - centre|^2."""
     away = x - centre
     if x.dtype.kind == "c":
@@ -373,7 +373,7 @@ def _squared(x: Array, centre: Array) -> Array:
 
 
 def _squares(xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool) -> Array:
-    return _total(xp, _squared(x, centre), axis, keepdims)
+    return _total(xp, _square(x, centre), axis, keepdims)
 
 
 def _squares_by_blas(xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool) -> Array:
@@ -381,7 +381,7 @@ def _squares_by_blas(xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepd
         total = _squared_distances_to_one(x.reshape(-1), centre.item())
         shape = shapes.reduced_dims(x.shape, axis, keepdims)
         return np.full(shape, total) if shape else total
-    return _total_by_blas(xp, _squared(x, centre), axis, keepdims)
+    return _total_by_blas(xp, _square(x, centre), axis, keepdims)
 
 
 def _squared_distances_to_one(x: Array, centre: float) -> Any:

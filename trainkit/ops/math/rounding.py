@@ -98,7 +98,7 @@ def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
 # ------------------------------------------------------------------ whole division
 
 
-def _divided(xp: ArrayModule, function: Any, a: Array, b: Array, op: str) -> Array:
+def _divide(xp: ArrayModule, function: Any, a: Array, b: Array, op: str) -> Array:
     """Divide, but raise for an integer by 0, which has no result (floats give inf or NaN)."""
     if b.dtype.kind in "iub" and xp is np and not b.all():
         raise InvalidArgumentError(f"{op}: division of an integer by zero")
@@ -126,7 +126,7 @@ def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
         >>> tk.math.floordiv([5, -5], 2).numpy()
         array([ 2, -3], dtype=int32)
     """
-    return _divided(xp, xp.floor_divide, x1, x2, "floor_divide")
+    return _divide(xp, xp.floor_divide, x1, x2, "floor_divide")
 
 
 @primitive(
@@ -142,7 +142,7 @@ def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
         >>> tk.math.mod([5, -5], 3).numpy()
         array([2, 1], dtype=int32)
     """
-    return _divided(xp, xp.remainder, x1, x2, "mod")
+    return _divide(xp, xp.remainder, x1, x2, "mod")
 
 
 mod.primitive.broadcasts = True
@@ -165,7 +165,7 @@ def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
         >>> tk.ops.fmod([-5.0], [3.0]).numpy()
         array([-2.], dtype=float32)
     """
-    return _divided(xp, xp.fmod, x1, x2, "fmod")
+    return _divide(xp, xp.fmod, x1, x2, "fmod")
 
 
 fmod.primitive.broadcasts = True

@@ -28,7 +28,7 @@ from trainkit.ops.signal.fourier import (
 _NORMS = ("backward", "ortho", "forward")
 
 
-def _scaled(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
+def _scale(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
     """`y`, scaled as for `"backward"`, scaled as for `norm`."""
     if norm not in _NORMS:
         raise ValueError(f"fft: norm {norm!r} is none of {', '.join(_NORMS)}")
@@ -47,7 +47,7 @@ def _along(op: Any, x: Tensor, n: int | None, axis: int, norm: str, inverse: boo
     last = moveaxis(x, axis, -1)
     length = last.shape[-1] if n is None else int(n)
     y = op(fitted(last, length))
-    return moveaxis(_scaled(y, length, norm, inverse), -1, axis)
+    return moveaxis(_scale(y, length, norm, inverse), -1, axis)
 
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -96,7 +96,7 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     """The inverse of `rfft`; `n` is the length of the result, 2 (k - 1) by default."""
     last = moveaxis(_complex(x), axis, -1)
     length = 2 * (last.shape[-1] - 1) if n is None else int(n)
-    y = _scaled(complex_irfft(last, length), length, norm, True)
+    y = _scale(complex_irfft(last, length), length, norm, True)
     return moveaxis(y, -1, axis)
 
 
@@ -124,13 +124,13 @@ _OTHER = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform, which is real, of the first half of a signal that mirrors itself."""
-    _scaled(as_tensor(x), 1, norm, False)
+    _scale(as_tensor(x), 1, norm, False)
     return irfft(conjugated(_complex(x)), n=n, axis=axis, norm=_OTHER[norm])
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft`."""
-    _scaled(as_tensor(x), 1, norm, False)
+    _scale(as_tensor(x), 1, norm, False)
     return conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))  # type: ignore[no-any-return]
 
 

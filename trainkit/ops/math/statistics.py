@@ -95,7 +95,7 @@ def _row_lengths(xp: ArrayModule, rows: Array, skip_nan: bool) -> Array:
     return xp.full(rows.shape[:-1], rows.shape[-1])
 
 
-def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) -> Array:
+def _join(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) -> Array:
     """The result for one share, or those for several on a new first axis."""
     if type(q) is not tuple:
         return results[0].astype(dtype, copy=False)
@@ -130,7 +130,7 @@ def _quantile(
         between = xp.where(xp.isfinite(step), between, beside_infinity)
         value = xp.where(has_nan, np.nan, between[..., 0])
         results.append(xp.expand_dims(value, axes) if keepdims else value)
-    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), quantile_dtype)
+    return _join(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), quantile_dtype)
 
 
 @primitive(
@@ -193,7 +193,7 @@ def quantile_gather(
         value = xp.take_along_axis(ranked, low, axis=-1) * (1 - weight)
         value = (value + xp.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
         results.append(xp.expand_dims(value, axes) if keepdims else value)
-    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
+    return _join(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
 
 
 def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:
@@ -416,9 +416,7 @@ def _as_rows(x: Array) -> Array:
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def _counted(
-    xp: ArrayModule, rows: Array, weights: Array | None, bins: int, all_fit: bool
-) -> Array:
+def _count(xp: ArrayModule, rows: Array, weights: Array | None, bins: int, all_fit: bool) -> Array:
     """How often each number occurs in each row, or the sum of the weights there."""
     rows, most = rows.astype(np.int64, copy=False), len(rows) * bins
     # All rows at once: each has its own range of bins.
@@ -448,7 +446,7 @@ def _bincount_on_gpu(
     if row_weights is None or not pools.determined():
         counts = bins_cuda.counted(xp, rows, row_weights, bins)
     if counts is None:
-        counts = _counted(xp, rows, row_weights, bins, all_fit=False)
+        counts = _count(xp, rows, row_weights, bins, all_fit=False)
     return _as_counts(x, row_weights, counts)
 
 
@@ -489,7 +487,7 @@ def _bincount(
     least, greatest = _limits_of(xp, x)
     bins = _bins_for(least, greatest, minlength, maxlength)
     row_weights = _as_rows(weights[0]) if weights else None
-    return _as_counts(x, row_weights, _counted(xp, _as_rows(x), row_weights, bins, greatest < bins))
+    return _as_counts(x, row_weights, _count(xp, _as_rows(x), row_weights, bins, greatest < bins))
 
 
 _bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))

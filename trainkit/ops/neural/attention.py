@@ -143,7 +143,7 @@ def dot_product_attention(
     if group > 1:
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
     scores = matmul(multiply(by_head(q), factor), transpose(k, (0, 2, 3, 1)))
-    scores = _adjusted(scores, bias, bool_mask, is_causal, attn_logits_soft_cap)
+    scores = _adjust(scores, bias, bool_mask, is_causal, attn_logits_soft_cap)
     return by_head(matmul(softmax(scores), by_head(v)))
 
 
@@ -157,7 +157,7 @@ def _checked_mask(mask: Any) -> Tensor:
     return tensor
 
 
-def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:
+def _adjust(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:
     if bias is not None:
         scores = add(scores, bias)
     if cap is not None:

@@ -58,7 +58,7 @@ class _States:
         self.last = 2 * target_length.astype(np.int64)
 
 
-def _shifted(xp: ArrayModule, values: Array, by: int) -> Array:
+def _shift(xp: ArrayModule, values: Array, by: int) -> Array:
     """`values` moved along the states, log(0) where nothing comes from."""
     result = xp.full(values.shape, _FAR, values.dtype)
     if by > 0:
@@ -76,8 +76,8 @@ def _forward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) ->
     alpha[0, :, :2] = emitted[:, 0, :2]
     for t in range(1, steps):
         before = alpha[t - 1]
-        ways = xp.logaddexp(before, _shifted(xp, before, 1))
-        ways = xp.where(states.skips, xp.logaddexp(ways, _shifted(xp, before, 2)), ways)
+        ways = xp.logaddexp(before, _shift(xp, before, 1))
+        ways = xp.where(states.skips, xp.logaddexp(ways, _shift(xp, before, 2)), ways)
         alpha[t] = xp.where((t < lengths)[:, None], ways + emitted[:, t], before)
     return alpha
 
@@ -95,8 +95,8 @@ def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -
     beta[steps - 1] = end
     for t in range(steps - 2, -1, -1):
         after = beta[t + 1] + emitted[:, t + 1]
-        ways = xp.logaddexp(after, _shifted(xp, after, -1))
-        ways = xp.where(skips, xp.logaddexp(ways, _shifted(xp, after, -2)), ways)
+        ways = xp.logaddexp(after, _shift(xp, after, -1))
+        ways = xp.where(skips, xp.logaddexp(ways, _shift(xp, after, -2)), ways)
         beta[t] = xp.where((t + 1 < lengths)[:, None], ways, end)
     return beta
 
@@ -153,7 +153,7 @@ def _check_values(xp: ArrayModule, logits: Array, target: Array, lengths: Any, b
             raise InvalidArgumentError(f"ctc_loss: {name} must lie in [0, {most}], got {length}")
 
 
-def _prepared(
+def _prepare(
     xp: ArrayModule, logits: Array, target: Array, target_length: Array, blank: int
 ) -> tuple[Array, _States]:
     wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
@@ -181,7 +181,7 @@ def _ctc(
     if logits.ndim != 3 or not len(logits) == len(target) == len(target_length):
         raise ValueError("shapes do not fit")  # the shape rule has the words
     _check_values(xp, logits, target, (target_length, output_length), blank)
-    scores, states = _prepared(xp, logits, target, target_length, blank)
+    scores, states = _prepare(xp, logits, target, target_length, blank)
     chance = _total(xp, _forward(xp, scores, states, output_length), states)
     loss = xp.where(chance < _FAR / 2, np.inf, -chance)
     return loss.astype(logits.dtype)
@@ -204,7 +204,7 @@ def ctc_gradient(
     blank: int,
 ) -> Array:
     """Chance of each class less its chance given the labels, at each time, times `g`."""
-    scores, states = _prepared(xp, logits, target, target_length, blank)
+    scores, states = _prepare(xp, logits, target, target_length, blank)
     alpha = _forward(xp, scores, states, output_length)
     beta = _backward(xp, scores, states, output_length)
     chance = _total(xp, alpha, states)

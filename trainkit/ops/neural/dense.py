@@ -71,11 +71,11 @@ def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     return result, by_bias.astype(g.dtype, copy=False)
 
 
-def _rectified_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
+def _rectify_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
     return relu_gradient(add(gg[0], gg[1]), y), None
 
 
-rectified_gradient.joint_gradient(_rectified_second)
+rectified_gradient.joint_gradient(_rectify_second)
 
 
 @rectified_gradient.batch_by
@@ -167,7 +167,7 @@ def _gradient_rule(
     return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
 
 
-def _summed(flat: Array) -> Array:
+def _sum(flat: Array) -> Array:
     """The sums of the columns, of short floats as float32."""
     return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
 
@@ -200,7 +200,7 @@ def _sent_back(
 
 
 def _by_blas(flat: Array) -> Array:
-    return leading_sum(flat, 1) if flat.size >= FEWEST else _summed(flat)
+    return leading_sum(flat, 1) if flat.size >= FEWEST else _sum(flat)
 
 
 def _gradient_on_pool(
@@ -227,7 +227,7 @@ def dense_gradient(
 ) -> Any:
     """What `dense` sends back to those of input, kernel and bias that are wanted."""
     multiplied = functools.partial(matmul_gpu.matmul, xp)
-    return _sent_back(xp, (g, y, x, kernel), activation, wanted, multiplied, _summed)
+    return _sent_back(xp, (g, y, x, kernel), activation, wanted, multiplied, _sum)
 
 
 def _joint(

@@ -283,7 +283,7 @@ def _fused_joint(g: Any, y: Any, x: Tensor, scale: Any, offset: Any, **settings:
     return by_x, None if scale is None else by_scale, None if offset is None else by_offset
 
 
-def _fused_second(
+def _fuse_second(
     gg: Any,
     y: Any,
     g: Tensor,
@@ -306,7 +306,7 @@ def _fused_second(
 
 fused_normalization.joint_gradient(_fused_joint)
 PRIMITIVES["fused_normalization"].joint_sparse = True  # moments go to moving averages alone
-fused_normalization_gradient.joint_gradient(_fused_second)
+fused_normalization_gradient.joint_gradient(_fuse_second)
 
 
 def fused_batch_normalization(

@@ -48,7 +48,7 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
 
 
-def _widened(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
+def _widen(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
     """What `function` gives of these, 16-bit floats being float32 to it; `None` stays `None`."""
     parts = function(*map(_wide, arrays), **settings)
     return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
@@ -90,7 +90,7 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
 
 def _compiled_lstm(projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     _check("lstm", 4, projected, (h, c), kernel)
-    return _widened(recurrent_tuned.lstm, projected, h, c, kernel)
+    return _widen(recurrent_tuned.lstm, projected, h, c, kernel)
 
 
 def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
@@ -109,7 +109,7 @@ def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: 
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
     _check("lstm", 4, projected, (h, c), kernel)
-    return _widened(partial(recurrent_reference.lstm, xp), projected, h, c, kernel)
+    return _widen(partial(recurrent_reference.lstm, xp), projected, h, c, kernel)
 
 
 def _lstm_gradient_rule(
@@ -121,7 +121,7 @@ def _lstm_gradient_rule(
 def _compiled_lstm_gradient(
     by_hidden: Array, by_memory: Array | None, projected: Array, *saved: Array
 ) -> Any:
-    return _widened(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
+    return _widen(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *saved)
 
 
 def _lstm_gradient_on_gpu(
@@ -150,7 +150,7 @@ def lstm_gradient(
 ) -> Any:
     """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
     function = partial(recurrent_reference.lstm_gradient, xp)
-    return _widened(function, by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
+    return _widen(function, by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
 
 
 def _lstm_formula(projected: Tensor, h: Tensor, c: Tensor, kernel: Tensor) -> Any:
@@ -220,7 +220,7 @@ def _compiled_gru(
     projected: Array, h: Array, kernel: Array, bias: Array | None, *, reset_after: bool = True
 ) -> Any:
     _check("gru", 3, projected, (h,), kernel, bias)
-    return _widened(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
+    return _widen(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_on_gpu(
@@ -256,7 +256,7 @@ def _gru(
     """Hidden states and gates of all steps."""
     _check("gru", 3, projected, (h,), kernel, bias)
     function = partial(recurrent_reference.gru, xp)
-    return _widened(function, projected, h, kernel, bias, reset_after=reset_after)
+    return _widen(function, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_gradient_rule(
@@ -276,7 +276,7 @@ def _compiled_gru_gradient(
     reset_after: bool = True,
 ) -> Any:
     function = recurrent_tuned.gru_gradient
-    return _widened(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
+    return _widen(function, by_hidden, h, kernel, *saved, reset_after=reset_after)
 
 
 def _gru_gradient_on_gpu(
@@ -314,7 +314,7 @@ def gru_gradient(
 ) -> Any:
     """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
     function = partial(recurrent_reference.gru_gradient, xp)
-    return _widened(function, by_hidden, h, kernel, hidden, gates, reset_after=reset_after)
+    return _widen(function, by_hidden, h, kernel, hidden, gates, reset_after=reset_after)
 
 
 def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:

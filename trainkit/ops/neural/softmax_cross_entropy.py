@@ -57,7 +57,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def _shifted(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
+def _shift(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
     """(logits less their maximum, exp of that), along the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted, xp.exp(shifted)
@@ -117,7 +117,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
-    shifted, powers = _shifted(xp, _wide(logits))
+    shifted, powers = _shift(xp, _wide(logits))
     losses = _dense_losses(xp, labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
 
@@ -153,7 +153,7 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
     _check_dense(labels, logits)
-    shifted, powers = _shifted(xp, logits)
+    shifted, powers = _shift(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _dense_losses(xp, labels, shifted, sums)
     powers *= labels.sum(axis=-1, keepdims=True) / sums
@@ -177,7 +177,7 @@ def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
-    _, powers = _shifted(xp, _wide(logits))
+    _, powers = _shift(xp, _wide(logits))
     wide = _wide(labels)
     powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
     powers -= wide
@@ -285,7 +285,7 @@ def check_labels(labels: Array, classes: int) -> None:
         )
 
 
-def _picked(xp: ArrayModule, labels: Array) -> Any:
+def _pick(xp: ArrayModule, labels: Array) -> Any:
     """Index of the element of each row that its label names."""
     return xp.arange(labels.size), labels.reshape(-1)
 
@@ -309,8 +309,8 @@ def _compiled_pair(labels: Array, logits: Array) -> Any:
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
-    shifted, powers = _shifted(xp, _wide(logits))
-    losses = _sparse_losses(xp, _picked(xp, labels), shifted, powers.sum(axis=-1))
+    shifted, powers = _shift(xp, _wide(logits))
+    losses = _sparse_losses(xp, _pick(xp, labels), shifted, powers.sum(axis=-1))
     if xp is not np:
         losses = xp.where(_is_class(labels, logits), losses, math.nan)
     return losses.astype(logits.dtype, copy=False)
@@ -347,9 +347,9 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
-    shifted, powers = _shifted(xp, logits)
+    shifted, powers = _shift(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
-    label_index = _picked(xp, labels)
+    label_index = _pick(xp, labels)
     losses = _sparse_losses(xp, label_index, shifted, sums[..., 0])
     powers /= sums
     powers.reshape(-1, logits.shape[-1])[label_index] -= 1
@@ -374,10 +374,10 @@ def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
-    _, powers = _shifted(xp, _wide(logits))
+    _, powers = _shift(xp, _wide(logits))
     powers /= powers.sum(axis=-1, keepdims=True)
     flat = powers.reshape(-1, logits.shape[-1])
-    flat[_picked(xp, labels)] -= 1
+    flat[_pick(xp, labels)] -= 1
     powers *= g[..., None]
     if xp is not np:
         powers = xp.where(_is_class(labels, logits)[..., None], powers, math.nan)

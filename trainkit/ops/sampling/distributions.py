@@ -221,14 +221,14 @@ def philox_poisson(
     (mean,) = _spread(xp, dims, lam)
     u, _, state = _two_uniforms(xp, state, mean.size)
     first = xp.minimum(mean, 10.0)
-    out = _inverted(xp, u, xp.exp(-first), lambda k, term: term * first / k)
+    out = _invert(xp, u, xp.exp(-first), lambda k, term: term * first / k)
     large = xp.flatnonzero(mean >= 10) if hasattr(xp, "flatnonzero") else xp.nonzero(mean >= 10)[0]
     if large.size:
         out[large], state = _poisson_by_rejection(xp, state, mean[large])
     return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
 
 
-def _inverted(xp: ArrayModule, u: Array, first: Array, following: Any, most: int = 200) -> Array:
+def _invert(xp: ArrayModule, u: Array, first: Array, following: Any, most: int = 200) -> Array:
     """The least k whose cumulated probability is above u; terms follow from one another."""
     k = xp.zeros(u.shape, _F64)
     term, total = first, first
@@ -290,7 +290,7 @@ def philox_binomial(
     low_n, low_p = xp.where(big, 0.0, n), xp.where(big, 0.0, p)
     ratio = low_p / (1 - low_p)
     start = xp.exp(low_n * xp.log1p(-low_p))
-    out = _inverted(xp, u, start, lambda k, term: term * ratio * xp.maximum(low_n - k + 1, 0) / k)
+    out = _invert(xp, u, start, lambda k, term: term * ratio * xp.maximum(low_n - k + 1, 0) / k)
     large = xp.nonzero(big)[0]
     if large.size:
         out[large], state = _binomial_by_rejection(xp, state, n[large], p[large])

@@ -298,7 +298,7 @@ def drawn(
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
 
-def _shaped(draws: Any, dims: tuple[int, ...]) -> Any:
+def _shape(draws: Any, dims: tuple[int, ...]) -> Any:
     return None if draws is None else (draws[0].reshape(dims), draws[1])
 
 
@@ -315,7 +315,7 @@ def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
 def _uniform_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
-    return _shaped(random_gpu.uniform(xp, state, count_of(dims), kind), dims)
+    return _shape(random_gpu.uniform(xp, state, count_of(dims), kind), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_uniform_on_gpu),)))
@@ -340,7 +340,7 @@ def philox_uniform(
 def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
-    return _shaped(random_gpu.normal(xp, state, count_of(dims), kind), dims)
+    return _shape(random_gpu.normal(xp, state, count_of(dims), kind), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_normal_on_gpu),)))
@@ -369,7 +369,7 @@ def _integers_on_gpu(
 ) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
-    return _shaped(random_gpu.integers(xp, state, count_of(dims), low, high, kind), dims)
+    return _shape(random_gpu.integers(xp, state, count_of(dims), low, high, kind), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_integers_on_gpu),)))
@@ -421,7 +421,7 @@ def _integers_between_on_gpu(
     dims = filled(shape, sizes)
     bounds = [xp.asarray(bound) for bound in (low, high)]
     kind = dtypes.as_dtype(dtype).dtype
-    return _shaped(random_gpu.integers_between(xp, state, count_of(dims), *bounds, kind), dims)
+    return _shape(random_gpu.integers_between(xp, state, count_of(dims), *bounds, kind), dims)
 
 
 @primitive(
@@ -476,7 +476,7 @@ def _mask_on_gpu(
     dims = filled(shape, sizes)
     mask_dtype = dtypes.as_dtype(dtype).dtype
     off, on = np.multiply([False, True], mask_dtype.type(scale), dtype=mask_dtype)
-    return _shaped(random_gpu.mask(xp, state, count_of(dims), _limit(rate), off, on), dims)
+    return _shape(random_gpu.mask(xp, state, count_of(dims), _limit(rate), off, on), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_mask_on_gpu),)))
@@ -515,7 +515,7 @@ def _kept_rule(
 def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
     dims = filled(shape, sizes)
     draws = random_gpu.mask(xp, state, count_of(dims), _limit(rate), np.False_, np.True_)
-    return _shaped(draws, dims)
+    return _shape(draws, dims)
 
 
 @primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)))

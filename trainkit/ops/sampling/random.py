@@ -512,10 +512,10 @@ def normal(
         TensorShape([2, 3])
     """
     unit = generator_of(seed).draw(philox.philox_normal, shape, dtype=float_type(dtype, "normal"))
-    return _scaled(unit, mean, stddev)
+    return _scale(unit, mean, stddev)
 
 
-def _scaled(unit: Tensor, offset: Any, scale: Any) -> Tensor:
+def _scale(unit: Tensor, offset: Any, scale: Any) -> Tensor:
     """`unit * scale + offset`, leaving out what changes nothing."""
     if not (isinstance(scale, int | float) and scale == 1):
         unit = multiply(unit, _like(scale, unit))
@@ -551,7 +551,7 @@ def uniform(
     """
     unit = generator_of(seed).draw(philox.philox_uniform, shape, dtype=float_type(dtype, "uniform"))
     if isinstance(minval, int | float) and isinstance(maxval, int | float):
-        return _scaled(unit, minval, maxval - minval)
+        return _scale(unit, minval, maxval - minval)
     low = _like(minval, unit)
     scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
     return scaled
@@ -638,7 +638,7 @@ def truncated_normal(
     """
     name = float_type(dtype, "truncated_normal")
     unit = generator_of(seed).draw(philox.philox_truncated_normal, shape, dtype=name)
-    return _scaled(unit, mean, stddev)
+    return _scale(unit, mean, stddev)
 
 
 def bernoulli_mask(

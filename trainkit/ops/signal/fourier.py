@@ -265,7 +265,7 @@ def _real(x: Any, op: str) -> Tensor:
 # ------------------------------------------------------------------ pairs
 
 
-def _joined(x: Any, op: str) -> Tensor:
+def _join(x: Any, op: str) -> Tensor:
     """A pair of real and imaginary parts as a complex tensor.
 
     Raises:
@@ -288,12 +288,12 @@ def _joined(x: Any, op: str) -> Tensor:
 
 
 def _sized(x: Any, op: str, rank: int) -> Tensor:
-    """A pair as `_joined` makes it; a symbol of a model must tell the sizes of the `rank` axes.
+    """A pair as `_join` makes it; a symbol of a model must tell the sizes of the `rank` axes.
 
     Raises:
         ShapeError: it does not.
     """
-    z = _joined(x, op)
+    z = _join(x, op)
     if None in z.shape[-rank:] and not unknown_sizes_fit(z):
         axes = "last axis" if rank == 1 else f"last {rank} axes"
         raise ShapeError(
@@ -413,4 +413,4 @@ def irfft(x: Any, fft_length: int | None = None) -> Tensor:
         >>> tk.ops.irfft(([2.0, 0.0], [0.0, 0.0])).numpy()
         array([1., 1.], dtype=float32)
     """
-    return complex_irfft(_joined(x, "irfft"), fft_length)
+    return complex_irfft(_join(x, "irfft"), fft_length)

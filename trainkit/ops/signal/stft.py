@@ -61,7 +61,7 @@ def _sequences(xp: ArrayModule, x: Array, *, length: int, stride: int) -> Array:
     return views[..., ::stride, :]
 
 
-def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
+def _sum(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
     """Windows (..., count, length) added up where they overlap, to a signal of `size`."""
     *lead, count, length = g.shape
     steps = -(-length // stride)
@@ -87,7 +87,7 @@ def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
 )
 def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
     """`extract_sequences` transposed; of `x` only the shape counts."""
-    return _summed(xp, g, stride, x.shape[-1])
+    return _sum(xp, g, stride, x.shape[-1])
 
 
 def _overlap_rule(x: Spec, *, stride: int) -> Spec:
@@ -100,7 +100,7 @@ def _overlap_rule(x: Spec, *, stride: int) -> Spec:
 @primitive(_overlap_rule, name="overlap_add", semantics=LAST_AXES)
 def _overlap_add(xp: ArrayModule, x: Array, *, stride: int) -> Array:
     """Windows added up where they overlap."""
-    return _summed(xp, x, stride, None)
+    return _sum(xp, x, stride, None)
 
 
 _sequences.gradients(lambda g, y, x, *, length, stride: sequences_sum(g, x, stride=stride))

@@ -29,7 +29,7 @@ from trainkit.ops.neural.activations import relu
 from trainkit.ops.vmap_rules.shared_rules import blank, with_one_batch, with_two_batches
 
 
-def _joined(x: Any, count: int) -> Tensor:
+def _join(x: Any, count: int) -> Tensor:
     """Values (..., channels) of all items as (..., count * channels)."""
     y = stacked(x, count)
     y = moved(y, 0, len(y.shape) - 2)
@@ -61,8 +61,8 @@ def _conv_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     if bias is not None:
         bias = reshaped(stacked(bias, count), (-1,))
     shared = not isinstance(x, ItemStack) and _groups(x, kernel) == 1
-    images = x if shared else _joined(x, count)
-    return _parted(primitive.op(images, _joined(kernel, count), bias, **settings), count)
+    images = x if shared else _join(x, count)
+    return _parted(primitive.op(images, _join(kernel, count), bias, **settings), count)
 
 
 def _with_own_bias(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
@@ -87,18 +87,18 @@ def _input_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int
         y = primitive.op(with_one_batch(g, count), kernel, like, **settings)
         return with_two_batches(y, count)
     like = blank((*x.shape[:-1], count * x.shape[-1]), x)
-    return _parted(primitive.op(_joined(g, count), _joined(kernel, count), like, **settings), count)
+    return _parted(primitive.op(_join(g, count), _join(kernel, count), like, **settings), count)
 
 
 @conv_kernel_gradient.batch_by
 def _kernel_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, g = inputs
     if settings["groups"] == 1 and not isinstance(x, ItemStack):
-        return _parted(primitive.op(x, _joined(g, count), **settings), count)
+        return _parted(primitive.op(x, _join(g, count), **settings), count)
     if settings["groups"] == 1 and not isinstance(g, ItemStack):
-        return _parted(primitive.op(_joined(x, count), g, **settings), count, axis=-2)
+        return _parted(primitive.op(_join(x, count), g, **settings), count, axis=-2)
     more = {**settings, "groups": count * settings["groups"]}
-    return _parted(primitive.op(_joined(x, count), _joined(g, count), **more), count)
+    return _parted(primitive.op(_join(x, count), _join(g, count), **more), count)
 
 
 @_conv_transpose.batch_by
@@ -110,5 +110,5 @@ def _transposed_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
     like = blank((*dims[:-1], count * dims[-1]), x)
     geometry = geometry_of(settings)
     return _parted(
-        conv_input_gradient(_joined(x, count), _joined(kernel, count), like, **geometry), count
+        conv_input_gradient(_join(x, count), _join(kernel, count), like, **geometry), count
     )

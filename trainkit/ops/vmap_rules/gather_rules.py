@@ -100,10 +100,10 @@ def _take_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     rows = reshaped(rows, (count * n, *tuple(rows.shape)[2:]))
     where_ = of_all_items(indices, n, count, "take", "GatherV2", _least(settings, n))
     y = primitive.op(rows, where_, **{**settings, "axis": 0})
-    return transposed(y, _placed(axis, rank, wide))
+    return transposed(y, _place(axis, rank, wide))
 
 
-def _placed(axis: int, rank: int, wide: int) -> list[int]:
+def _place(axis: int, rank: int, wide: int) -> list[int]:
     """The order of the axes (items, picks..., others...) that has the picks at `axis`."""
     others = [1 + wide + i for i in range(rank - 1)]
     return [0, *others[:axis], *range(1, 1 + wide), *others[axis:]]
@@ -120,7 +120,7 @@ def _take_sum_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
     n = x.shape[axis]
     where_ = of_all_items(indices, n, count, "take", "GatherV2", _least(settings, n))
     other_dims = (*x.shape[:axis], *x.shape[axis + 1 :])
-    rows = transposed(g, np.argsort(_placed(axis, rank, wide)).tolist())
+    rows = transposed(g, np.argsort(_place(axis, rank, wide)).tolist())
     like = blank((count * n, *other_dims), x)
     y = primitive.op(rows, where_, like, **{**settings, "axis": 0})
     return moved(reshaped(y, (count, n, *other_dims)), 1, axis + 1)

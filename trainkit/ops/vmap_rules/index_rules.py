@@ -83,7 +83,7 @@ def _adjacent(sliced: list[bool]) -> bool:
 
 
 @get_item_at.batch_by
-def _picked(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+def _pick(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, *parts = inputs
     stack_key = _StackKey(x.shape, settings["key"], parts, count)
     return stack_key.to_items(primitive.op(stacked(x, count), *stack_key.parts, key=stack_key.key))
@@ -98,7 +98,7 @@ def _put(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
 
 
 @with_items.batch_by
-def _replaced(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+def _replace(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, value, *parts = inputs
     stack_key = _StackKey(x.shape, settings["key"], parts, count)
     values = stack_key.from_items(as_stack(value, stack_key.rank, count))

@@ -106,7 +106,7 @@ def gradients_for_step(
     attributes["_to_join"] = replica
     with trace_state.silence():
         weighted_grads = [
-            None if g is None else _weighted(convert_to_tensor(g), replica.weight) for g in grads
+            None if g is None else _weight(convert_to_tensor(g), replica.weight) for g in grads
         ]
         # the greatest of all replicas is no sum of parts, so it can't wait for the end of a period
         if OVERWRITTEN:
@@ -142,7 +142,7 @@ def whole_gradients(
     return results
 
 
-def _weighted(grad: Any, weight: float) -> Any:
+def _weight(grad: Any, weight: float) -> Any:
     if weight == 1.0:
         return grad
     return grad * weight if weight else ops.zeros_like(grad)  # no rows may give no numbers

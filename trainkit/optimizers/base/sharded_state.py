@@ -107,7 +107,7 @@ class ShardedState:
                 optimizer._iterations.assign_add(1)
                 return
         # all gradients at once: a joint norm counts those of the other replicas, too
-        grads = self._clipped(list(grads))
+        grads = self._clip(list(grads))
         mine = [self.owners[id(weight)] == replica.rank for weight in of]
         states = [optimizer.state_of(w) for w, own in zip(of, mine, strict=True) if own]
         own_grads = [g for g, own in zip(grads, mine, strict=True) if own]
@@ -151,7 +151,7 @@ class ShardedState:
                 self._optimizer.state_of(weight)
         self.release()
 
-    def _clipped(self, grads: list[Any]) -> list[Any]:
+    def _clip(self, grads: list[Any]) -> list[Any]:
         limits = self._optimizer._limits
         if not limits:
             return grads

@@ -245,7 +245,7 @@ def _trace_weights(
         dtype = str(state.dtype)
         weight = ops.cast(state.weight.value(), dtype)
         slots = [state.slots[n].value() for n in state.names]
-        update = functools.partial(_updated, state, rates[dtype], active)
+        update = functools.partial(_update, state, rates[dtype], active)
         # element by element the shape makes no difference, so one trace serves all weights
         shape = None if optimizer._programs.sees_elements_alone(state) else tuple(weight.shape)
         new = calls.results(update, [weight, grad, *slots], (state.key, shape))
@@ -310,7 +310,7 @@ def _dtypes_of(states: list[SlotState]) -> dict[str, None]:
     return dict.fromkeys(str(state.dtype) for state in states)
 
 
-def _updated(
+def _update(
     state: SlotState, rates: tuple[Any, ...], active: Any, weight: Any, grad: Any, *slots: Any
 ) -> Sequence[Any]:
     """What becomes of a weight and its slots; they stay where `active` does not hold."""

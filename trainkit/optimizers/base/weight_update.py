@@ -87,7 +87,7 @@ class WeightUpdate:
         if any(XP_OF[type(x)] is not np for member in members for x in member):
             return self._results_beside(members, scalars)
         # gradients are only read
-        copies = [[_copied(x) if i != 1 else x for i, x in enumerate(m)] for m in members]
+        copies = [[_copy(x) if i != 1 else x for i, x in enumerate(m)] for m in members]
         self._write(copies, scalars)
         return tuple(x for member in copies for i, x in enumerate(member) if i != 1)
 
@@ -106,7 +106,7 @@ class WeightUpdate:
             def applied(ufunc: Any, *inputs: Any, xp: Any = xp) -> Any:
                 return getattr(xp, ufunc.__name__)(*inputs)
 
-            results += self._evaluated(applied, buffers, numbers)
+            results += self._evaluat(applied, buffers, numbers)
         return tuple(results)
 
     def bound(self, buffers: Sequence[Variable | None]) -> Callable[..., list[Any]]:
@@ -178,7 +178,7 @@ class WeightUpdate:
         for group in targets:
             grad, copies = None, []
             for i, target in enumerate(group):
-                copies.append(_copied(next(inputs)) if target is None else target)
+                copies.append(_copy(next(inputs)) if target is None else target)
                 # arguments come as weight, gradient, slots, whichever of them variables replace
                 if i == 0:
                     grad = next(inputs)
@@ -235,7 +235,7 @@ class WeightUpdate:
         scalars, active, members = self._split(inputs)
 
         def updated(weight: Any, grad: Any, *slots: Any) -> Sequence[Any]:
-            new = self._evaluated(_operation, [weight, grad, *slots], scalars)
+            new = self._evaluat(_operation, [weight, grad, *slots], scalars)
             if active is None:
                 return new
             return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
@@ -243,7 +243,7 @@ class WeightUpdate:
         calls = CopiedCalls(trace_state.current_trace())
         return [y for member in members for y in calls.results(updated, member, None)]
 
-    def _evaluated(
+    def _evaluat(
         self, applied: Callable[..., Any], buffers: Sequence[Any], scalars: Sequence[Any]
     ) -> list[Any]:
         """The new weight and slots, with `applied(ufunc, *inputs)` for each step."""
@@ -261,7 +261,7 @@ def _operation(ufunc: Any, *inputs: Any) -> Any:
     return function(*inputs)
 
 
-def _copied(x: Any) -> Any:
+def _copy(x: Any) -> Any:
     return np.array(x, order="C")
 
 

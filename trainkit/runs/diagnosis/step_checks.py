@@ -127,18 +127,18 @@ def _row_names(evidence: Evidence, state: PastState, rows: list[int]) -> str:
             alike = np.ones(samples.rows, bool)
             for leaf, data in zip(leaves, samples.leaves, strict=True):
                 if leaf.shape[1:] != data.shape[1:]:
-                    return _joined("row", rows) + " of the batch"
+                    return _join("row", rows) + " of the batch"
                 flat = data.reshape(samples.rows, -1).astype(leaf.dtype, copy=False)
                 values = leaf[row].reshape(-1)
                 alike &= np.all((flat == values) | ((flat != flat) & (values != values)), axis=1)
             where = np.flatnonzero(alike)
             numbers += where[:1].tolist()
     if len(numbers) == len(rows):
-        return _joined("row", sorted(numbers))
-    return _joined("row", rows) + " of the batch"
+        return _join("row", sorted(numbers))
+    return _join("row", rows) + " of the batch"
 
 
-def _joined(word: str, numbers: list[int]) -> str:
+def _join(word: str, numbers: list[int]) -> str:
     texts = [str(number) for number in numbers]
     if len(texts) == 1:
         return f"{word} {texts[0]}"

@@ -111,12 +111,12 @@ class RunProof:
                 f"{name} is of version {version}; this trainkit reads version {FORMAT}"
             )
         try:
-            return cls(**_checked(fields))
+            return cls(**_check(fields))
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{name} is no proof that can be read: {error}") from None
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+def _check(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a proof from a stranger.
 
     Raises:

@@ -125,7 +125,7 @@ def verify(
     if not isinstance(proof, RunProof):
         beside = Path(local_path(proof)).parent
         proof = RunProof.load(proof)
-    opened = _opened(run, beside / proof.folder)
+    opened = _open(run, beside / proof.folder)
     seed = secrets.randbits(64) if seed is None else seed
     drawn = random.Random(seed).sample(proof.segments, min(sample, len(proof.segments)))
     segments = sorted({*drawn, proof.segments[-1]})
@@ -143,7 +143,7 @@ def verify(
     return result
 
 
-def _opened(run: Any, folder: Path) -> JournaledRun:
+def _open(run: Any, folder: Path) -> JournaledRun:
     if isinstance(run, JournaledRun):
         return run
     try:

@@ -131,7 +131,7 @@ def _consumers(graph: Graph, nodes: Sequence[Node]) -> dict[GraphTensor, list[No
 
 def _call(to: GraphBuilder, call: OperationCall, values: list[Any]) -> list[Value]:
     node = call.node
-    folded = _folded(to, node, values)
+    folded = _fold(to, node, values)
     if folded is not None:
         return folded
     rule = node.primitive.facets.onnx
@@ -142,7 +142,7 @@ def _call(to: GraphBuilder, call: OperationCall, values: list[Any]) -> list[Valu
     try:
         results = rule(to, *values, **node.settings)
         results = list(results) if isinstance(results, tuple) else [results]
-        return [_declared(to, y, spec) for y, spec in zip(results, call.specs, strict=True)]
+        return [_declare(to, y, spec) for y, spec in zip(results, call.specs, strict=True)]
     except NoOnnxForm:
         raise
     except UnimplementedError as error:
@@ -151,7 +151,7 @@ def _call(to: GraphBuilder, call: OperationCall, values: list[Any]) -> list[Valu
         to.label, to.call = before
 
 
-def _declared(to: GraphBuilder, value: Value, spec: Any) -> Value:
+def _declare(to: GraphBuilder, value: Value, spec: Any) -> Value:
     """A result, which has the shape and dtype of the traced graph."""
     if spec.dtype.name not in ELEMENT_TYPES:
         raise UnimplementedError(f"ONNX has no tensors of {spec.dtype.name}")
@@ -175,7 +175,7 @@ def _same_tensor(value: Value, shape: tuple[int | None, ...]) -> Value:
 # ---------------------------------------------------------------------- what is known already
 
 
-def _folded(to: GraphBuilder, node: Node, values: list[Any]) -> list[Value] | None:
+def _fold(to: GraphBuilder, node: Node, values: list[Any]) -> list[Value] | None:
     """The results of a node that depends on weights and constants alone."""
     tensors = [x for x in values if isinstance(x, Value)]
     facets = node.primitive.facets

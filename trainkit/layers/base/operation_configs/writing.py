@@ -36,7 +36,7 @@ def as_keras(primitive: str, settings: dict[str, Any], specs: Specs | None) -> W
         return None
     # A setting that JSON can't hold, such as a slice, has no form in Keras's config; the operation
     # is then written as one of this package, which marks such values.
-    listed = {name: _listed(value) for name, value in written.settings.items()}
+    listed = {name: _list(value) for name, value in written.settings.items()}
     return written._replace(settings=listed) if _is_plain(list(listed.values())) else None
 
 
@@ -59,8 +59,8 @@ def _named(primitive: str, settings: dict[str, Any]) -> Written | None:
     )
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+def _list(value: Any) -> Any:
+    return [_list(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _is_plain(value: Any) -> bool:

@@ -168,13 +168,13 @@ def _visible(
     visible = None if mask is None else as_bool(to, mask)
     if not causal:
         return visible
-    rows, columns = [_counted(to, x) for x in (q, k)]
+    rows, columns = [_count(to, x) for x in (q, k)]
     earlier = to.each("LessOrEqual", to.unsqueeze(columns, [0]), to.unsqueeze(rows, [1]),
                       dtype="bool")  # fmt: skip
     return earlier if visible is None else to.each("And", visible, earlier)
 
 
-def _counted(to: GraphBuilder, x: Value) -> Value:
+def _count(to: GraphBuilder, x: Value) -> Value:
     """0, 1, 2, ... along the third axis."""
     if x.shape[2] is not None:
         return to.known(np.arange(x.shape[2]), "int64")

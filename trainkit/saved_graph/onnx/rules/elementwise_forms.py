@@ -64,19 +64,19 @@ _direct("maximum", "Max")
 _direct("minimum", "Min")
 
 
-def _compared(name: str, kind: str, negated: bool = False) -> None:
+def _compare(name: str, kind: str, negated: bool = False) -> None:
     @onnx_form(name)
     def rule(to: GraphBuilder, a: Any, b: Any) -> Value:
         result = to.each(kind, *widened(to, (a, b)), dtype="bool")
         return to.each("Not", result) if negated else result
 
 
-_compared("equal", "Equal")
-_compared("not_equal", "Equal", negated=True)
-_compared("less", "Less")
-_compared("less_equal", "LessOrEqual")
-_compared("greater", "Greater")
-_compared("greater_equal", "GreaterOrEqual")
+_compare("equal", "Equal")
+_compare("not_equal", "Equal", negated=True)
+_compare("less", "Less")
+_compare("less_equal", "LessOrEqual")
+_compare("greater", "Greater")
+_compare("greater_equal", "GreaterOrEqual")
 
 
 def _logical(name: str, kind: str) -> None:

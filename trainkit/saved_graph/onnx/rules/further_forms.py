@@ -178,7 +178,7 @@ def _extract_patches(to: GraphBuilder, x: Value, size: Any, strides: Any, dilati
 # ---------------------------------------------------------------------- scattering
 
 
-def _scattered(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
+def _scatter(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
     settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
     positions = to.cast(indices, "int64")
     depth = int(indices.shape[-1] or 0)
@@ -197,7 +197,7 @@ for _name, _how in (
     ("scatter_min", "min"),
     ("scatter_multiply", "mul"),
 ):
-    onnx_form(_name)(functools.partial(_scattered, how=_how))
+    onnx_form(_name)(functools.partial(_scatter, how=_how))
 
 
 @onnx_form("segment_sum")
@@ -212,7 +212,7 @@ def _segment_sum(to: GraphBuilder, data: Value, ids: Value, num_segments: int | 
     )
     positions = to.each("Where", outside, to.known(count, ids.dtype), ids)
     zeros = to.known(np.zeros((count + 1, *map(int, data.shape[1:]))), data.dtype)
-    total = _scattered(to, zeros, to.unsqueeze(positions, [1]), data, "add")
+    total = _scatter(to, zeros, to.unsqueeze(positions, [1]), data, "add")
     return to.slice_axis(total, 0, 0, count)
 
 

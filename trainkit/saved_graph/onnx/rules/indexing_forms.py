@@ -94,7 +94,7 @@ def get_item(to: GraphBuilder, x: Value, *parts: Value, key: Sequence[Any]) -> V
     brackets = Brackets(key, parts, x.rank)
     if brackets.cuts:
         x = _cut(to, x, brackets.cuts)
-    x = _picked(to, x, brackets)
+    x = _pick(to, x, brackets)
     return to.unsqueeze(x, brackets.added) if brackets.added else x
 
 
@@ -104,7 +104,7 @@ def _cut(to: GraphBuilder, x: Value, cuts: Sequence[tuple[int, Any, Any, int]]) 
     return to.slice(x, starts, ends, axes, [step for _, _, _, step in cuts])
 
 
-def _picked(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
+def _pick(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
     """Elements at positions that are values, and axes of one element dropped."""
     if any(positions.dtype == "bool" for _, positions in brackets.arrays):
         raise UnimplementedError("a mask as an index gives a size that depends on values")
@@ -166,10 +166,10 @@ def _slice_update(
         for i, (n, m) in enumerate(zip(x.shape, updates.shape, strict=True))
         if n is None or n != m
     ]
-    return _replaced(to, x, updates, [(i, starts[i]) for i in axes])
+    return _replace(to, x, updates, [(i, starts[i]) for i in axes])
 
 
-def _replaced(
+def _replace(
     to: GraphBuilder, x: Value, updates: Value, starts: Sequence[tuple[int, Any]]
 ) -> Value:
     """`x` with a block of other values: along the first axis of three parts, the middle anew."""
@@ -184,7 +184,7 @@ def _replaced(
     middle = to.slice_axis(x, axis, first, end)
     parts = [
         to.slice_axis(x, axis, 0, first),
-        _replaced(to, middle, updates, remaining_starts),
+        _replace(to, middle, updates, remaining_starts),
         to.slice_axis(x, axis, end, FAR),
     ]
     return to.op("Concat", *parts, axis=axis, shape=x.shape)

@@ -29,7 +29,7 @@ LSTM_GATES = (0, 3, 1, 2)  # ONNX has input, output, forget, cell; here they are
 GRU_GATES = (0, 1, 2)  # update, reset, new, in both
 
 
-def _reordered(to: GraphBuilder, value: Value, gates: tuple[int, ...]) -> Value:
+def _reorder(to: GraphBuilder, value: Value, gates: tuple[int, ...]) -> Value:
     """Columns gate by gate, in another order of the gates."""
     if value.is_known:
         parts = np.split(value.array, len(gates), axis=-1)
@@ -44,7 +44,7 @@ def _reordered(to: GraphBuilder, value: Value, gates: tuple[int, ...]) -> Value:
 
 def _weights(to: GraphBuilder, matrix: Value, gates: tuple[int, ...]) -> Value:
     """A kernel (inputs, gates and units) as (1, gates and units, inputs)."""
-    ordered = _reordered(to, matrix, gates)
+    ordered = _reorder(to, matrix, gates)
     if ordered.is_known:
         return to.known(np.ascontiguousarray(ordered.array.T[None]), label=matrix.label)
     return to.unsqueeze(to.transpose(ordered, [1, 0]), [0])
@@ -77,7 +77,7 @@ def _run(
     dtype = projected.dtype
     units, columns = kernel.shape
     zeros = to.known(np.zeros(int(columns or 0)), dtype)
-    biases = [_reordered(to, zeros if b is None else b, gates) for b in (input_bias, bias)]
+    biases = [_reorder(to, zeros if b is None else b, gates) for b in (input_bias, bias)]
     both = to.op("Concat", *biases, axis=0, shape=(None,))
     if all(b.is_known for b in biases):
         both = to.known(np.concatenate([b.array for b in biases]))

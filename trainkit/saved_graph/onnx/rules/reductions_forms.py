@@ -137,15 +137,15 @@ def _cumsum(to: GraphBuilder, x: Value, axis: int, exclusive: bool, reverse: boo
 
 @onnx_form("sort")
 def _sort(to: GraphBuilder, x: Value, axis: int) -> Value:
-    return _ordered(to, x, axis)[0]
+    return _order(to, x, axis)[0]
 
 
 @onnx_form("argsort")
 def _argsort(to: GraphBuilder, x: Value, axis: int, **settings: Any) -> Value:
-    return _ordered(to, x, axis)[1]
+    return _order(to, x, axis)[1]
 
 
-def _ordered(to: GraphBuilder, x: Value, axis: int) -> list[Value]:
+def _order(to: GraphBuilder, x: Value, axis: int) -> list[Value]:
     x = wide(to, x)
     count = to.vector([to.size_of(x, axis)])
     return to.ops(

@@ -1,0 +1,51 @@
+"""Names say what a value is, and verbs what a function does: the shares may only fall."""
+
+import ast
+
+from tests.structure import role_words
+
+
+def test_no_file_has_more_names_that_tell_a_role_than_before():
+    more = list(role_words.grown(role_words.counts(), role_words.kept_counts()))
+    assert not more, (
+        "\n".join(more)
+        + "\nname what the value is, or what the function does; "
+        + "python -m tests.structure.role_words lists them"
+    )
+
+
+def test_the_shares_are_small():
+    names = functions = all_names = all_functions = 0
+    for _, tree in role_words.trees():
+        names += len(list(role_words.role_bindings(tree)))
+        all_names += role_words.binding_count(tree)
+        functions += len(list(role_words.participle_functions(tree)))
+        all_functions += sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+    assert names < 0.005 * all_names
+    assert functions < 0.055 * all_functions
+
+
+def test_what_counts_as_a_role():
+    tree = ast.parse(
+        "def _made_of(given, *places, axes):\n"
+        "    found: int = given\n"
+        "    for kept, _node in axes: found.wanted = kept\n"
+        "    return [whole for whole in places]\n"
+        "def packed_weights(x): ...\n"
+        "async def _joined(x): ...\n"
+        "def along(x): ...\n"
+        "def padding_of(x): ...\n"
+    )
+    names = [name for _, name in role_words.role_bindings(tree)]
+    assert sorted(names) == ["found", "given", "kept", "places", "whole"]
+    functions = {name for _, name in role_words.participle_functions(tree)}
+    assert functions == {"_made_of", "along", "_joined"}
+
+
+def test_a_file_that_grows_is_named():
+    before = {"a.py": [2, 1], "b.py": [0, 1]}
+    now = {"a.py": [3, 1], "b.py": [0, 0], "c.py": [0, 2]}
+    assert list(role_words.grown(now, before)) == [
+        "a.py: 3 names tell a role, 2 before",
+        "c.py: 2 functions tell a role, 0 before",
+    ]
