@@ -598,3 +598,68 @@ def test_a_weight_that_is_given_twice_is_updated_twice(mode):
     )
     kernel_family.set_mode(before)
     np.testing.assert_array_equal(weight.numpy(), [-0.5, -0.5])
+
+
+class Refusing(tk.optimizers.Optimizer):
+    """A rule with two slots, the second of which can't be made at first."""
+
+    slots = ("s0", "s1")
+    refuses = True
+
+    def initial_slot(self, slot, weight, xp, dtype):
+        if slot == "s1" and self.refuses:
+            raise RuntimeError("no memory")
+        return super().initial_slot(slot, weight, xp, dtype)
+
+    def update(self, xp, weight, grad, lr, s0, s1):
+        return weight - lr * grad, s0 + grad, s1 + grad
+
+
+def test_slots_that_can_not_be_made_leave_the_optimizer_as_it_was():
+    weight, optimizer = tk.Variable([1.0, 2.0]), Refusing(0.5)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no memory"):
+            optimizer.apply([tk.ones(2)], [weight])
+        np.testing.assert_array_equal(weight, [1.0, 2.0])
+    optimizer.refuses = False
+    optimizer.apply([tk.ones(2)], [weight])
+    np.testing.assert_array_equal(weight, [0.5, 1.5])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_zero_keeps_its_sign_in_a_rule(compiled):
+    class Signs(tk.optimizers.Optimizer):
+        slots = ()
+
+        def update(self, xp, weight, grad, lr):
+            return (xp.copysign(xp.copysign(weight, 0.0), -0.0),)
+
+    weight, optimizer = tk.Variable([1.0, 2.0]), Signs(0.1)
+    step = lambda: optimizer.apply([tk.ones(2)], [weight])  # noqa: E731
+    (tk.function(step) if compiled else step)()
+    np.testing.assert_array_equal(weight, [-1.0, -2.0])
+
+
+def test_two_rules_of_one_name_are_two():
+    def rule(factor):
+        def update(xp, weight, grad, lr):
+            return (weight - factor * lr * grad,)
+
+        return update
+
+    class Twofold(tk.optimizers.Optimizer):
+        slots = ()
+        rules = (rule(1.0), rule(10.0))
+
+        def update(self, xp, weight, grad, lr):
+            raise NotImplementedError
+
+        def update_of(self, weight):
+            return self.rules[len(weight.shape)]
+
+    scalar, vector = tk.Variable(1.0), tk.Variable([1.0])
+    optimizer = Twofold(0.1)
+    for _ in range(2):
+        optimizer.apply([tk.constant(1.0), tk.ones(1)], [scalar, vector])
+    np.testing.assert_allclose(scalar, 0.8, rtol=1e-6)
+    np.testing.assert_allclose(vector, [-1.0], rtol=1e-6)

@@ -342,9 +342,18 @@ class Optimizer(OutsideState):
         self._check_trainable(weight)
         update = self.update_of(weight)
         # all of a weight that its rule depends on: its function, and whether it decays
-        key = (update.__name__, self._states.excludes(weight))
+        key = (_function_of(update), self._states.excludes(weight))
         state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
         self._states.by_id[id(weight)] = state
+        try:
+            self._add_slots(state)
+        except BaseException:  # half a state would count as one that is whole
+            del self._states.by_id[id(weight)]
+            raise
+        return state
+
+    def _add_slots(self, state: SlotState) -> None:
+        weight = state.weight
         # slots lie where the weight does
         xp = devices.XP_OF[type(weight._value._array)]
         for slot in state.names:
@@ -355,7 +364,6 @@ class Optimizer(OutsideState):
             self._add_slot(
                 state, "accumulated_gradient", xp.zeros(tuple(weight.shape), state.dtype)
             )
-        return state
 
     def _add_slot(self, state: SlotState, slot: str, value: Any) -> None:
         variable = state.add_slot(slot, value, self.name)
@@ -642,7 +650,12 @@ class Optimizer(OutsideState):
         # the table goes by ids, which copies of weights have of their own
         for weight, slots in self._states.take(attributes["_states"]):
             update = self.update_of(weight)
-            key = (update.__name__, self._states.excludes(weight))
+            key = (_function_of(update), self._states.excludes(weight))
             state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
             state.take_slots(slots)
             self._states.by_id[id(weight)] = state
+
+
+def _function_of(update: Any) -> Any:
+    """What tells rules apart: not the name alone, which two functions may share."""
+    return getattr(update, "__func__", update)

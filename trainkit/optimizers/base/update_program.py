@@ -246,7 +246,7 @@ class _Compiler:
                 return tail_index[id(x)]
             if not isinstance(x, int | float | np.floating | np.integer):
                 raise NotElementwise(f"an array of type {type(x).__name__}")
-            key = ("number", float(x))
+            key = ("number", float(x).hex())  # 0.0 and -0.0 are equal, and are two numbers
             if key not in tail_index:
                 tail_index[key] = len(self.scalars) + len(numbers)
                 numbers.append(np.asarray(x, self.program.dtype))
