@@ -78,6 +78,7 @@ DOORS = {
     "tk.saved_model": "Saved models",
     "tk.onnx": "ONNX files",
     "tk.weights": "Weights of other libraries",
+    "tk.interop": "Functions inside PyTorch and JAX",
     "tk.hub": "Models in folders, for the Hub",
     "tk.experimental": "Optional values",
     "tk.test": "Tests",

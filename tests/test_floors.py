@@ -36,6 +36,7 @@ FLOORS = {
     "quantizers": 5,
     "losses": 5,
     "distribution": 5,
+    "interop": 5,
     "layers": 6,
     "optimizers": 6,
     "metrics": 6,

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from trainkit import hub as hub
     from trainkit import image as image
     from trainkit import initializers as initializers
+    from trainkit import interop as interop
     from trainkit import io as io
     from trainkit import keras as keras
     from trainkit import layers as layers
@@ -158,6 +159,7 @@ _FAMILIES = {
     "hub": "trainkit.weights.hub",
     "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
+    "interop": "trainkit.interop",
     "io": "trainkit.tf.io",
     "errors": "trainkit.core.errors",
     "keras": "trainkit.keras",

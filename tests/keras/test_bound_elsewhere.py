@@ -6,9 +6,7 @@ import trainkit as tk
 from trainkit import keras
 
 NAMES = [
-    (keras.layers.JaxLayer, "trainkit.ops"),
-    (keras.layers.FlaxLayer, "set_weights"),
-    (keras.layers.TorchModuleWrapper, "set_weights"),
+    (keras.layers.FlaxLayer, "JaxLayer"),
     (keras.callbacks.OrbaxCheckpoint, "ModelCheckpoint"),
     (keras.distribution.LayoutMap, "RematScope"),
     (keras.distribution.ModelParallel, "RematScope"),

@@ -21,10 +21,12 @@ EXTRAS = {
     "examples": ("scikit-learn>=1.5",),
     "export": ("onnx>=1.16", "onnxruntime>=1.17"),
     "images": ("pillow>=10.1",),
+    "jax": ("jax>=0.4.34",),
     "numba": ("numba>=0.61",),
     "plots": ("matplotlib>=3.8",),
     "sklearn": ("scikit-learn>=1.6",),
     "tensorboard": ("tensorboard>=2.18",),
+    "torch": ("torch>=2.3",),
 }
 """The packages of the extras that messages name, as `pyproject.toml` has them."""
 

@@ -1,0 +1,43 @@
+"""torch and jax, which are imported when something asks for them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from trainkit.core.process.requirements import install_command
+
+
+def torch_for(name: str) -> Any:
+    """The module `torch`.
+
+    Args:
+        name: of what needs it, for the error.
+
+    Raises:
+        ImportError: PyTorch is not installed; the text has the command.
+    """
+    return _package("torch", "PyTorch", name)
+
+
+def jax_for(name: str) -> Any:
+    """The module `jax`.
+
+    Args:
+        name: of what needs it, for the error.
+
+    Raises:
+        ImportError: JAX is not installed; the text has the command.
+    """
+    return _package("jax", "JAX", name)
+
+
+def _package(module: str, title: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in (module, "jaxlib"):
+            raise
+        raise ImportError(
+            f"{name} needs {title}: {install_command(module)}", name=module
+        ) from error
