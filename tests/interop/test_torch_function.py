@@ -23,7 +23,8 @@ def test_gradients_are_those_of_pytorch_through_nests_and_keywords():
     result = tk.interop.torch_function(fn)({"a": x}, scale=scale)
     assert result["none"] is None
     assert result["rest"][1:] == ("text", 3)
-    assert int(result["rest"][0]) == 1 and not result["rest"][0].requires_grad
+    assert int(result["rest"][0]) == 1
+    assert not result["rest"][0].requires_grad
     result["y"].sum().backward()
     grads = [x.grad, scale.grad]
     x.grad = scale.grad = None
@@ -66,7 +67,8 @@ def test_dtypes_stay(dtype):
 def test_other_dtypes_go_along_without_gradients(dtype):
     x, k = leaf(1.0, 2.0), torch.tensor([1, 0], dtype=dtype)
     y, same = tk.interop.torch_function(lambda x, k: (x * tk.cast(k, "float32"), k))(x, k)
-    assert same.dtype == dtype and not same.requires_grad
+    assert same.dtype == dtype
+    assert not same.requires_grad
     y.sum().backward()
     assert x.grad.tolist() == [1.0, 0.0]
 
@@ -80,7 +82,8 @@ def test_layouts_without_elements_and_axes():
     assert double(torch.zeros(0, 3)).shape == (0, 3)
     x = torch.tensor(3.0, requires_grad=True)
     double(x).backward()
-    assert x.grad.shape == () and float(x.grad) == 2.0
+    assert x.grad.shape == ()
+    assert float(x.grad) == 2.0
 
 
 def test_contiguous_arguments_are_lent_and_results_handed_over():
@@ -133,7 +136,8 @@ def test_gradients_of_two_arguments_share_no_memory():
     upstream = torch.ones(2)
     tk.interop.torch_function(lambda a, b: a + b)(a, b).backward(upstream)
     a.grad.zero_()
-    assert b.grad.tolist() == [1.0, 1.0] and upstream.tolist() == [1.0, 1.0]
+    assert b.grad.tolist() == [1.0, 1.0]
+    assert upstream.tolist() == [1.0, 1.0]
 
 
 def test_an_argument_that_was_written_to_ends_backward():
@@ -154,7 +158,9 @@ def test_nothing_is_recorded_without_need():
 def test_arguments_with_and_without_gradient():
     a, b, c = leaf(2.0), torch.tensor([3.0]), leaf(5.0)
     tk.interop.torch_function(lambda a, b, c: (a * b, tk.stop_gradient(c)))(a, b, c)[0].backward()
-    assert float(a.grad) == 3.0 and b.grad is None and c.grad is None
+    assert float(a.grad) == 3.0
+    assert b.grad is None
+    assert c.grad is None
 
 
 def test_two_calls_two_backwards_and_a_second_thread():
@@ -203,7 +209,9 @@ def test_what_can_not_go_over_is_refused_in_words():
         fn(torch.ones(2, device="meta"))
     with pytest.raises(tk.errors.InvalidArgumentError, match=r"to_dense"):
         fn(torch.eye(2).to_sparse())
-    with pytest.raises(tk.errors.InvalidArgumentError, match="torch.float8_e4m3fn, which trainkit"):
+    with pytest.raises(
+        tk.errors.InvalidArgumentError, match=r"torch\.float8_e4m3fn, which trainkit"
+    ):
         fn(torch.ones(2).to(torch.float8_e4m3fn))
     with pytest.raises(tk.errors.InvalidArgumentError, match=r"dtype string, which PyTorch"):
         tk.interop.torch_function(lambda x: tk.constant(["a"]))(torch.ones(1))
@@ -328,3 +336,14 @@ def built_dropout():
     layer = tk.layers.Dropout(0.5)
     layer.build((100,))
     return layer
+
+
+def test_compiled_programs_leave_the_call_out():
+    fn = tk.interop.torch_function(lambda x: x * 3.0)
+    x = leaf(1.0, 2.0)
+    y = torch.compile(lambda x: fn(x + 1.0) * 2.0, backend="eager")(x)
+    assert y.tolist() == [12.0, 18.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="disable"):
+        torch.compile(lambda x: fn(x) * 2.0, backend="eager", fullgraph=True)(x)

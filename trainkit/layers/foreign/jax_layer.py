@@ -99,8 +99,8 @@ class JaxLayer(Layer):
         self.seed_generator = SeedGenerator(seed) if "rng" in call_names else None
         self._params_tree: Any = None
         self._state_tree: Any = None
-        self._params_list: list[Variable] = []
-        self._state_list: list[Variable] = []
+        self.jax_params: dict[str, Variable] = {}
+        self.jax_state: dict[str, Variable] = {}
         self.__dict__["_compiled"] = {}  # no part of the layer
         if params is not None and (state is not None or not takes_state):
             self._make_variables(params, state)
@@ -110,7 +110,7 @@ class JaxLayer(Layer):
 
     def build(self, input_shape: Any) -> None:
         """Make the variables by `init_fn`, if they are not there."""
-        if self._params_list or self._params_tree is not None:
+        if self._params_tree is not None:
             return
         jax = jax_for("JaxLayer")
         assert self.init_fn is not None
@@ -142,12 +142,18 @@ class JaxLayer(Layer):
     def _make_variables(self, params: Any, state: Any) -> None:
         tree = jax_for("JaxLayer").tree_util
 
-        def made(values: Any, trainable: bool) -> tuple[Any, list[Variable]]:
+        def made(values: Any, trainable: bool) -> tuple[Any, dict[str, Variable]]:
             pairs, structure = tree.tree_flatten_with_path(values)
-            return structure, [self._made(_label(path), x, trainable) for path, x in pairs]
+            variables: dict[str, Variable] = {}
+            for path, x in pairs:
+                label = _label(path)
+                while label in variables:  # keys may have dots of their own
+                    label += "_"
+                variables[label] = self._made(label, x, trainable)
+            return structure, variables
 
-        self._params_tree, self._params_list = made(params, True)
-        self._state_tree, self._state_list = made(state, False)
+        self._params_tree, self.jax_params = made(params, True)
+        self._state_tree, self.jax_state = made(state, False)
 
     def _made(self, label: str, x: Any, trainable: bool) -> Variable:
         value = _tensor(np.array(jax_for("JaxLayer").numpy.asarray(x)), self.name)
@@ -168,17 +174,20 @@ class JaxLayer(Layer):
             training: what `call_fn` gets under that name.
         """
         leaves = [_read(x) for x in nest.flatten(inputs)]
-        tensors = [*leaves, *[v._read() for v in (*self._params_list, *self._state_list)]]
+        tensors = [*leaves, *[v._read() for v in self._variables()]]
         if self.seed_generator is not None:
             tensors.append(self.seed_generator.next())
         run = self._run_for(inputs, len(leaves), bool(training))
         specs = probed([Spec(x.shape, x.dtype) for x in tensors], run.specs)
         results = call_outside(self.name, run.forward, run.backward, tensors, specs)
-        count = len(self._state_list)
-        for variable, value in zip(self._state_list, results[:count], strict=True):
+        count = len(self.jax_state)
+        for variable, value in zip(self.jax_state.values(), results[:count], strict=True):
             variable.assign(value)
         tree = jax_for("JaxLayer").tree_util
         return tree.tree_unflatten(run.structure, results[count:])
+
+    def _variables(self) -> list[Variable]:
+        return [*self.jax_params.values(), *self.jax_state.values()]
 
     def _run_for(self, inputs: Any, count: int, training: bool) -> _CompiledCall:
         """The compiled functions for inputs of this structure."""
@@ -244,8 +253,8 @@ class _CompiledCall:
         self.call_names, self.takes_state = layer._call_names, layer._takes_state
         self.inputs = nest.map_structure(lambda _: None, inputs)
         self.trees = (layer._params_tree, layer._state_tree)
-        self.counts = (count, len(layer._params_list), len(layer._state_list))
-        self.state_specs = [Spec(v.shape, v.dtype) for v in layer._state_list]
+        self.counts = (count, len(layer.jax_params), len(layer.jax_state))
+        self.state_specs = [Spec(v.shape, v.dtype) for v in layer.jax_state.values()]
         self.training = training
         self.structure: Any = None
         self.known_specs: dict[tuple[Spec, ...], list[Spec]] = {}
@@ -358,11 +367,11 @@ def _names(fn: Any, role: str, known: tuple[str, ...], needed: tuple[str, ...]) 
 
 
 def _label(path: Any) -> str:
-    """The name of a leaf: its keys, as in `dense_kernel`."""
+    """The name of a leaf: its keys, as in `dense.kernel`."""
     keys = [
         getattr(part, "key", getattr(part, "idx", getattr(part, "name", part))) for part in path
     ]
-    return "_".join(str(key).replace("/", "_") for key in keys) or "value"
+    return ".".join(str(key).replace("/", "_") for key in keys) or "value"
 
 
 def _shapes_mapped(function: Callable[[Any], Any], shape: Any) -> Any:
