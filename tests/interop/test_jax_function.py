@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.interop.jax_arrays import tensor_of
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -122,3 +123,16 @@ def test_a_model_takes_its_variables_and_gives_them_back():
     assert not np.array_equal(after[0], other[0])
     for a, w in zip(trainable, before[: len(trainable)], strict=True):
         np.testing.assert_array_equal(a, w)
+
+
+def test_arrays_are_read_where_they_lie():
+    def fn(x):
+        return tk.reduce_sum(tk.cumsum(x)[-1:]) + tk.reduce_sum(x)
+
+    x = jnp.ones(1_000_000)
+    assert float(tk.interop.jax_function(fn)(x)) == 2e6
+    assert float(jax.grad(tk.interop.jax_function(fn))(x)[0]) == 2.0
+    shared = tensor_of(x, "test")
+    assert np.asarray(shared).ctypes.data == np.asarray(x).ctypes.data
+    row = tensor_of(jnp.ones((2, 3), "bfloat16"), "test")
+    assert (row.dtype.name, tuple(row.shape)) == ("bfloat16", (2, 3))

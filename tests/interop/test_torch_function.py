@@ -338,6 +338,7 @@ def built_dropout():
     return layer
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # of PyTorch's own access
 def test_compiled_programs_leave_the_call_out():
     fn = tk.interop.torch_function(lambda x: x * 3.0)
     x = leaf(1.0, 2.0)
@@ -347,3 +348,11 @@ def test_compiled_programs_leave_the_call_out():
     assert x.grad.tolist() == [6.0, 6.0]
     with pytest.raises(torch._dynamo.exc.Unsupported, match="disable"):
         torch.compile(lambda x: fn(x) * 2.0, backend="eager", fullgraph=True)(x)
+
+
+def test_large_arguments_fit_compiled_kernels():
+    x = torch.ones(1_000_000, requires_grad=True)
+    y = tk.interop.torch_function(lambda x: tk.reduce_sum(tk.cumsum(x)[-1:]) + tk.reduce_sum(x))(x)
+    y.backward()
+    assert float(y.detach()) == 2e6
+    assert (x.grad == 2.0).all()

@@ -189,3 +189,27 @@ def test_copies_and_refusals():
         tk.layers.TorchModuleWrapper(torch.nn.LazyLinear(3))
     with pytest.raises(tk.errors.DeviceError, match="meta"):
         tk.layers.TorchModuleWrapper(torch.nn.Linear(2, 1, device="meta"))
+
+
+def test_inputs_are_cast_to_the_dtype_of_the_parameters():
+    layer = tk.layers.TorchModuleWrapper(torch.nn.Linear(4, 1).double(), dtype="float64")
+    assert layer(X).dtype == "float64"
+    tk.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        layer = tk.layers.TorchModuleWrapper(module())
+        assert layer(tk.cast(X, "bfloat16")).dtype == "float32"
+    finally:
+        tk.mixed_precision.set_global_policy("float32")
+
+
+def test_two_tied_parameters_are_one_variable():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    net[1].weight = net[0].weight
+    layer = tk.layers.TorchModuleWrapper(net)
+    assert len(layer.trainable_variables) == 3
+    with tk.GradientTape() as tape:
+        y = tk.reduce_sum(layer(X) ** 2)
+    gradients = tape.gradient(y, layer.trainable_variables)
+    net(torch.tensor(X)).square().sum().backward()
+    for g, p in zip(gradients, net.parameters(), strict=True):
+        np.testing.assert_allclose(g.numpy(), p.grad.numpy(), rtol=1e-4)

@@ -12,10 +12,11 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly, result_specs
-from trainkit.core.dtypes import BY_NUMPY, DType
+from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
 
 
@@ -139,7 +140,7 @@ def _flat(jax: Any, fn: Callable[..., Any], name: str, results_of: Callable[...,
 
     def on_arrays(dtypes: tuple[Any, ...], *arrays: Any) -> tuple[Any, ...]:
         with eagerly(), trace_state.silence():
-            leaves = tree.tree_leaves(fn(*[_tensor(x, name) for x in arrays]))
+            leaves = tree.tree_leaves(fn(*[tensor_of(x, name) for x in arrays]))
             values = [convert_to_tensor(y)._array for y in leaves]
         return tuple(
             np.asarray(y).astype(t, copy=False) for y, t in zip(values, dtypes, strict=True)
@@ -226,24 +227,6 @@ def _is_smooth(dtype: Any) -> bool:
     return own is not None and own.is_differentiable
 
 
-def _dtype_of(x: Any, name: str) -> DType:
-    dtype = BY_NUMPY.get(np.dtype(x.dtype)) if not hasattr(x.dtype, "_impl") else None
-    if dtype is None:
-        raise InvalidArgumentError(
-            f"{name}: an array has dtype {x.dtype}, which trainkit has not; convert it with "
-            "x.astype() first"
-        )
-    return dtype
-
-
-def _tensor(x: Any, name: str) -> Tensor:
-    """A tensor on the memory of an array, which JAX never writes to while the call lasts."""
-    _dtype_of(x, name)
-    array = np.ascontiguousarray(np.asarray(x)).reshape(np.shape(x))
-    array.flags.writeable = False
-    return wrap(array)
-
-
 def _results(jax: Any, fn: Callable[..., Any], name: str, arguments: Any, *arrays: Any) -> _Results:
     """What `fn` would give, by running it on tensors without values."""
     names: list[str] = []
@@ -255,7 +238,7 @@ def _results(jax: Any, fn: Callable[..., Any], name: str, arguments: Any, *array
         names.extend(v.name for v in tape.watched_variables() if id(v) not in known)
         return result
 
-    specs = [Spec(x.shape, _dtype_of(x, name)) for x in arrays]
+    specs = [Spec(x.shape, dtype_of(x, name)) for x in arrays]
     try:
         result = result_specs(watched, *specs)
     except Exception as error:

@@ -66,10 +66,7 @@ def lent(torch: Any, x: Any, name: str, copy: bool = False) -> Tensor:
             f"first ({error})"
         ) from error
     array = array.view(_BFLOAT16) if is_bfloat16 else array
-    if copy:
-        return wrap(array.copy())
-    array.flags.writeable = False
-    return wrap(array)
+    return wrap(array.copy() if copy else array)
 
 
 def given(torch: Any, holder: Holder, name: str) -> Any:

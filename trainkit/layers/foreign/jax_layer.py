@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import nest
-from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.errors import ConfigError, InvalidArgumentError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Variable
+from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.foreign.outside_call import call_outside, probed, results_before
@@ -156,7 +156,7 @@ class JaxLayer(Layer):
         self._state_tree, self.jax_state = made(state, False)
 
     def _made(self, label: str, x: Any, trainable: bool) -> Variable:
-        value = _tensor(np.array(jax_for("JaxLayer").numpy.asarray(x)), self.name)
+        value = tensor_of(jax_for("JaxLayer").numpy.asarray(x), self._label())
         return self.add_weight(
             label,
             shape=tuple(value.shape),
@@ -185,6 +185,9 @@ class JaxLayer(Layer):
             variable.assign(value)
         tree = jax_for("JaxLayer").tree_util
         return tree.tree_unflatten(run.structure, results[count:])
+
+    def _label(self) -> str:
+        return f"JaxLayer {self.name!r}"
 
     def _variables(self) -> list[Variable]:
         return [*self.jax_params.values(), *self.jax_state.values()]
@@ -248,7 +251,7 @@ class _CompiledCall:
 
     def __init__(self, layer: JaxLayer, inputs: Any, count: int, training: bool) -> None:
         self.jax = jax_for("JaxLayer")
-        self.name = layer.name
+        self.label = layer._label()
         self.call_fn = layer.call_fn
         self.call_names, self.takes_state = layer._call_names, layer._takes_state
         self.inputs = nest.map_structure(lambda _: None, inputs)
@@ -278,7 +281,7 @@ class _CompiledCall:
         if self.takes_state:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(
-                    f"JaxLayer {self.name!r}: call_fn has a state, so it must return (outputs, "
+                    f"{self.label}: call_fn has a state, so it must return (outputs, "
                     f"state), it returned {type(result).__name__}"
                 )
             result, state = result
@@ -293,7 +296,7 @@ class _CompiledCall:
         expected = [(s.shape, s.dtype.name) for s in self.state_specs]
         if structure != self.trees[1] or found != expected:
             raise InvalidArgumentError(
-                f"JaxLayer {self.name!r}: call_fn gave back another state than it got\n"
+                f"{self.label}: call_fn gave back another state than it got\n"
                 f"  before  {self.trees[1]} {expected}\n  after   {structure} {found}"
             )
         return leaves
@@ -325,11 +328,11 @@ class _CompiledCall:
             jax.ShapeDtypeStruct(s.shape, jax.dtypes.canonicalize_dtype(s.dtype.dtype))
             for s in specs
         ]
-        return [Spec(y.shape, _dtype_of(y, self.name)) for y in jax.eval_shape(self.flat, *like)]
+        return [Spec(y.shape, dtype_of(y, self.label)) for y in jax.eval_shape(self.flat, *like)]
 
     def forward(self, *tensors: Tensor) -> list[Tensor]:
         """The leaves of the new state and of the outputs."""
-        return [_tensor(y, self.name) for y in self.compiled(*self._arrays(tensors))]
+        return [tensor_of(y, self.label) for y in self.compiled(*self._arrays(tensors))]
 
     def backward(self, *tensors: Tensor) -> list[Tensor]:
         """Gradients of the smooth inputs."""
@@ -340,10 +343,10 @@ class _CompiledCall:
         arrays = self._arrays(tensors[count:])
         smooth = tuple(i for i, x in enumerate(tensors[count:]) if x.dtype.is_differentiable)
         found = self.compiled_gradients(smooth, used, tuple(arrays), upstream)
-        return [_tensor(g, self.name) for g in found]
+        return [tensor_of(g, self.label) for g in found]
 
     def _arrays(self, tensors: Any) -> list[Any]:
-        return [_array(self.jax, x, self.name) for x in tensors]
+        return [_array(self.jax, x, self.label) for x in tensors]
 
 
 def _names(fn: Any, role: str, known: tuple[str, ...], needed: tuple[str, ...]) -> tuple[str, ...]:
@@ -395,22 +398,7 @@ def _array(jax: Any, x: Tensor, name: str) -> Any:
     array = jax.numpy.asarray(np.asarray(x))
     if array.dtype != np.asarray(x).dtype and x.dtype.is_differentiable:
         raise InvalidArgumentError(
-            f"JaxLayer {name!r}: JAX has {x.dtype.name} switched off; cast to {array.dtype}, or "
+            f"{name}: JAX has {x.dtype.name} switched off; cast to {array.dtype}, or "
             "jax.config.update('jax_enable_x64', True)"
         )
     return array
-
-
-def _dtype_of(x: Any, name: str) -> Any:
-    dtype = None if hasattr(x.dtype, "_impl") else BY_NUMPY.get(np.dtype(x.dtype))
-    if dtype is None:
-        raise InvalidArgumentError(
-            f"JaxLayer {name!r}: an array has dtype {x.dtype}, which trainkit has not"
-        )
-    return dtype
-
-
-def _tensor(x: Any, name: str) -> Tensor:
-    """A tensor on the memory of an array that nobody writes to."""
-    _dtype_of(x, name)
-    return wrap(np.asarray(x))

@@ -40,7 +40,8 @@ class TorchModuleWrapper(Layer):
         name: of the layer.
         output_shape: of the result, with `None` for the batch size, where the module can't run on
             the device "meta"; such a module gives one tensor of the layer's dtype.
-        **kwargs: `trainable`, `dtype` and the other arguments of layers.
+        **kwargs: `trainable` and the other arguments of layers; `dtype`, to which floating inputs
+            are cast, is `"float32"` by default, and has to be that of the parameters.
 
     Raises:
         ImportError: PyTorch is not installed. TypeError: `module` is no `torch.nn.Module`.
@@ -69,7 +70,8 @@ class TorchModuleWrapper(Layer):
         torch = torch_for("TorchModuleWrapper")
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"TorchModuleWrapper: module must be a torch.nn.Module, got {module!r}")
-        super().__init__(name=name, **kwargs)
+        # Modules have the dtypes of their parameters, whatever the global policy is.
+        super().__init__(name=name, **{"dtype": "float32", **kwargs})
         for label, x in (*module.named_parameters(), *module.named_buffers()):
             if isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
                 raise InvalidArgumentError(
