@@ -190,3 +190,11 @@ def test_second_derivatives_are_refused(in_graph):
 
     with pytest.raises(tk.errors.UnimplementedError, match="second derivative"):
         (tk.function(fn) if in_graph else fn)(tk.ones(2))
+
+
+def test_a_function_that_needs_certain_sizes_tells_what_was_tried():
+    layer = tk.layers.JaxLayer(lambda params, inputs: inputs.reshape(-1, 8), params={})
+    with pytest.raises(TypeError, match="reshape") as raised:
+        tk.Sequential([tk.Input((4,)), layer])
+    assert any("tried as 2 and 3" in note for note in raised.value.__notes__)
+    assert tuple(layer(X).shape) == (8, 8)

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -356,3 +357,37 @@ def test_large_arguments_fit_compiled_kernels():
     y.backward()
     assert float(y.detach()) == 2e6
     assert (x.grad == 2.0).all()
+
+
+def test_transforms_of_functions_are_refused_by_pytorch():
+    fn = tk.interop.torch_function(tk.exp)
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        torch.func.grad(lambda x: fn(x).sum())(torch.ones(3))
+
+
+def test_pytorch_checks_the_gradients():
+    def fn(x, y):
+        return tk.sin(x) * y, tk.reduce_sum(y**2)
+
+    inputs = (leaf(0.1, 0.2, dtype=torch.float64), leaf(1.0, 2.0, dtype=torch.float64))
+    assert torch.autograd.gradcheck(tk.interop.torch_function(fn), inputs)
+
+
+def test_the_record_ends_with_the_result():
+    x = leaf(1.0)
+    y = tk.interop.torch_function(tk.exp)(x)
+    tape = weakref.ref(y.grad_fn.tape)
+    del y
+    assert tape() is None
+
+
+def test_results_without_tensors():
+    assert tk.interop.torch_function(lambda x: None)(leaf(1.0)) is None
+    assert tk.interop.torch_function(lambda x: 3)(leaf(1.0)) == 3
+    assert tk.interop.torch_function(lambda: tk.ones(2))().tolist() == [1.0, 1.0]
+
+
+def test_a_traced_function_of_trainkit():
+    x = leaf(0.0, 1.0)
+    tk.interop.torch_function(tk.function(lambda x: 2.0 * tk.exp(x)))(x).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * torch.exp(x.detach()))

@@ -11,7 +11,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, wrap
 
 
-class _Memory:
+class _UnlockedBytes:
     """The bytes of an array, which stays alive with it; NumPy reads `__array_interface__`.
 
     Arrays of JAX come as read-only ones, and some compiled kernels take no such argument, although
@@ -60,4 +60,4 @@ def tensor_of(x: Any, name: str) -> Tensor:
         return wrap(array if array.flags.writeable else array.copy())
     # As bytes, since the interface has no word for bfloat16.
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return wrap(np.asarray(_Memory(flat)).view(dtype.dtype).reshape(array.shape))
+    return wrap(np.asarray(_UnlockedBytes(flat)).view(dtype.dtype).reshape(array.shape))

@@ -55,9 +55,9 @@ def jax_function(fn: Callable[..., Any]) -> Any:
             on values.
 
     Example:
-        >>> import jax  # doctest: +SKIP
-        >>> square = tk.interop.jax_function(lambda x: x * x)  # doctest: +SKIP
-        >>> float(jax.jit(jax.grad(square))(3.0))  # doctest: +SKIP
+        >>> import jax
+        >>> square = tk.interop.jax_function(lambda x: x * x)
+        >>> float(jax.jit(jax.grad(square))(3.0))
         6.0
     """
     jax = jax_for("tk.interop.jax_function")

@@ -40,8 +40,9 @@ def torch_function(fn: Callable[..., Any]) -> Any:
     copied to the module instead. Losses of regularizers and `add_loss` stay in
     `module.layer.losses`.
 
-    A second derivative is refused: `create_graph=True` raises. `torch.compile` leaves the call out
-    of its graph and, with `fullgraph=True`, refuses it.
+    A second derivative is refused: `create_graph=True` raises, and so do the transforms of
+    `torch.func`. `torch.compile` leaves the call out of its graph and, with `fullgraph=True`,
+    refuses it.
 
     Args:
         fn: function of tensors, or a layer or model that is built.
@@ -59,11 +60,11 @@ def torch_function(fn: Callable[..., Any]) -> Any:
         RuntimeError: in `backward()`, with `create_graph=True`; or an argument was written to.
 
     Example:
-        >>> import torch  # doctest: +SKIP
-        >>> square = tk.interop.torch_function(lambda x: x * x)  # doctest: +SKIP
-        >>> x = torch.tensor(3.0, requires_grad=True)  # doctest: +SKIP
-        >>> square(x).backward()  # doctest: +SKIP
-        >>> x.grad  # doctest: +SKIP
+        >>> import torch
+        >>> square = tk.interop.torch_function(lambda x: x * x)
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> square(x).backward()
+        >>> x.grad
         tensor(6.)
     """
     torch = torch_for("tk.interop.torch_function")

@@ -59,13 +59,13 @@ class JaxLayer(Layer):
         UnimplementedError: a second derivative is asked for.
 
     Example:
-        >>> import jax  # doctest: +SKIP
-        >>> def call(params, inputs):  # doctest: +SKIP
+        >>> import jax
+        >>> def call(params, inputs):
         ...     return jax.numpy.tanh(inputs @ params["kernel"])
-        >>> def init(rng, inputs):  # doctest: +SKIP
+        >>> def init(rng, inputs):
         ...     return {"kernel": jax.random.normal(rng, (inputs.shape[-1], 2))}
-        >>> layer = tk.layers.JaxLayer(call, init)  # doctest: +SKIP
-        >>> layer(tk.ones((4, 3))).shape  # doctest: +SKIP
+        >>> layer = tk.layers.JaxLayer(call, init)
+        >>> layer(tk.ones((4, 3))).shape
         TensorShape([4, 2])
     """
 

@@ -99,10 +99,14 @@ def probed(specs: list[Spec], ask: Callable[[list[Spec]], Any]) -> Any:
     """
     if all(None not in tuple(spec.shape) for spec in specs):
         return ask(specs)
-    answers = [
-        ask([Spec(tuple(size if n is None else n for n in s.shape), s.dtype) for s in specs])
-        for size in _SIZES
-    ]
+    try:
+        answers = [
+            ask([Spec(tuple(size if n is None else n for n in s.shape), s.dtype) for s in specs])
+            for size in _SIZES
+        ]
+    except Exception as error:
+        error.add_note(f"sizes that are not known yet were tried as {_SIZES[0]} and {_SIZES[1]}")
+        raise
     return nest.map_structure(_common, *answers)
 
 

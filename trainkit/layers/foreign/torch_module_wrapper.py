@@ -54,11 +54,11 @@ class TorchModuleWrapper(Layer):
         UnimplementedError: a second derivative is asked for.
 
     Example:
-        >>> import torch  # doctest: +SKIP
-        >>> layer = tk.layers.TorchModuleWrapper(torch.nn.Linear(3, 2))  # doctest: +SKIP
-        >>> layer(tk.ones((4, 3))).shape  # doctest: +SKIP
+        >>> import torch
+        >>> layer = tk.layers.TorchModuleWrapper(torch.nn.Linear(3, 2))
+        >>> layer(tk.ones((4, 3))).shape
         TensorShape([4, 2])
-        >>> [v.name for v in layer.trainable_variables]  # doctest: +SKIP
+        >>> [v.name for v in layer.trainable_variables]
         ['weight', 'bias']
     """
 
