@@ -136,3 +136,14 @@ def test_arrays_are_read_where_they_lie():
     assert np.asarray(shared).ctypes.data == np.asarray(x).ctypes.data
     row = tensor_of(jnp.ones((2, 3), "bfloat16"), "test")
     assert (row.dtype.name, tuple(row.shape)) == ("bfloat16", (2, 3))
+
+
+def test_results_stay_when_a_variable_changes():
+    state = tk.Variable(np.ones(1000, "float32"), trainable=False)
+    fn = tk.interop.jax_function(lambda x: (state.value(), x))
+    x = jnp.ones(1000)
+    value, same = fn(x)
+    state.assign_add(np.ones(1000, "float32"))
+    assert (value == 1.0).all()
+    assert (fn(x)[0] == 2.0).all()
+    assert np.asarray(same).ctypes.data != np.asarray(x).ctypes.data

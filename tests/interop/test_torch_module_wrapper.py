@@ -62,7 +62,8 @@ def test_the_gradient_drops_what_the_call_dropped(in_graph):
     assert 0 < np.sum(first.numpy() == 0) < 200
     np.testing.assert_array_equal(first.numpy(), gradient.numpy())
     assert not np.array_equal(first.numpy(), run(tk.ones(200))[0].numpy())
-    assert (layer(tk.ones(200), training=False).numpy() == 1).all()
+    for off in (False, np.bool_(False), 0):
+        assert (layer(tk.ones(200), training=off).numpy() == 1).all()
 
 
 def test_what_the_module_writes_to_stays_of_each_side():

@@ -29,14 +29,14 @@ class TorchModuleWrapper(Layer):
     buffers non-trainable ones, under their names in the module; from then on the variables hold the
     values. What the module writes to its buffers in a call, such as running means, is assigned to
     the variables. Arguments of a call, which may be nested, go to the module as tensors of the CPU;
-    it runs in training mode unless `training` is `False`.
+    it runs in training mode unless `training` is false.
 
     The gradient runs the module a second time, with the same random numbers, which come of
     `torch.manual_seed`. In graphs, as `fit` makes them, the module is a call of Python; where sizes
     are not known, the shapes of its results come from runs on PyTorch's device "meta".
 
     Args:
-        module: the module, on the CPU. It is not written to.
+        module: the module, on the CPU. Calls do not write to it; the attribute `module` does.
         name: of the layer.
         output_shape: of the result, with `None` for the batch size, where the module can't run on
             the device "meta"; such a module gives one tensor of the layer's dtype.
@@ -115,10 +115,10 @@ class TorchModuleWrapper(Layer):
 
         Args:
             *args: of the module's `forward`, nests of tensors and Python values.
-            training: `False` for its evaluation mode.
+            training: false for its evaluation mode; `None` for training.
             **kwargs: of the module's `forward`.
         """
-        run = _ModuleRun(self, (args, kwargs), training is not False)
+        run = _ModuleRun(self, (args, kwargs), training is None or bool(training))
         state = [*self.torch_parameters.values(), *self.torch_buffers.values()]
         inputs = [*run.inputs, *[variable._read() for variable in state]]
         specs = None
