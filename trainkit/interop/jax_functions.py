@@ -66,14 +66,14 @@ def jax_function(fn: Callable[..., Any]) -> Any:
     layer: Any = fn
     if not (hasattr(layer, "trainable_variables") and hasattr(layer, "built")):
         name = f"jax_function of {getattr(fn, '__name__', type(fn).__name__)!r}"
-        return functools.update_wrapper(_nested(jax, fn, name), fn)
+        return functools.update_wrapper(_on_nests(jax, fn, name), fn)
     if not layer.built:
         raise ValueError(
             f"jax_function of {layer.name!r}: the layer is not built, so it has no variables yet; "
             "call it once or layer.build(input_shape) first"
         )
     name = f"jax_function of {layer.name!r}"
-    function: Any = _nested(jax, layer.stateless_call, name, layer.variables)
+    function: Any = _on_nests(jax, layer.stateless_call, name, layer.variables)
 
     def arrays(variables: Any) -> list[Any]:
         return [jax.numpy.array(np.asarray(v.numpy())) for v in variables]
@@ -83,7 +83,9 @@ def jax_function(fn: Callable[..., Any]) -> Any:
     return function
 
 
-def _nested(jax: Any, fn: Callable[..., Any], name: str, arguments: Any = ()) -> Callable[..., Any]:
+def _on_nests(
+    jax: Any, fn: Callable[..., Any], name: str, arguments: Any = ()
+) -> Callable[..., Any]:
     """`fn` on nests of arrays: one flat function for each nest and set of Python values in it.
 
     Args:
@@ -98,12 +100,12 @@ def _nested(jax: Any, fn: Callable[..., Any], name: str, arguments: Any = ()) ->
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.tree_flatten((args, kwargs))
         positions = tuple(i for i, x in enumerate(leaves) if _is_numeric(x))
-        rest = tuple((i, x) for i, x in enumerate(leaves) if not _is_numeric(x))
-        key = (structure, positions, rest)
+        constants = tuple((i, x) for i, x in enumerate(leaves) if not _is_numeric(x))
+        key = (structure, positions, constants)
         if key not in functions:
 
             def on_tensors(*tensors: Tensor) -> Any:
-                items = dict(zip(positions, tensors, strict=True)) | dict(rest)
+                items = dict(zip(positions, tensors, strict=True)) | dict(constants)
                 inner, named = tree.tree_unflatten(structure, [items[i] for i in range(len(items))])
                 return fn(*inner, **named)
 
@@ -154,8 +156,8 @@ def _flat(jax: Any, fn: Callable[..., Any], name: str, results_of: Callable[...,
     def call(*arrays: Any) -> Any:
         structure, leaves = results_of(*arrays)
         dtypes = tuple(y.dtype for y in leaves)
-        found = jax.pure_callback(host(dtypes), leaves, *arrays, vmap_method="sequential")
-        return tree.tree_unflatten(structure, found)
+        outputs = jax.pure_callback(host(dtypes), leaves, *arrays, vmap_method="sequential")
+        return tree.tree_unflatten(structure, outputs)
 
     def forward(*arrays: Any) -> Any:
         return call(*arrays), arrays
@@ -173,8 +175,8 @@ def _flat(jax: Any, fn: Callable[..., Any], name: str, results_of: Callable[...,
         if not smooth:
             return tuple(zeros)
         # JAX's cotangents of complex numbers are the conjugates of a tape's gradients.
-        found = gradient[0](used, tuple(smooth), arrays, [cotangents[i].conj() for i in used])
-        for i, g in zip(smooth, found, strict=True):
+        gradients = gradient[0](used, tuple(smooth), arrays, [cotangents[i].conj() for i in used])
+        for i, g in zip(smooth, gradients, strict=True):
             zeros[i] = g.conj()
         return tuple(zeros)
 
@@ -186,7 +188,7 @@ def _gradient(jax: Any, fn: Callable[..., Any], name: str) -> Callable[..., Any]
     """Gradients of `fn` by its smooth arguments, as a function of arrays with a gradient again."""
 
     @functools.cache
-    def made(used: tuple[int, ...], smooth: tuple[int, ...], count: int) -> Any:
+    def function_for(used: tuple[int, ...], smooth: tuple[int, ...], count: int) -> Any:
         def gradients(*tensors: Tensor) -> Any:
             inputs, upstream = tensors[:count], list(tensors[count:])
             sources = [inputs[i] for i in smooth]
@@ -199,7 +201,7 @@ def _gradient(jax: Any, fn: Callable[..., Any], name: str) -> Callable[..., Any]
             ]
             if not pairs:
                 return [0 * x for x in sources]
-            found = tape.gradient(
+            by_source = tape.gradient(
                 [y for y, _ in pairs],
                 sources,
                 [
@@ -208,7 +210,7 @@ def _gradient(jax: Any, fn: Callable[..., Any], name: str) -> Callable[..., Any]
                 ],
                 unconnected_gradients="zero",
             )
-            return [convert_to_tensor(g) for g in found]
+            return [convert_to_tensor(g) for g in by_source]
 
         def results(*arrays: Any) -> _Results:
             like = tuple(jax.ShapeDtypeStruct(arrays[i].shape, arrays[i].dtype) for i in smooth)
@@ -217,7 +219,7 @@ def _gradient(jax: Any, fn: Callable[..., Any], name: str) -> Callable[..., Any]
         return _flat(jax, gradients, f"the gradient in {name}", results)
 
     def call(used: Any, smooth: Any, arrays: Any, upstream: Any) -> Any:
-        return made(used, smooth, len(arrays))(*arrays, *upstream)
+        return function_for(used, smooth, len(arrays))(*arrays, *upstream)
 
     return call
 
@@ -230,17 +232,17 @@ def _is_smooth(dtype: Any) -> bool:
 def _results(jax: Any, fn: Callable[..., Any], name: str, arguments: Any, *arrays: Any) -> _Results:
     """What `fn` would give, by running it on tensors without values."""
     names: list[str] = []
-    known = {id(v) for v in arguments}
+    argument_ids = {id(v) for v in arguments}
 
-    def watched(*tensors: Tensor) -> Any:
+    def call_watching(*tensors: Tensor) -> Any:
         with GradientTape() as tape:
             result = fn(*tensors)
-        names.extend(v.name for v in tape.watched_variables() if id(v) not in known)
+        names.extend(v.name for v in tape.watched_variables() if id(v) not in argument_ids)
         return result
 
     specs = [Spec(x.shape, dtype_of(x, name)) for x in arrays]
     try:
-        result = result_specs(watched, *specs)
+        result = result_specs(call_watching, *specs)
     except Exception as error:
         error.add_note(
             f"{name}: the function was run on tensors without values, for the shapes of its results"
@@ -253,12 +255,12 @@ def _results(jax: Any, fn: Callable[..., Any], name: str, arguments: Any, *array
             "trainable=False for them"
         )
     leaves, structure = jax.tree_util.tree_flatten(
-        nest.map_structure(functools.partial(_announced, jax, name), result)
+        nest.map_structure(functools.partial(_spec_for_jax, jax, name), result)
     )
     return _Results(structure, tuple(leaves))
 
 
-def _announced(jax: Any, name: str, y: Any) -> Any:
+def _spec_for_jax(jax: Any, name: str, y: Any) -> Any:
     """Shape and dtype of a result; `None` stays."""
     if y is None:
         return None

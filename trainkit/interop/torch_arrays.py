@@ -34,7 +34,7 @@ class Holder:
         self._value = value
 
 
-def lent(torch: Any, x: Any, name: str, copy: bool = False) -> Tensor:
+def tensor_from_torch(torch: Any, x: Any, name: str, copy: bool = False) -> Tensor:
     """A tensor of trainkit on the memory of one of PyTorch, or on a copy where layouts differ.
 
     Args:
@@ -69,7 +69,7 @@ def lent(torch: Any, x: Any, name: str, copy: bool = False) -> Tensor:
     return wrap(array.copy() if copy else array)
 
 
-def given(torch: Any, holder: Holder, name: str) -> Any:
+def torch_from_tensor(torch: Any, holder: Holder, name: str) -> Any:
     """A tensor of PyTorch with the values of one of trainkit, which PyTorch may write to.
 
     Args:

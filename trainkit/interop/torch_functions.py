@@ -15,7 +15,7 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Variable
 from trainkit.interop.packages import torch_for
-from trainkit.interop.torch_arrays import Holder, given, lent
+from trainkit.interop.torch_arrays import Holder, tensor_from_torch, torch_from_tensor
 from trainkit.interop.torch_modules import module_class
 
 
@@ -124,7 +124,7 @@ class _RecordedCall:
         self.result = (nest.map_structure(lambda _: None, result), leaves)
         return outputs
 
-    def packed(self, outputs: tuple[Any, ...]) -> Any:
+    def pack_result(self, outputs: tuple[Any, ...]) -> Any:
         """The result with tensors of PyTorch in their positions."""
         structure, leaves = self.result
         for i, y in zip(self.slots, outputs, strict=True):
@@ -159,7 +159,7 @@ def call_recorded(
     tensors = [leaves[i] for i in positions]
     call.records = torch.is_grad_enabled() and any(x.requires_grad for x in (*tensors, *parameters))
     outputs = _function_class(torch).apply(call, *tensors, *parameters)
-    return call.packed(outputs)
+    return call.pack_result(outputs)
 
 
 @functools.cache
@@ -170,7 +170,7 @@ def _function_class(torch: Any) -> Any:
         @staticmethod
         def forward(ctx: Any, call: _RecordedCall, *tensors: Any) -> tuple[Any, ...]:
             count = len(call.positions)
-            inputs = [lent(torch, x, call.name) for x in tensors[:count]]
+            inputs = [tensor_from_torch(torch, x, call.name) for x in tensors[:count]]
             sources: list[Any] = [*inputs, *call.variables]
             needs = ctx.needs_input_grad[1:] if call.records else (False,) * len(tensors)
             with eagerly(), trace_state.silence():
@@ -192,7 +192,7 @@ def _function_class(torch: Any) -> Any:
             inputs = sources = result = None  # type: ignore[assignment]
             results = []
             while outputs:
-                results.append(given(torch, Holder(outputs.pop(0)), call.name))
+                results.append(torch_from_tensor(torch, Holder(outputs.pop(0)), call.name))
             ctx.mark_non_differentiable(
                 *[y for y in results if not (y.is_floating_point() or y.is_complex())]
             )
@@ -209,25 +209,25 @@ def _function_class(torch: Any) -> Any:
                 )
             _ = ctx.saved_tensors  # raises if one was written to, or the record was freed
             pairs = [
-                (y, lent(torch, g, ctx.call_name))
+                (y, tensor_from_torch(torch, g, ctx.call_name))
                 for y, g in zip(ctx.targets, upstream, strict=True)
                 if g is not None and y.dtype.is_differentiable
             ]
-            wanted = [i for i, source in enumerate(ctx.sources) if source is not None]
+            needed = [i for i, source in enumerate(ctx.sources) if source is not None]
             results: list[Any] = [None] * len(ctx.sources)
-            if pairs and wanted:
+            if pairs and needed:
                 with eagerly(), trace_state.silence():
                     gradients = ctx.tape.gradient(
                         [y for y, _ in pairs],
-                        [ctx.sources[i] for i in wanted],
+                        [ctx.sources[i] for i in needed],
                         [g for _, g in pairs],
                     )
-                    while wanted:
-                        i, gradient = wanted.pop(), gradients.pop()
+                    while needed:
+                        i, gradient = needed.pop(), gradients.pop()
                         if gradient is not None:
                             holder = Holder(_value_of(gradient))
                             gradient = None
-                            results[i] = given(torch, holder, ctx.call_name)
+                            results[i] = torch_from_tensor(torch, holder, ctx.call_name)
             return (None, *results)
 
     return TrainkitFunction
@@ -235,8 +235,8 @@ def _function_class(torch: Any) -> Any:
 
 def _check_variables(tape: GradientTape, call: _RecordedCall) -> None:
     """Refuse to drop the gradients of variables that PyTorch does not know."""
-    known = {id(v) for v in call.variables}
-    unknown = [v.name for v in tape.watched_variables() if id(v) not in known]
+    own = {id(v) for v in call.variables}
+    unknown = [v.name for v in tape.watched_variables() if id(v) not in own]
     if unknown:
         raise ValueError(
             f"{call.name} reads the trainable variables {unknown}, whose gradients PyTorch would "

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.variable import Variable
-from trainkit.interop.torch_arrays import Holder, given, lent
+from trainkit.interop.torch_arrays import Holder, tensor_from_torch, torch_from_tensor
 
 
 class VariableLink:
@@ -51,7 +51,7 @@ def _agree(torch: Any, link: VariableLink, tensor: Any, label: str) -> None:
     """
     written = tensor is not link.tensor or tensor._version != link.version
     if link.variable._value is link.value:
-        value = lent(torch, tensor, label, copy=True)
+        value = tensor_from_torch(torch, tensor, label, copy=True)
         if value.dtype != link.variable.dtype or value.shape != link.variable.shape:
             raise InvalidArgumentError(
                 f"{label}: {link.name!r} is {value.dtype.name} {tuple(value.shape)} in PyTorch, "
@@ -78,7 +78,7 @@ def _own_memory(variable: Variable) -> None:
 def to_torch(torch: Any, link: VariableLink, tensor: Any, label: str) -> None:
     """Write the value of a variable to the tensor of PyTorch."""
     with torch.no_grad():
-        tensor.copy_(given(torch, Holder(link.variable._value), label))
+        tensor.copy_(torch_from_tensor(torch, Holder(link.variable._value), label))
 
 
 @functools.cache
@@ -101,14 +101,14 @@ def module_class(torch: Any, call_recorded: Callable[..., Any]) -> Any:
                     "variables yet; call it once or layer.build(input_shape) first"
                 )
             self.layer = layer
-            self._parameter_links = self._linked(layer.trainable_variables, True)
-            self._buffer_links = self._linked(layer.non_trainable_variables, False)
+            self._parameter_links = self._links_to(layer.trainable_variables, True)
+            self._buffer_links = self._links_to(layer.non_trainable_variables, False)
 
-        def _linked(self, variables: Any, trainable: bool) -> list[VariableLink]:
+        def _links_to(self, variables: Any, trainable: bool) -> list[VariableLink]:
             links = []
             for variable in variables:
                 name = self._free_name(variable.path.replace(".", "_"))
-                tensor = given(torch, Holder(variable._value), self._label())
+                tensor = torch_from_tensor(torch, Holder(variable._value), self._label())
                 if trainable:
                     tensor = torch.nn.Parameter(tensor)
                     self.register_parameter(name, tensor)
@@ -158,11 +158,11 @@ def module_class(torch: Any, call_recorded: Callable[..., Any]) -> Any:
 
 def _outside_graphs(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
     """The call of a module, which `torch.compile` leaves alone."""
-    return _disabled(torch)(module, args, kwargs)
+    return _run_outside(torch)(module, args, kwargs)
 
 
 @functools.cache
-def _disabled(torch: Any) -> Any:
+def _run_outside(torch: Any) -> Any:
     def run(module: Any, args: Any, kwargs: Any) -> Any:
         return module.run(args, kwargs)
 

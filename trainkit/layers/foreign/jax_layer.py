@@ -18,7 +18,7 @@ from trainkit.core.variable import Variable
 from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.foreign.outside_call import call_outside, probed, results_before
+from trainkit.layers.foreign.outside_call import call_outside, probe_specs, results_before
 from trainkit.ops.sampling.random import SeedGenerator
 
 _CALL = ("params", "state", "rng", "inputs", "training")
@@ -142,20 +142,20 @@ class JaxLayer(Layer):
     def _make_variables(self, params: Any, state: Any) -> None:
         tree = jax_for("JaxLayer").tree_util
 
-        def made(values: Any, trainable: bool) -> tuple[Any, dict[str, Variable]]:
+        def add_all(values: Any, trainable: bool) -> tuple[Any, dict[str, Variable]]:
             pairs, structure = tree.tree_flatten_with_path(values)
             variables: dict[str, Variable] = {}
             for path, x in pairs:
                 label = _label(path)
                 while label in variables:  # keys may have dots of their own
                     label += "_"
-                variables[label] = self._made(label, x, trainable)
+                variables[label] = self._add_leaf(label, x, trainable)
             return structure, variables
 
-        self._params_tree, self.jax_params = made(params, True)
-        self._state_tree, self.jax_state = made(state, False)
+        self._params_tree, self.jax_params = add_all(params, True)
+        self._state_tree, self.jax_state = add_all(state, False)
 
-    def _made(self, label: str, x: Any, trainable: bool) -> Variable:
+    def _add_leaf(self, label: str, x: Any, trainable: bool) -> Variable:
         value = tensor_of(jax_for("JaxLayer").numpy.asarray(x), self._label())
         return self.add_weight(
             label,
@@ -178,7 +178,7 @@ class JaxLayer(Layer):
         if self.seed_generator is not None:
             tensors.append(self.seed_generator.next())
         run = self._run_for(inputs, len(leaves), bool(training))
-        specs = probed([Spec(x.shape, x.dtype) for x in tensors], run.specs)
+        specs = probe_specs([Spec(x.shape, x.dtype) for x in tensors], run.specs)
         results = call_outside(self.name, run.forward, run.backward, tensors, specs)
         count = len(self.jax_state)
         for variable, value in zip(self.jax_state.values(), results[:count], strict=True):
@@ -292,12 +292,12 @@ class _CompiledCall:
         leaves, structure = tree.tree_flatten(state)
         if not self.takes_state:
             return []
-        found = [(tuple(x.shape), str(x.dtype)) for x in map(self.jax.numpy.asarray, leaves)]
+        leaves_after = [(tuple(x.shape), str(x.dtype)) for x in map(self.jax.numpy.asarray, leaves)]
         expected = [(s.shape, s.dtype.name) for s in self.state_specs]
-        if structure != self.trees[1] or found != expected:
+        if structure != self.trees[1] or leaves_after != expected:
             raise InvalidArgumentError(
                 f"{self.label}: call_fn gave back another state than it got\n"
-                f"  before  {self.trees[1]} {expected}\n  after   {structure} {found}"
+                f"  before  {self.trees[1]} {expected}\n  after   {structure} {leaves_after}"
             )
         return leaves
 
@@ -319,10 +319,10 @@ class _CompiledCall:
         """What `forward` gives for inputs like these."""
         key = tuple(specs)
         if key not in self.known_specs:
-            self.known_specs[key] = self._asked(specs)
+            self.known_specs[key] = self._traced_specs(specs)
         return self.known_specs[key]
 
-    def _asked(self, specs: list[Spec]) -> list[Spec]:
+    def _traced_specs(self, specs: list[Spec]) -> list[Spec]:
         jax = self.jax
         like = [
             jax.ShapeDtypeStruct(s.shape, jax.dtypes.canonicalize_dtype(s.dtype.dtype))
@@ -342,29 +342,32 @@ class _CompiledCall:
         upstream = self._arrays(tensors[len(results) : count])
         arrays = self._arrays(tensors[count:])
         smooth = tuple(i for i, x in enumerate(tensors[count:]) if x.dtype.is_differentiable)
-        found = self.compiled_gradients(smooth, used, tuple(arrays), upstream)
-        return [tensor_of(g, self.label) for g in found]
+        gradients = self.compiled_gradients(smooth, used, tuple(arrays), upstream)
+        return [tensor_of(g, self.label) for g in gradients]
 
     def _arrays(self, tensors: Any) -> list[Any]:
         return [_array(self.jax, x, self.label) for x in tensors]
 
 
-def _names(fn: Any, role: str, known: tuple[str, ...], needed: tuple[str, ...]) -> tuple[str, ...]:
+def _names(
+    fn: Any, role: str, allowed: tuple[str, ...], needed: tuple[str, ...]
+) -> tuple[str, ...]:
     """The names of a function's arguments.
 
     Raises:
         TypeError: it is no function.
-        ValueError: it has others than `known`, or lacks one of `needed`.
+        ValueError: it has others than `allowed`, or lacks one of `needed`.
     """
     if not callable(fn):
         raise TypeError(f"JaxLayer: {role} must be a function, got {fn!r}")
     names = tuple(inspect.signature(fn).parameters)
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in allowed]
     missing = [name for name in needed if name not in names]
     if wrong or missing:
         raise ValueError(
             f"JaxLayer: {role} has the arguments {', '.join(names) or 'none'}; it must have "
-            f"{' and '.join(needed)}, and may have {', '.join(n for n in known if n not in needed)}"
+            f"{' and '.join(needed)}, and may have "
+            f"{', '.join(name for name in allowed if name not in needed)}"
         )
     return names
 

@@ -46,10 +46,10 @@ def call_outside(
 
         def gradient(*upstream: Any) -> Any:
             like = [TensorSpec(tensors[i].shape, tensors[i].dtype) for i in smooth]
-            given = [*outputs, *[upstream[i] for i in used], *tensors]
-            found = iter(_once(name, backward, given, like))
+            operands = [*outputs, *[upstream[i] for i in used], *tensors]
+            by_smooth = iter(_once(name, backward, operands, like))
             chosen = set(smooth)
-            gradients = [next(found) if i in chosen else None for i in range(len(tensors))]
+            gradients = [next(by_smooth) if i in chosen else None for i in range(len(tensors))]
             return gradients
 
         return tuple(outputs), gradient
@@ -58,7 +58,7 @@ def call_outside(
 
 
 def _once(
-    name: str, backward: Callable[..., list[Tensor]], given: list[Tensor], like: list[TensorSpec]
+    name: str, backward: Callable[..., list[Tensor]], operands: list[Tensor], like: list[TensorSpec]
 ) -> list[Tensor]:
     """The gradients, which can't be differentiated again."""
 
@@ -68,16 +68,16 @@ def _once(
             "gives first ones alone; write the function with trainkit.ops, in the call of a Layer"
         )
 
-    def checked(*tensors: Tensor) -> list[Tensor]:
+    def run_checked(*tensors: Tensor) -> list[Tensor]:
         # A graph differentiates this call by running it under a tape.
         if any(trace_state.follows(x) for x in tensors):
             refuse()
         return backward(*tensors)
 
     if trace_state.current_trace() is not None:
-        found: list[Tensor] = py_function(checked, given, like)
-        return found
-    return list(custom_gradient(lambda *tensors: (tuple(backward(*tensors)), refuse))(*given))
+        gradients: list[Tensor] = py_function(run_checked, operands, like)
+        return gradients
+    return list(custom_gradient(lambda *tensors: (tuple(backward(*tensors)), refuse))(*operands))
 
 
 def results_before(tensors: Sequence[Tensor], count: int) -> list[Tensor]:
@@ -90,7 +90,7 @@ def results_before(tensors: Sequence[Tensor], count: int) -> list[Tensor]:
     return results
 
 
-def probed(specs: list[Spec], ask: Callable[[list[Spec]], Any]) -> Any:
+def probe_specs(specs: list[Spec], ask: Callable[[list[Spec]], Any]) -> Any:
     """What `ask` says of results, with `None` for the sizes that follow from unknown ones.
 
     Args:

@@ -15,9 +15,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.interop.packages import torch_for
-from trainkit.interop.torch_arrays import Holder, given, lent
+from trainkit.interop.torch_arrays import Holder, tensor_from_torch, torch_from_tensor
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.foreign.outside_call import call_outside, probed, results_before
+from trainkit.layers.foreign.outside_call import call_outside, probe_specs, results_before
 
 _SEED = Spec((), "int64")
 
@@ -90,7 +90,7 @@ class TorchModuleWrapper(Layer):
         self.built = True
 
     def _variable(self, torch: Any, label: str, x: Any, trainable: bool) -> Variable:
-        value = lent(torch, x, "TorchModuleWrapper", copy=True)
+        value = tensor_from_torch(torch, x, "TorchModuleWrapper", copy=True)
         return self.add_weight(
             label,
             shape=tuple(value.shape),
@@ -107,7 +107,7 @@ class TorchModuleWrapper(Layer):
         tensors = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         with torch.no_grad():
             for label, variable in {**self.torch_parameters, **self.torch_buffers}.items():
-                tensors[label].copy_(given(torch, Holder(variable._value), self.name))
+                tensors[label].copy_(torch_from_tensor(torch, Holder(variable._value), self.name))
         return self._module
 
     def call(self, *args: Any, training: Any = None, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ class TorchModuleWrapper(Layer):
         inputs = [*run.inputs, *[variable._read() for variable in state]]
         specs = None
         if trace_state.current_trace() is not None:
-            specs = probed([Spec(x.shape, x.dtype) for x in inputs], run.specs)
+            specs = probe_specs([Spec(x.shape, x.dtype) for x in inputs], run.specs)
         else:
             ahead = run.forward(*inputs)
             specs = [Spec(y.shape, y.dtype) for y in ahead]
@@ -132,7 +132,7 @@ class TorchModuleWrapper(Layer):
         buffers = results[1 : 1 + len(self.torch_buffers)]
         for variable, value in zip(self.torch_buffers.values(), buffers, strict=True):
             variable.assign(value)
-        return nest.pack(run.structure, run.filled(results[1 + len(buffers) :]))
+        return nest.pack(run.structure, run.fill_result(results[1 + len(buffers) :]))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shape of the result, `output_shape` where that was said."""
@@ -182,7 +182,7 @@ class _ModuleRun:
         torch = self.torch
         seed = int(torch.randint(0, 2**62, ()))
         with torch.no_grad():
-            outputs, buffers = self._called(self._torch_values(tensors), seed)
+            outputs, buffers = self._run_module(self._torch_values(tensors), seed)
         return [wrap(np.array(seed)), *[self._tensor(y) for y in (*buffers, *outputs)]]
 
     def backward(self, *tensors: Tensor) -> list[Tensor]:
@@ -190,10 +190,10 @@ class _ModuleRun:
         torch = self.torch
         count = len(tensors) - len(self.inputs) - len(self.names)
         results = results_before(tensors, count)
-        rest = tensors[len(results) :]
+        operands = tensors[len(results) :]
         used = [y.dtype.is_differentiable for y in results]
-        upstream = iter(rest[: sum(used)])
-        values = self._torch_values(rest[sum(used) :])
+        upstream = iter(operands[: sum(used)])
+        values = self._torch_values(operands[sum(used) :])
         # Buffers are written to by the module, and nothing in a record of PyTorch may be.
         smooth = [x for x in values if x.is_floating_point() or x.is_complex()]
         buffers = {id(x) for x in values[len(values) - len(self.layer.torch_buffers) :]}
@@ -201,20 +201,20 @@ class _ModuleRun:
         # Modules may write to what they get, which PyTorch allows for no leaf of a record.
         copies = [x.clone() if x.requires_grad else x for x in values[: len(self.inputs)]]
         with torch.enable_grad():
-            outputs, after = self._called([*copies, *values[len(copies) :]], int(results[0]))
+            outputs, after = self._run_module([*copies, *values[len(copies) :]], int(results[0]))
         targets, gradients = [], []
         for y, is_used in zip((*after, *outputs), used[1:], strict=True):
             if is_used:
                 g = next(upstream)
                 if y.requires_grad:
                     targets.append(y)
-                    gradients.append(given(torch, Holder(g), self.layer.name))
-        found: dict[int, Any] = {}
+                    gradients.append(torch_from_tensor(torch, Holder(g), self.layer.name))
+        by_id: dict[int, Any] = {}
         if targets:
             by_leaf = torch.autograd.grad(targets, leaves, gradients, allow_unused=True)
-            found = {id(x): g for x, g in zip(leaves, by_leaf, strict=True) if g is not None}
+            by_id = {id(x): g for x, g in zip(leaves, by_leaf, strict=True) if g is not None}
         zeros = torch.zeros_like
-        return [self._tensor(found[id(x)] if id(x) in found else zeros(x)) for x in smooth]
+        return [self._tensor(by_id[id(x)] if id(x) in by_id else zeros(x)) for x in smooth]
 
     def specs(self, specs: list[Spec]) -> list[Spec]:
         """What `forward` would give for inputs like these, by a run without values."""
@@ -230,7 +230,7 @@ class _ModuleRun:
             return [_SEED, *state, Spec(layer.output_shape_argument, layer.compute_dtype)]
         try:
             with torch.no_grad():
-                outputs, _ = self._called(values, 0)
+                outputs, _ = self._run_module(values, 0)
         except Exception as error:
             error.add_note(
                 f"layer {layer.name!r}: the module was run without values, on the device 'meta', "
@@ -244,7 +244,7 @@ class _ModuleRun:
             *[Spec(tuple(y.shape), str(y.dtype).removeprefix("torch.")) for y in outputs],
         ]
 
-    def _called(self, values: list[Any], seed: int) -> tuple[list[Any], list[Any]]:
+    def _run_module(self, values: list[Any], seed: int) -> tuple[list[Any], list[Any]]:
         """The tensors in the result, and the buffers afterwards."""
         torch, module = self.torch, self.layer._module
         count = len(self.inputs)
@@ -262,7 +262,7 @@ class _ModuleRun:
         self.rest = [None if isinstance(y, torch.Tensor) else y for y in flat]
         return [flat[i] for i in self.slots], [state[name] for name in self.layer.torch_buffers]
 
-    def filled(self, outputs: list[Any]) -> list[Any]:
+    def fill_result(self, outputs: list[Any]) -> list[Any]:
         """The leaves of the result, with tensors of trainkit."""
         leaves = list(self.rest)
         for i, y in zip(self.slots, outputs, strict=True):
@@ -271,11 +271,11 @@ class _ModuleRun:
 
     def _torch_values(self, tensors: Any) -> list[Any]:
         # Copies, unless nobody else has them: the module may write to what it gets.
-        return [given(self.torch, Holder(x), self.layer.name) for x in tensors]
+        return [torch_from_tensor(self.torch, Holder(x), self.layer.name) for x in tensors]
 
     def _tensor(self, y: Any) -> Tensor:
         # A copy where the memory is somebody else's: a module may return what it holds.
-        return lent(self.torch, y, self.layer.name, copy=True)
+        return tensor_from_torch(self.torch, y, self.layer.name, copy=True)
 
 
 def _read(x: Any) -> Tensor:
