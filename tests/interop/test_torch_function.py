@@ -391,3 +391,22 @@ def test_a_traced_function_of_trainkit():
     x = leaf(0.0, 1.0)
     tk.interop.torch_function(tk.function(lambda x: 2.0 * tk.exp(x)))(x).sum().backward()
     torch.testing.assert_close(x.grad, 2 * torch.exp(x.detach()))
+
+
+def test_results_of_graphs_are_pytorchs_own_in_each_run():
+    @tk.function
+    def fn(x):
+        return tk.exp(x) * 2.0, tk.ones(5), tk.constant([1.0, 2.0]), tk.reshape(x * 2.0, (-1,))
+
+    run, before = tk.interop.torch_function(fn), []
+    for i in range(20):
+        x = torch.full((1000,), float(i % 3))
+        results = run(x)
+        torch.testing.assert_close(results[0], 2 * torch.exp(x))
+        assert (results[1] == 1).all()
+        assert results[2].tolist() == [1.0, 2.0]
+        assert (results[3] == 2 * x).all()
+        assert all((y == -7).all() for y in before)
+        for y in results:
+            y.fill_(-7)
+        before = results
