@@ -217,3 +217,19 @@ def test_whole_sums_of_what_is_not_finite():
     x[-1] = -np.inf
     with pytest.warns(RuntimeWarning, match="invalid value"):  # as from NumPy's own
         assert np.isnan(reductions_tuned.axis_sum(x, None, False))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "name", ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "cumsum"]
+)
+@pytest.mark.parametrize("shape", [(1 << 20,), (1000, 1000), (8, 300, 500)])
+def test_arrays_that_nobody_may_write_to_are_read(name, shape):
+    array = np.random.default_rng(0).normal(size=shape).astype("float32")
+    function = getattr(tk, name)
+    for axis in (0, len(shape) - 1):
+        expected = function(tk.constant(array), axis).numpy()
+        array.flags.writeable = False
+        result = function(tk.array_api.from_dlpack(array), axis).numpy()
+        array.flags.writeable = True
+        np.testing.assert_array_equal(result, expected)

@@ -19,6 +19,9 @@ from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 
 FLAT, VECTOR = float32[::1], float32[::1]
 MATRIX, CUBE = float32[:, ::1], float32[:, :, ::1]
+# What is only read may also be an array that nobody may write to, as DLPack hands some over.
+READ_MATRIX = types.Array(float32, 2, "C", readonly=True)
+READ_CUBE = types.Array(float32, 3, "C", readonly=True)
 
 Body = Callable[..., Any]
 Builder = Callable[[], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.builders import CUBE, MATRIX, READ_CUBE, READ_MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -34,7 +34,7 @@ def _is_nan(x):
     return (np.float32(x).view(np.int32) & _ALL_BUT_SIGN) > _INFINITE
 
 
-@by_parts(MATRIX, VECTOR, exact=True)
+@by_parts(READ_MATRIX, VECTOR, exact=True)
 def row_max(part, parts, x, y):
     """The greatest number of each row; NaN wins."""
     start, stop = chunk_range(part, parts, x.shape[0], 1)
@@ -45,7 +45,7 @@ def row_max(part, parts, x, y):
         y[row] = number_of(top)
 
 
-@by_parts(MATRIX, VECTOR, exact=True)
+@by_parts(READ_MATRIX, VECTOR, exact=True)
 def row_min(part, parts, x, y):
     """The smallest number of each row; NaN wins."""
     start, stop = chunk_range(part, parts, x.shape[0], 1)
@@ -65,7 +65,7 @@ def _columns_of(number, inner, columns):
     return np.uintp(task // each), np.uintp(first), np.uintp(min(first + columns, inner))
 
 
-@by_parts(CUBE, MATRIX, types.intp, exact=True)
+@by_parts(READ_CUBE, MATRIX, types.intp, exact=True)
 def column_max(part, parts, x, y, columns):
     """The greatest numbers along the middle axis, of so many columns at a time; NaN wins."""
     outer, size, inner = x.shape
@@ -80,7 +80,7 @@ def column_max(part, parts, x, y, columns):
                 y[block, c] = z if z > top or z != z else top
 
 
-@by_parts(CUBE, MATRIX, types.intp, exact=True)
+@by_parts(READ_CUBE, MATRIX, types.intp, exact=True)
 def column_min(part, parts, x, y, columns):
     """The smallest numbers along the middle axis, of so many columns at a time; NaN wins."""
     outer, size, inner = x.shape
@@ -95,7 +95,7 @@ def column_min(part, parts, x, y, columns):
                 y[block, c] = z if z < least or z != z else least
 
 
-@by_parts(MATRIX, MATRIX, exact=True)
+@by_parts(READ_MATRIX, MATRIX, exact=True)
 def running_rows(part, parts, x, y):
     """Sums of a row up to each number; eight rows share the wait."""
     count, size = x.shape
@@ -124,7 +124,7 @@ def running_rows(part, parts, x, y):
             y[first + 4, c], y[first + 5, c], y[first + 6, c], y[first + 7, c] = t4, t5, t6, t7
 
 
-@by_parts(CUBE, CUBE, types.intp, exact=True)
+@by_parts(READ_CUBE, CUBE, types.intp, exact=True)
 def running_columns(part, parts, x, y, columns):
     """Sums along the middle axis, of all numbers up to each, of so many columns at a time."""
     outer, size, inner = x.shape
@@ -138,7 +138,7 @@ def running_columns(part, parts, x, y, columns):
                 y[block, i, c] = y[block, i - 1, c] + x[block, i, c]
 
 
-@by_parts(MATRIX, MATRIX, apart=True)
+@by_parts(READ_MATRIX, MATRIX, apart=True)
 def column_sums(part, parts, x, shares):
     """Sums of the columns, of each worker's share of the rows; four rows share a sum's way."""
     workers, width = shares.shape
@@ -158,7 +158,7 @@ def column_sums(part, parts, x, shares):
                 shares[worker, c] += x[row, c]
 
 
-@by_parts(CUBE, MATRIX, apart=True)
+@by_parts(READ_CUBE, MATRIX, apart=True)
 def middle_sums(part, parts, x, y):
     """Sums along the middle axis."""
     outer, size, inner = x.shape
