@@ -121,8 +121,6 @@ NO_LAYER_FORM = {
     "ContrastLimitedAdaptiveHistogramEqualization",
     "HashedCrossing",
     "Hashing",
-    "IntegerLookup",
-    "MelSpectrogram",
     "StringLookup",
     "TextVectorization",
     "Wrapper",

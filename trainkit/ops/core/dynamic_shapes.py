@@ -41,6 +41,8 @@ class Call:
         specs: of these, flat.
         data: gives an operation and its settings that do the same, or `None`; a file of graphs
             holds these in place of the call, as they are when it is saved.
+        arguments: all arguments by name, where tensors stand as the numbers of inputs.
+        origin: module and name of the function that was called.
     """
 
     def __init__(
@@ -49,7 +51,11 @@ class Call:
         function: Callable[..., Any],
         specs: Sequence[Spec],
         data: Callable[[], AsData] | None = None,
+        arguments: Bound | None = None,
+        origin: tuple[str, str] | None = None,
     ) -> None:
+        self.origin = origin
+        self._arguments = arguments
         self.name = name
         self.function = function
         self.specs = tuple(specs)
@@ -61,6 +67,10 @@ class Call:
     def as_data(self) -> AsData:
         """An operation and its settings that do the same, `None` where there is none."""
         return None if self._data is None else self._data()
+
+    def bound(self, inputs: Sequence[Any]) -> Bound | None:
+        """The arguments by name, these in the place of tensors; `None` if they are not known."""
+        return None if self._arguments is None else _fill_templates(self._arguments, inputs)
 
     def results(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The results, flat."""
@@ -139,6 +149,13 @@ class _Place:
         self.number = number
 
 
+def _fill_templates(templates: Bound, inputs: Sequence[Any]) -> Bound:
+    def value(leaf: Any) -> Any:
+        return inputs[leaf.number] if isinstance(leaf, _Place) else leaf
+
+    return {name: nest.map_structure(value, x) for name, x in templates.items()}
+
+
 def later(
     function: Callable[..., Any],
     bound: Bound,
@@ -171,14 +188,13 @@ def later(
     templates = {name: nest.map_structure(place, value) for name, value in bound.items()}
 
     def run(*tensors: Tensor) -> Any:
-        def value(leaf: Any) -> Any:
-            return tensors[leaf.number] if isinstance(leaf, _Place) else leaf
-
-        return function(**{name: nest.map_structure(value, x) for name, x in templates.items()})
+        return function(**_fill_templates(templates, tensors))
 
     flat = nest.flatten(specs)
     as_data = None if data is None else functools.partial(data, bound)
-    results = with_values(*inputs, call=Call(name or function.__name__, run, flat, as_data))
+    origin = (function.__module__, function.__qualname__)
+    call = Call(name or function.__name__, run, flat, as_data, templates, origin)
+    results = with_values(*inputs, call=call)
     return nest.pack(specs, list(results))
 
 

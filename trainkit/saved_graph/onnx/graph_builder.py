@@ -31,9 +31,13 @@ class GraphBuilder:
         root: the builder of the outermost graph, which has the constants and names of all.
         label: what nodes are called at the moment: the name of the operation being written.
         call: the `OperationCall` being written.
+        opset_version: of ONNX's operators.
     """
 
-    def __init__(self, name: str, parent: GraphBuilder | None = None) -> None:
+    def __init__(
+        self, name: str, parent: GraphBuilder | None = None, opset_version: int = 18
+    ) -> None:
+        self.opset_version: int = opset_version if parent is None else parent.opset_version
         self.record = GraphRecord(name)
         self.root: GraphBuilder = self if parent is None else parent.root
         self.label = name

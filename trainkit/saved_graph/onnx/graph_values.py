@@ -24,6 +24,8 @@ class Value:
             recurrent layers take over.
         last_step: of the states of a recurrent layer, the value after the last step, where that
             is all that an ONNX node gives.
+        parts: of complex numbers, which ONNX does not have, the real value (..., 2) of their real
+            and imaginary parts.
     """
 
     __slots__ = (
@@ -34,6 +36,7 @@ class Value:
         "last_step",
         "name",
         "owner",
+        "parts",
         "shape",
         "source",
     )
@@ -48,6 +51,7 @@ class Value:
         channels_first: str | None = None,
         array: Any = None,
         label: str = "",
+        parts: Value | None = None,
     ) -> None:
         self.owner = owner
         self.shape = tuple(shape)
@@ -58,6 +62,7 @@ class Value:
         self.label = label
         self.source: Any = None
         self.last_step: Value | None = None
+        self.parts = parts
 
     @property
     def rank(self) -> int:

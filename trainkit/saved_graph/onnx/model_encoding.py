@@ -65,7 +65,7 @@ def encode(
     """
     name = name or concrete.name
     graph = _graph(concrete, name)
-    to = GraphBuilder(name)
+    to = GraphBuilder(name, opset_version=opset_version)
     inputs = [_input(to, x, batch_name) for x in graph.inputs]
     results = translate(to, graph, inputs)
     new_names = _name_outputs(to, results, output_names(concrete))

@@ -47,8 +47,9 @@ _FIELDS = {
         g 6 GraphProto; floats 7 float*; ints 8 int64*; strings 9 bytes*; type 20 int32;
         ref_attr_name 21 string""",
     "TensorProto": """dims 1 int64*; data_type 2 int32; float_data 4 float*; int32_data 5 int32*;
-        int64_data 7 int64*; name 8 string; raw_data 9 bytes; double_data 10 double*;
-        uint64_data 11 uint64*; external_data 13 StringStringEntryProto*; data_location 14 int32""",
+        string_data 6 bytes*; int64_data 7 int64*; name 8 string; raw_data 9 bytes;
+        double_data 10 double*; uint64_data 11 uint64*; external_data 13 StringStringEntryProto*;
+        data_location 14 int32""",
     "ValueInfoProto": "name 1 string; type 2 TypeProto",
     "TypeProto": "tensor_type 1 TensorTypeProto",
     "TensorTypeProto": "elem_type 1 int32; shape 2 TensorShapeProto",

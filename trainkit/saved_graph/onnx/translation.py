@@ -18,6 +18,7 @@ from trainkit.graph.ir.passes import rebuild
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.onnx_messages import ELEMENT_TYPES
+from trainkit.saved_graph.onnx.rules.onnx_form import COMPLEX_FORMS
 
 GROWS = 16  # times the size of its inputs, from which on a constant is better computed than stored
 FOLDED = 1 << 20  # bytes, up to which a constant is stored anyway
@@ -135,6 +136,12 @@ def _call(to: GraphBuilder, call: OperationCall, values: list[Any]) -> list[Valu
     if folded is not None:
         return folded
     rule = node.primitive.facets.onnx
+    if _has_complex(values, call.specs):
+        if node.primitive not in COMPLEX_FORMS and any(map(_is_complex, values)):
+            raise NoOnnxForm(
+                node, "ONNX has no complex numbers, and it has no form in real(x) and imag(x)"
+            )
+        rule = COMPLEX_FORMS.get(node.primitive, rule)
     if not rule:
         raise NoOnnxForm(node, rule.reason)
     before = to.label, to.call
@@ -151,8 +158,18 @@ def _call(to: GraphBuilder, call: OperationCall, values: list[Any]) -> list[Valu
         to.label, to.call = before
 
 
+def _has_complex(values: list[Any], specs: list[Any]) -> bool:
+    return any(map(_is_complex, values)) or any(spec.dtype.is_complex for spec in specs)
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, Value) and x.dtype.startswith("complex")
+
+
 def _declare(to: GraphBuilder, value: Value, spec: Any) -> Value:
     """A result, which has the shape and dtype of the traced graph."""
+    if value.parts is not None and value.dtype == spec.dtype.name:
+        return value
     if spec.dtype.name not in ELEMENT_TYPES:
         raise UnimplementedError(f"ONNX has no tensors of {spec.dtype.name}")
     if value.dtype != spec.dtype.name:

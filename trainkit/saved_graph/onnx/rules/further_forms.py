@@ -15,7 +15,7 @@ from trainkit.ops.core import optimization_barrier as optimization_barrier  # de
 from trainkit.ops.images import patches as patches
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
-from trainkit.saved_graph.onnx.rules.onnx_form import no_onnx_form, onnx_form
+from trainkit.saved_graph.onnx.rules.onnx_form import onnx_form
 from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
 from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
 
@@ -137,24 +137,23 @@ def _linspace(
     return to.cast(values, dtype), step
 
 
-no_onnx_form(
-    "what it computes depends on sizes or values that are known when it runs; give it known sizes, "
-    "by the input_signature",
-    "with_values",
-)
-
-
 # ---------------------------------------------------------------------- windows over an axis
 
 
 @onnx_form("extract_sequences")
 def _extract_sequences(to: GraphBuilder, x: Value, length: int, stride: int) -> Value:
+    """Pieces at the positions 0, stride, 2 stride and so on."""
     size = x.shape[-1]
-    if size is None:
-        raise UnimplementedError("sequences are cut out of an axis of unknown size")
-    count = max(0, 1 + (size - length) // stride)
-    positions = np.arange(count)[:, None] * stride + np.arange(length)
-    return to.op("Gather", x, to.known(positions, "int64"), axis=x.rank - 1, shape=spec_shape(to))
+    if size is not None:
+        count = max(0, 1 + (size - length) // stride)
+        positions = to.known(np.arange(count)[:, None] * stride + np.arange(length), "int64")
+    else:  # where the axis is shorter than a piece, the last start lies in front of the first
+        end = to.op("Sub", to.vector([to.size_of(x, -1)]), to.known([length - 1]), shape=(1,))
+        end = to.squeeze(end, [0])
+        starts = to.op("Range", to.known(np.int64(0)), end, to.known(np.int64(stride)),
+                       shape=(None,), dtype="int64")  # fmt: skip
+        positions = to.each("Add", to.unsqueeze(starts, [1]), to.known(np.arange(length), "int64"))
+    return to.op("Gather", x, positions, axis=x.rank - 1, shape=spec_shape(to))
 
 
 @onnx_form("extract_patches")
@@ -178,7 +177,16 @@ def _extract_patches(to: GraphBuilder, x: Value, size: Any, strides: Any, dilati
 # ---------------------------------------------------------------------- scattering
 
 
-def _scatter(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
+def scatter_rows(to: GraphBuilder, x: Value, indices: Value, updates: Value, how: str) -> Value:
+    """`x` with updates at the rows of indices.
+
+    Args:
+        to: writes the node.
+        x: tensor.
+        indices: integers (..., k).
+        updates: what stands there; of the sizes of `indices` and of `x`, or broadcast to them.
+        how: two that meet, and what was there, are one: "none", "add", "mul", "max" or "min".
+    """
     settings: dict[str, Any] = {} if how == "none" else {"reduction": how}
     positions = to.cast(indices, "int64")
     depth = int(indices.shape[-1] or 0)
@@ -197,7 +205,7 @@ for _name, _how in (
     ("scatter_min", "min"),
     ("scatter_multiply", "mul"),
 ):
-    onnx_form(_name)(functools.partial(_scatter, how=_how))
+    onnx_form(_name)(functools.partial(scatter_rows, how=_how))
 
 
 @onnx_form("segment_sum")
@@ -212,7 +220,7 @@ def _segment_sum(to: GraphBuilder, data: Value, ids: Value, num_segments: int | 
     )
     positions = to.each("Where", outside, to.known(count, ids.dtype), ids)
     zeros = to.known(np.zeros((count + 1, *map(int, data.shape[1:]))), data.dtype)
-    total = _scatter(to, zeros, to.unsqueeze(positions, [1]), data, "add")
+    total = scatter_rows(to, zeros, to.unsqueeze(positions, [1]), data, "add")
     return to.slice_axis(total, 0, 0, count)
 
 

@@ -32,7 +32,7 @@ class Brackets:
         self.added: list[int] = []
         self._parts = parts
         axis = output_axis = 0
-        axis_count = sum(item is not None and item != "..." for item in key)
+        axis_count = sum(self._width(item) for item in key)
         for item in key:
             if item is None:
                 self.added.append(output_axis)
@@ -42,14 +42,21 @@ class Brackets:
                 output_axis += rank - axis_count
             else:
                 output_axis += self._add(item, axis)
-                axis += 1
+                axis += self._width(item)
+
+    def _width(self, item: Any) -> int:
+        """How many axes of the tensor an item is about: a mask has as many as it has itself."""
+        if item is None or item == "...":
+            return 0
+        part = self._part(item) if isinstance(item, str) else None
+        return part.rank if part is not None and part.dtype == "bool" else 1
 
     def _add(self, item: Any, axis: int) -> int:
         """Take note of an item, and give how many axes it leaves."""
         if isinstance(item, str):
             part = self._part(item)
             self.arrays.append((axis, part))
-            return part.rank
+            return 1 if part.dtype == "bool" else part.rank
         if isinstance(item, tuple):
             self._slice(item, axis)
             return 1
@@ -104,10 +111,31 @@ def _cut(to: GraphBuilder, x: Value, cuts: Sequence[tuple[int, Any, Any, int]]) 
     return to.slice(x, starts, ends, axes, [step for _, _, _, step in cuts])
 
 
+def _compress(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
+    """The elements where a mask is true: its axes become one, which is compressed."""
+    if len(brackets.arrays) > 1:
+        raise UnimplementedError("a mask beside another index that is a tensor; index twice")
+    ((axis, mask),) = brackets.arrays
+    if not mask.rank:
+        raise UnimplementedError("a mask without an axis as an index")
+    if mask.rank > 1:
+        behind = range(axis + mask.rank, x.rank)
+        sizes = [*(to.size_of(x, i) for i in range(axis)), -1, *(to.size_of(x, i) for i in behind)]
+        shape = (*x.shape[:axis], None, *(x.shape[i] for i in behind))
+        x, mask = to.reshape(x, sizes, shape), to.reshape(mask, [-1], (None,))
+    chosen = (*x.shape[:axis], None, *x.shape[axis + 1 :])
+    y = to.op("Compress", x, mask, axis=axis, shape=chosen)
+    if not brackets.dropped:
+        return y
+    if any(i > axis for i in brackets.dropped):
+        raise UnimplementedError("a mask in front of a single position; index twice")
+    return to.squeeze(y, brackets.dropped)
+
+
 def _pick(to: GraphBuilder, x: Value, brackets: Brackets) -> Value:
     """Elements at positions that are values, and axes of one element dropped."""
     if any(positions.dtype == "bool" for _, positions in brackets.arrays):
-        raise UnimplementedError("a mask as an index gives a size that depends on values")
+        return _compress(to, x, brackets)
     dropped = list(brackets.dropped)
     brackets.check_side_by_side()
     if len(brackets.arrays) > 1 and any(p.rank for _, p in brackets.arrays):

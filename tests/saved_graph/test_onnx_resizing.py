@@ -1,0 +1,106 @@
+"""Exported work on images whose sizes are known only when the file runs, in onnxruntime."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests.saved_graph.test_onnx_spectra import compare
+from trainkit.core.errors import UnimplementedError
+
+pytest.importorskip("onnxruntime")
+layers = tk.keras.layers
+RNG = np.random.default_rng(6)
+METHODS = ["nearest", "bilinear", "bicubic"]
+
+
+def images(*shape, dtype="float32"):
+    if dtype == "float32":
+        return RNG.normal(size=shape).astype(dtype)
+    return RNG.integers(0, 256, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_images_of_any_size_reach_one(method, tmp_path):
+    def function(x):
+        return tk.image.resize(x, (6, 9), method), tk.ops.image.resize(x, (5, 4), method)
+
+    draws = [(images(*shape, 3),) for shape in ((1, 3, 4), (2, 11, 7), (5, 6, 9))]
+    compare(function, [tk.TensorSpec([None, None, None, 3])], draws, tmp_path / "f.onnx")
+
+
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_images_of_bytes_stay_bytes(method, tmp_path):
+    def function(x):  # three times as large: no value lies between two whole ones
+        return tk.ops.image.resize(x, (9, 12), method), tk.image.resize(x, (9, 12), method)
+
+    draws = [(images(n, 3, 4, 3, dtype="uint8"),) for n in (1, 4)]
+    spec = tk.TensorSpec([None, None, None, 3], "uint8")
+    compare(function, [spec], draws, tmp_path / "f.onnx")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_images_reach_sizes_that_are_values(method, tmp_path):
+    def function(x):
+        return tk.image.resize(x, tk.shape(x)[1:3] * 2, method)
+
+    draws = [(images(*shape, 2),) for shape in ((1, 3, 4), (2, 11, 7))]
+    compare(function, [tk.TensorSpec([None, None, None, 2])], draws, tmp_path / "f.onnx")
+
+
+def test_one_image_and_channels_in_front(tmp_path):
+    def one(x):
+        return tk.ops.image.resize(x, (6, 5))
+
+    compare(one, [tk.TensorSpec([None, None, 3])], [(images(4, 8, 3),)], tmp_path / "f.onnx")
+
+    def first(x):
+        return tk.ops.image.resize(x, (6, 5), data_format="channels_first")
+
+    draws = [(images(n, 3, 8, 7),) for n in (1, 3)]
+    compare(first, [tk.TensorSpec([None, 3, None, None])], draws, tmp_path / "f.onnx")
+
+
+def test_models_that_resize_what_they_get(tmp_path):
+    model = tk.keras.Sequential(
+        [tk.keras.Input((None, None, 3)), layers.Resizing(8, 8), layers.Conv2D(2, 3)]
+    )
+    check = model.export(tmp_path / "m.onnx", verbose=False, verify=True)
+    assert check is None or check.largest < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"antialias": True}, "'bilinear' with antialias=True; nearest, bilinear and bicubic"),
+        ({"interpolation": "lanczos3"}, "'lanczos3'; nearest, bilinear and bicubic"),
+        ({"crop_to_aspect_ratio": True}, "with crop_to_aspect_ratio=True"),
+    ],
+)
+def test_what_can_not_be_written_is_named(settings, message, tmp_path):
+    traced = tk.function(lambda x: tk.ops.image.resize(x, (6, 5), **settings))
+    spec = tk.TensorSpec([None, None, None, 3])
+    with pytest.raises(UnimplementedError, match=message):
+        tk.saved_graph.export_onnx(traced, tmp_path / "f.onnx", spec)
+
+
+def test_an_aspect_ratio_is_named(tmp_path):
+    traced = tk.function(lambda x, size: tk.image.resize(x, size, preserve_aspect_ratio=True))
+    specs = tk.TensorSpec([None, 4, 4, 3]), tk.TensorSpec([2], "int32")
+    with pytest.raises(UnimplementedError, match="preserve_aspect_ratio=True"):
+        tk.saved_graph.export_onnx(traced, tmp_path / "f.onnx", *specs)
+
+
+def random_boxes(count):
+    corners = RNG.uniform(0, 10, (count, 2)).astype(np.float32)
+    return np.concatenate([corners, corners + RNG.uniform(1, 8, (count, 2))], 1).astype(np.float32)
+
+
+def test_boxes_that_stay(tmp_path):
+    def function(boxes, scores):
+        plain = tk.image.non_max_suppression(boxes, scores, 6, 0.4)
+        few = tk.image.non_max_suppression(boxes, scores, tk.size(scores) // 3, 0.4, 0.5)
+        return plain, tk.gather(boxes, few)
+
+    draws = [(random_boxes(n), RNG.random(n, np.float32)) for n in (1, 8, 30)]
+    specs = [tk.TensorSpec([None, 4]), tk.TensorSpec([None])]
+    compare(function, specs, draws, tmp_path / "f.onnx")

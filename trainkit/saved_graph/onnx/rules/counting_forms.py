@@ -1,0 +1,197 @@
+"""Elements that are chosen by their values, tables of whole numbers, and tests of numbers."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import UnimplementedError
+from trainkit.ops.indexing.integer_tables import number_tokens, tokens_of_numbers
+from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
+from trainkit.saved_graph.onnx.graph_values import Value
+from trainkit.saved_graph.onnx.rules.further_forms import scatter_rows
+from trainkit.saved_graph.onnx.rules.onnx_form import CALL_FORMS, onnx_form
+from trainkit.saved_graph.onnx.rules.reductions_forms import reduce
+from trainkit.saved_graph.onnx.rules.shapes_forms import spec_shape
+
+LATER = (
+    "what it computes depends on sizes or values that are known when it runs; give it known sizes, "
+    "by the input_signature"
+)
+
+
+@onnx_form("with_values")
+def _with_values(to: GraphBuilder, *inputs: Any, call: Any) -> Any:
+    """A call that has a form of its own, or is an operation once the layer's table is known."""
+    arguments = call.bound(inputs)
+    if arguments is not None and call.origin in CALL_FORMS:
+        return CALL_FORMS[call.origin](to, **arguments)
+    data = call.as_data()
+    if data is None:
+        raise UnimplementedError(LATER)
+    operation, settings = data
+    rule = operation.primitive.facets.onnx
+    if not rule:
+        raise UnimplementedError(f"{call.name}: {rule.reason}")
+    return rule(to, *inputs, **settings)
+
+
+# ---------------------------------------------------------------------- tables of whole numbers
+
+
+@onnx_form(number_tokens.primitive.name)
+def _number_tokens(
+    to: GraphBuilder, x: Value, tokens: Any, numbers: Any, first: int, count: int, hashed: bool,
+    salt: Any,
+) -> Value:  # fmt: skip
+    """The tokens rise, so that the number of lesser ones is the position of one."""
+    if count > 1 and hashed:
+        raise UnimplementedError("unknown integers share numbers by a hash of their digits")
+    if not count:
+        raise UnimplementedError(
+            "an unknown integer raises, and a file can't; give the layer a num_oov_indices"
+        )
+    x = to.cast(x, "int64")
+    unknown: Any = to.known(np.int64(first))
+    if count > 1:
+        remainder = to.each("Mod", x, to.known(np.int64(count)))  # of the sign of the divisor
+        unknown = to.each("Add", remainder, unknown)
+    if not tokens:
+        return to.op("Expand", unknown, to.shape_of(x), shape=x.shape)
+    table = to.known(np.array(tokens, np.int64))
+    spread = to.unsqueeze(x, [x.rank])
+    is_lesser = to.each("Less", table, spread, dtype="bool")
+    position = reduce(to, "ReduceSum", to.cast(is_lesser, "int64"), -1, False)
+    position = to.each("Min", position, to.known(np.int64(len(tokens) - 1)))
+    is_token = to.each("Equal", _row(to, table, position), x, dtype="bool")
+    return to.each("Where", is_token, _row(to, to.known(np.array(numbers, np.int64)), position),
+                   unknown)  # fmt: skip
+
+
+def _row(to: GraphBuilder, table: Value, positions: Value) -> Value:
+    return to.op("Gather", table, positions, axis=0, shape=positions.shape)
+
+
+@onnx_form(tokens_of_numbers.primitive.name)
+def _tokens_of_numbers(to: GraphBuilder, x: Value, tokens: Any, other: int, dtype: str) -> Value:
+    table = to.known(np.array([*tokens, other], np.int64))
+    numbers = to.cast(x, "int64")
+    last = to.known(np.int64(len(tokens)))
+    is_outside = to.each(
+        "Or",
+        to.each("Less", numbers, to.known(np.int64(0)), dtype="bool"),
+        to.each("Greater", numbers, last, dtype="bool"),
+    )
+    return to.cast(_row(to, table, to.each("Where", is_outside, last, numbers)), dtype)
+
+
+# ---------------------------------------------------------------------- chosen by their values
+
+
+@onnx_form("nonzero")
+def _nonzero(to: GraphBuilder, x: Value, dtype: str) -> tuple[Value, ...]:
+    positions = to.op("NonZero", x, shape=(x.rank, None), dtype="int64")
+    rows = [
+        to.op("Gather", positions, to.known(np.int64(axis)), axis=0, shape=(None,))
+        for axis in range(x.rank)
+    ]
+    return tuple(to.cast(row, dtype) for row in rows)
+
+
+@onnx_form("isin")
+def _isin(to: GraphBuilder, x: Value, members: Value) -> Value:
+    flat = to.reshape(members, [-1], (None,))
+    is_equal = to.each("Equal", to.unsqueeze(x, [x.rank]), flat, dtype="bool")
+    return to.cast(reduce(to, "ReduceMax", to.cast(is_equal, "int32"), -1, False), "bool")
+
+
+def _segments(
+    to: GraphBuilder, data: Value, ids: Value, num_segments: int | None, reduction: str
+) -> Value:
+    """Rows written over the least, or greatest, number; those of no segment go behind the last."""
+    if num_segments is None or ids.rank != 1 or None in data.shape[1:]:
+        raise UnimplementedError("segments of an unknown number, or of unknown sizes")
+    limits = (ml_dtypes.finfo if data.dtype.startswith(("float", "bfloat")) else np.iinfo)(
+        as_dtype(data.dtype).dtype
+    )
+    count = int(num_segments)
+    is_outside = to.each(
+        "Or",
+        to.each("Less", ids, 0, dtype="bool"),
+        to.each("GreaterOrEqual", ids, count, dtype="bool"),
+    )
+    positions = to.each("Where", is_outside, to.known(count, ids.dtype), ids)
+    empty = limits.min if reduction == "max" else limits.max
+    start = to.known(np.full((count + 1, *map(int, data.shape[1:])), empty), data.dtype)
+    total = scatter_rows(to, start, to.unsqueeze(positions, [1]), data, how=reduction)
+    return to.slice_axis(total, 0, 0, count)
+
+
+onnx_form("segment_max")(functools.partial(_segments, reduction="max"))
+onnx_form("segment_min")(functools.partial(_segments, reduction="min"))
+
+
+# ---------------------------------------------------------------------- tests of numbers
+
+
+@onnx_form("isneginf")
+def _isneginf(to: GraphBuilder, x: Value) -> Value:
+    return to.each("IsInf", x, dtype="bool", detect_positive=0)
+
+
+@onnx_form("isposinf")
+def _isposinf(to: GraphBuilder, x: Value) -> Value:
+    return to.each("IsInf", x, dtype="bool", detect_negative=0)
+
+
+@onnx_form("isclose")
+def _isclose(to: GraphBuilder, a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Value:
+    """|a - b| <= atol + rtol |b|, or equal, which infinities are as well."""
+    like = a if isinstance(a, Value) else b
+    a, b = to.as_value(a, like), to.as_value(b, like)
+    away = to.each("Abs", to.each("Sub", a, b))
+    limit = to.each("Add", to.each("Mul", to.each("Abs", b), float(rtol)), float(atol))
+    is_near = to.each("LessOrEqual", away, limit, dtype="bool")
+    is_infinite = to.each("Or", *(to.each("IsInf", x, dtype="bool") for x in (a, b)))
+    is_near = to.each("And", is_near, to.each("Not", is_infinite))
+    result = to.each("Or", is_near, to.each("Equal", a, b, dtype="bool"))
+    if equal_nan:
+        both = to.each("And", *(to.each("IsNaN", x, dtype="bool") for x in (a, b)))
+        result = to.each("Or", result, both)
+    return result
+
+
+@onnx_form("heaviside")
+def _heaviside(to: GraphBuilder, x: Value, middle: Any) -> Value:
+    middle = to.as_value(middle, x)
+    is_zero = to.each("Equal", x, 0.0, dtype="bool")
+    step = to.cast(to.each("Greater", x, 0.0, dtype="bool"), x.dtype)
+    step = to.each("Where", is_zero, middle, step)
+    return to.each("Where", to.each("IsNaN", x, dtype="bool"), x, step)
+
+
+@onnx_form("in_top_k")
+def _in_top_k(to: GraphBuilder, targets: Value, predictions: Value, k: int) -> Value:
+    """Fewer than k predictions are greater; what is no finite number is in no top."""
+    rows = to.unsqueeze(to.cast(targets, "int64"), [1])
+    score = to.op("GatherElements", predictions, rows, axis=1, shape=(targets.shape[0], 1))
+    is_better = to.cast(to.each("Greater", predictions, score, dtype="bool"), "int32")
+    count = reduce(to, "ReduceSum", is_better, -1, False)
+    scores = to.squeeze(score, [1])
+    is_bad = to.each("Or", to.each("IsNaN", scores, dtype="bool"), to.each("IsInf", scores,
+                                                                         dtype="bool"))  # fmt: skip
+    return to.each("And", to.each("Less", count, k, dtype="bool"), to.each("Not", is_bad))
+
+
+@onnx_form("fold")
+def _fold(
+    to: GraphBuilder, x: Value, output_size: Any, kernel_size: Any, dilation: Any, padding: Any,
+    stride: Any,
+) -> Value:  # fmt: skip
+    image, block = (to.known(np.array(n, np.int64)) for n in (output_size, kernel_size))
+    return to.op("Col2Im", x, image, block, shape=spec_shape(to), dilations=list(dilation),
+                 pads=[*padding, *padding], strides=list(stride))  # fmt: skip
