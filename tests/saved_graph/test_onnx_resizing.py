@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.onnx.onnx_files import write
 from tests.saved_graph.test_onnx_spectra import compare
 from trainkit.core.errors import UnimplementedError
 
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 layers = tk.keras.layers
 RNG = np.random.default_rng(6)
 METHODS = ["nearest", "bilinear", "bicubic"]
@@ -104,3 +105,18 @@ def test_boxes_that_stay(tmp_path):
     draws = [(random_boxes(n), RNG.random(n, np.float32)) for n in (1, 8, 30)]
     specs = [tk.TensorSpec([None, 4]), tk.TensorSpec([None])]
     compare(function, specs, draws, tmp_path / "f.onnx")
+
+
+def test_boxes_of_a_file_go_out_again(tmp_path):
+    inputs = [("b", ["N", "K", 4]), ("s", ["N", "C", "K"])]
+    constants = {"most": np.int64(4), "o": np.float32(0.4), "t": np.float32(0.2)}
+    nodes = [("NonMaxSuppression", "b s most o t", "y", {})]
+    model = tk.onnx.load(write(tmp_path / "m.onnx", nodes, inputs, "y", constants))
+    model.export(tmp_path / "again.onnx", verbose=False)
+    again = tk.onnx.load(tmp_path / "again.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "again.onnx")
+    for batch in (1, 3):
+        boxes = np.stack([random_boxes(12) for _ in range(batch)])
+        data = {"b": boxes, "s": RNG.random((batch, 2, 12), np.float32)}
+        np.testing.assert_array_equal(again(data), model(data))
+        np.testing.assert_array_equal(session.run(None, data)[0], model(data))

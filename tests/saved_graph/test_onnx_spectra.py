@@ -89,6 +89,8 @@ def test_mel_spectrograms_of_a_model(tmp_path):
         x = rand(batch, 800)
         (y,) = session.run(None, {session.get_inputs()[0].name: x})
         np.testing.assert_allclose(y, model(x), rtol=1e-3, atol=1e-2)
+    loaded = tk.onnx.load(path)
+    np.testing.assert_allclose(loaded(x), model(x), rtol=1e-3, atol=1e-2)
 
 
 def test_complex_numbers_without_a_form_are_named(tmp_path):

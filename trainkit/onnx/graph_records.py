@@ -12,6 +12,7 @@ from typing import Any
 from trainkit.core.errors import DataLossError, UnimplementedError
 from trainkit.onnx.tensor_reading import (
     HALF_BYTES,
+    TEXT,
     ExternalFolder,
     array_from,
     dtype_name,
@@ -144,7 +145,9 @@ class ProtoReader:
         tensor = message.type.tensor_type
         if not tensor.elem_type:  # inputs of bodies of loops need no type
             return ImportedValue(message.name, None, None)
-        dtype = dtype_name(tensor.elem_type, f"onnx.load: {self._file}: {message.name!r}")
+        label = f"onnx.load: {self._file}: {message.name!r}"
+        is_text = tensor.elem_type == TEXT
+        dtype = "string" if is_text else dtype_name(tensor.elem_type, label)
         if not tensor.HasField("shape"):
             return ImportedValue(message.name, dtype, None)
         sizes = (d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)

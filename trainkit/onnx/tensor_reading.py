@@ -22,6 +22,9 @@ _OTHER_TYPES = {
     18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 23: "float4e2m1",
     24: "float8e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
+TEXT = 8
+"""ONNX's number of text, which few operators take; the others name it."""
+
 HALF_BYTES = {21: "uint8", 22: "int8"}
 """The numbers of ONNX's integers of four bits, and the dtypes that hold them here."""
 
@@ -68,10 +71,13 @@ def array_from(message: Any, folder: ExternalFolder, file: str) -> Any:
         DataLossError: its values do not fill its shape, or lie outside of the folder or the file.
     """
     label = f"onnx.load: {file}: the tensor {message.name!r}"
-    name = dtype_name(message.data_type, label)
+    is_text = message.data_type == TEXT
+    name = "string" if is_text else dtype_name(message.data_type, label)
     shape = tuple(message.dims)
     if len(shape) > _MOST_AXES or min(shape, default=0) < 0:
         raise DataLossError(f"{label} has the shape {shape[: _MOST_AXES + 1]}, which no tensor has")
+    if is_text:
+        return _texts(message, shape, label)
     count, dtype = math.prod(shape), dtypes.as_dtype(name).dtype
     is_half = message.data_type in HALF_BYTES
     size = (count + 1) // 2 if is_half else count * dtype.itemsize
@@ -108,6 +114,18 @@ def _list(message: Any, name: str, count: int, label: str, is_half: bool) -> Any
     if name in ("float16", "bfloat16"):
         return array.astype(np.uint16).view(dtype)
     return array.astype(dtype, copy=False)
+
+
+def _texts(message: Any, shape: tuple[int, ...], label: str) -> Any:
+    """Text, whose bytes stand one by one in the message, and nowhere else."""
+    items = list(message.string_data)
+    if len(items) != math.prod(shape) or message.data_location == OUTSIDE:
+        raise DataLossError(
+            f"{label} has {len(items)} texts, and its shape asks for {math.prod(shape)}"
+        )
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array.reshape(shape)
 
 
 def _halves(values: Any, count: int, name: str) -> Any:

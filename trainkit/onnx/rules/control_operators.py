@@ -139,7 +139,7 @@ def _common(a: Any, b: Any) -> tuple[int | None, ...]:
 @onnx_rule("Scan")
 def _scan(call: NodeCall, *values: Any) -> Any:
     if call.version < 9:
-        raise UnimplementedError("Scan of opset 8 is not supported; opset 9 and later are")
+        return _scan_of_batches(call, *values)
     body, inputs = _graph(call, "body"), call.int("num_scan_inputs")
     count = len(values) - inputs
     outputs = len(body.outputs) - count
@@ -164,6 +164,53 @@ def _scan(call: NodeCall, *values: Any) -> Any:
         for y, axis, flag in zip(collected, axes, turned, strict=True)
     ]
     return *state, *moved
+
+
+def _scan_of_batches(call: NodeCall, lengths: Any, *values: Any) -> Any:
+    """`Scan` of opset 8: each item of a batch goes along its own steps, as many as it has.
+
+    Shapes: states (batch, ...), what is scanned and collected (batch, steps, ...).
+    """
+    body, inputs = _graph(call, "body"), call.int("num_scan_inputs")
+    count = len(values) - inputs
+    if inputs < 1 or count < 0 or len(body.outputs) < count:
+        raise InvalidArgumentError(f"{inputs} scan inputs of {len(values)} inputs do not fit")
+    turned = call.list("directions", None) or (0,) * inputs
+    if len(turned) != inputs:
+        raise InvalidArgumentError(f"the directions {turned} do not fit {inputs} scan inputs")
+    sources = [tensor(x) for x in values]
+    if lengths is not None:
+        sources.append(ops.cast(tensor(lengths), "int64"))
+
+    def item(xs: list[Tensor]) -> list[Tensor]:
+        limit = None if lengths is None else xs[len(values)]
+        rows = [_steps(x, flag, limit) for x, flag in zip(xs[count : len(values)], turned,
+                                                          strict=True)]  # fmt: skip
+        positions = ops.cast(ops.arange(ops.shape(rows[0])[0]), "int64")
+
+        def step(carry: list[Tensor], row: list[Tensor]) -> Any:
+            results = [tensor(y) for y in call.run.results(body, [*carry, *row[1:]])]
+            if limit is None:
+                return results[:count], results[count:]
+            is_inside = row[0] < limit
+            states = [
+                ops.where(is_inside, y, x) for x, y in zip(carry, results[:count], strict=True)
+            ]
+            return states, [ops.where(is_inside, y, ops.zeros_like(y)) for y in results[count:]]
+
+        state, collected = ops.scan(step, xs[:count], [positions, *rows])
+        return [*state, *collected]
+
+    return tuple(ops.map(item, sources))
+
+
+def _steps(x: Tensor, flag: int, limit: Any) -> Tensor:
+    """The steps of an item in the order in which they are scanned."""
+    if not flag or limit is None:
+        return _turn(x, flag)
+    size = ops.cast(ops.shape(x)[0], "int64")
+    positions = limit - 1 - ops.cast(ops.arange(ops.shape(x)[0]), "int64")
+    return ops.take(x, ops.mod(positions, size), axis=0)  # those behind the end are not looked at
 
 
 def _turn(x: Tensor, flag: int) -> Tensor:

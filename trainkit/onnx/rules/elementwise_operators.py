@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import Tensor
 from trainkit.onnx.imported_values import ChannelsLast, dtype_of, rank, tensor
 from trainkit.onnx.operator_rules import ELEMENTWISE, RULES, NodeCall, onnx_rule
@@ -98,7 +98,10 @@ def _bit_shift(call: NodeCall, x: Any, y: Any) -> Tensor:
 
 @onnx_rule("Cast")
 def _cast(call: NodeCall, x: Any) -> Tensor:
-    return ops.cast(tensor(x), dtype_name(call.int("to"), "the result"))
+    dtype = dtype_name(call.int("to"), "the result")
+    if dtype_of(x) == "string":
+        raise UnimplementedError("text is not read as numbers; give the numbers")
+    return ops.cast(tensor(x), dtype)
 
 
 @onnx_rule("CastLike")

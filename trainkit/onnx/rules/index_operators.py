@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.errors import UnimplementedError
-from trainkit.core.tensor import Tensor
+from trainkit.core.dtypes import int64
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.onnx.imported_values import axis_of, dims, known, live_sizes, numbers, rank, tensor
 from trainkit.onnx.operator_rules import NodeCall, onnx_rule
+from trainkit.ops.core.dynamic_shapes import needs_values
 
 _PLAIN, _REDUCTIONS = "none", "none,add,mul,min,max".split(",")
 
@@ -173,20 +175,27 @@ def reversed_rows(y: Tensor, lengths: Tensor) -> Tensor:
 
 @onnx_rule("Unique")
 def _unique(call: NodeCall, x: Any) -> tuple[Any, ...]:
-    array = known(x)
-    if array is None:
-        raise UnimplementedError(
-            "how many values are unique is known only when the graph runs; that is supported in "
-            "eager calls alone"
-        )
+    y, axis = tensor(x), call.int("axis", None)
+    axis = None if axis is None else axis_of(axis, rank(y))
+    return tuple(_unique_parts(y, axis, call.flag("sorted", True)))
+
+
+def _unique_specs(bound: dict[str, Any]) -> list[Spec]:
+    x, axis = bound["x"], bound["axis"]
+    shape = (None,) if axis is None else (*x.shape[:axis], None, *x.shape[axis + 1 :])
+    return [Spec(shape, x.dtype), *[Spec((None,), int64)] * 3]
+
+
+@needs_values("x", gives=_unique_specs)
+def _unique_parts(x: Any, axis: int | None, is_sorted: bool) -> list[Tensor]:
+    """Values, where each is first, which each element is, and how often it occurs."""
     values, first, inverse, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True,
-        axis=call.int("axis", None),
-    )  # fmt: skip
+        np.asarray(x), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
     inverse = inverse.ravel()
-    if not call.flag("sorted", True):
+    if not is_sorted:
         order = np.argsort(first)
-        axis = call.int("axis", None)
         values = np.take(values, order, axis=0 if axis is None else axis)
         first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
-    return values, *(n.astype(np.int64) for n in (first, inverse, counts))
+    positions = (n.astype(np.int64) for n in (first, inverse, counts))
+    return [convert_to_tensor(part) for part in (values, *positions)]

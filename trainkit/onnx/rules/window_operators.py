@@ -20,7 +20,12 @@ Pairs = list[tuple[int, int]]
 _AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-def _per_axis(call: NodeCall, name: str, count: int, default: int = 1) -> tuple[int, ...]:
+def per_axis(call: NodeCall, name: str, count: int, default: int = 1) -> tuple[int, ...]:
+    """An attribute with a positive int for each spatial axis.
+
+    Raises:
+        InvalidArgumentError: it has another number of them, or one below 1.
+    """
     values = call.list(name, None) or (default,) * count
     if len(values) != count or min(values) < 1:
         raise InvalidArgumentError(
@@ -62,7 +67,7 @@ def _conv(call: NodeCall, x: Any, kernel: Any, bias: Any = None) -> Any:
     y, w = channels_last(x), tensor(kernel)
     count = len(y.shape) - 2
     window = _window(w, count)
-    strides, rates = _per_axis(call, "strides", count), _per_axis(call, "dilations", count)
+    strides, rates = per_axis(call, "strides", count), per_axis(call, "dilations", count)
     padding = _pads(call, y.shape[1:-1], window, strides, rates)
     groups, channels = call.int("group", 1), y.shape[-1]
     if channels is not None and channels != groups * w.shape[1]:
@@ -87,7 +92,7 @@ def _conv_transpose(call: NodeCall, x: Any, kernel: Any, bias: Any = None) -> An
     y, w = channels_last(x), tensor(kernel)
     count = len(y.shape) - 2
     window, groups = _window(w, count), call.int("group", 1)
-    strides, rates = _per_axis(call, "strides", count), _per_axis(call, "dilations", count)
+    strides, rates = per_axis(call, "strides", count), per_axis(call, "dilations", count)
     extra = call.list("output_padding", None) or (0,) * count
     weights = ops.transpose(w, (*range(2, count + 2), 1, 0))
     parts = ops.split(y, groups, axis=-1) if groups > 1 else [y]
@@ -144,7 +149,10 @@ def _transposed_pads(
     pairs: Pairs = []
     for length, target, more in zip(lengths, targets, extra, strict=True):
         total = length + more - target
-        half = int(total / 2)  # towards 0: with a negative total there are zeros behind
+        half = max(total, 0) // 2
+        if total < 0:  # the windows do not reach as far: there are zeros behind
+            pairs.append((0, total))
+            continue
         pairs.append((half, total - half) if auto == "SAME_UPPER" else (total - half, half))
     return pairs
 
@@ -176,8 +184,8 @@ class _PoolingWindows:
         count = len(y.shape) - 2
         if len(self.window) != count or min(self.window) < 1:
             raise InvalidArgumentError(f"a window {self.window} does not fit {count} spatial axes")
-        self.strides = _per_axis(call, "strides", count)
-        self.rates = _per_axis(call, "dilations", count)
+        self.strides = per_axis(call, "strides", count)
+        self.rates = per_axis(call, "dilations", count)
         self.pads = _pads(call, y.shape[1:-1], self.window, self.strides, self.rates)
         self.behind = [0] * count  # what rounding up adds behind the padding
         if call.flag("ceil_mode") and self.pads != "same":
