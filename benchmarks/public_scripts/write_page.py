@@ -13,7 +13,7 @@ OUTCOMES = {
     "gone": "a name that TensorFlow 2 and Keras 3 do not have either",
     "data": "data, pictures or weights of its own are not there",
     "package": "a package is not installed",
-    "other": "the script itself fails",
+    "other": "the script itself fails, or made-up data do not suit it",
 }
 HEAD = """# Public scripts, run as they are
 
