@@ -18,6 +18,8 @@ import traceback
 import warnings
 from collections import Counter
 
+from file_damage import damaged
+
 import trainkit as tk
 from trainkit import keras
 from trainkit.core.errors import OpError
@@ -41,29 +43,6 @@ def samples(folder: pathlib.Path) -> list[pathlib.Path]:
         paths.append(folder / f"{name}.onnx")
         model.export(paths[-1], verbose=False)
     return paths
-
-
-def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The bytes of a file with one fault or two."""
-    out = bytearray(data)
-    for _ in range(rng.randrange(1, 3)):
-        at = rng.randrange(len(out))
-        kind = rng.randrange(6)
-        if kind <= 1:
-            out[at] = rng.randrange(256)
-        elif kind == 2:
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 3:
-            del out[at : at + rng.randrange(1, 16)]
-        elif kind == 4:
-            out[at:at] = out[at : at + rng.randrange(1, 64)]
-        else:
-            out[at : at + 5] = bytes([0xFF, 0xFF, 0xFF, 0xFF, 0x0F])
-        if not out:
-            return bytes(out)
-    if rng.randrange(5) == 0:
-        del out[rng.randrange(len(out)) :]
-    return bytes(out)
 
 
 def main() -> None:

@@ -31,6 +31,10 @@ import numpy as np
 import trainkit as tk
 from trainkit.core.errors import OpError
 
+sys.path[:0] = [str(pathlib.Path(__file__).parent)]  # tests import this file from elsewhere
+
+from file_damage import damaged  # noqa: E402
+
 RNG = np.random.default_rng(0)
 
 
@@ -98,29 +102,6 @@ def samples(folder: pathlib.Path) -> list[pathlib.Path]:
     names = ("checkpoint.pt", "one.safetensors", "model.safetensors.index.json", "arrays.npz",
              "keras.weights.h5")  # fmt: skip
     return [folder / name for name in names]
-
-
-def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The bytes of a file with one fault or two."""
-    out = bytearray(data)
-    for _ in range(rng.randrange(1, 3)):
-        at = rng.randrange(len(out))
-        kind = rng.randrange(6)
-        if kind <= 1:
-            out[at] = rng.randrange(256)
-        elif kind == 2:
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 3:
-            del out[at : at + rng.randrange(1, 16)]
-        elif kind == 4:
-            out[at:at] = out[at : at + rng.randrange(1, 64)]
-        else:
-            out[at : at + 5] = bytes([0xFF, 0xFF, 0xFF, 0xFF, 0x0F])
-        if not out:
-            return bytes(out)
-    if rng.randrange(5) == 0:
-        del out[rng.randrange(len(out)) :]
-    return bytes(out)
 
 
 def with_damaged_pickle(path: pathlib.Path, rng: random.Random) -> bytes:

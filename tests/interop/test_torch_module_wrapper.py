@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.interop.derivatives import second_derivative
 
 torch = pytest.importorskip("torch")
 
@@ -164,18 +165,8 @@ def test_a_module_without_shapes_says_output_shape():
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_second_derivatives_are_refused(in_graph):
     layer = tk.layers.TorchModuleWrapper(torch.nn.Tanh())
-
-    def fn(x):
-        with tk.GradientTape() as outer:
-            outer.watch(x)
-            with tk.GradientTape() as inner:
-                inner.watch(x)
-                y = layer(x)
-            g = inner.gradient(y, x)
-        return outer.gradient(g, x)
-
     with pytest.raises(tk.errors.UnimplementedError, match="second derivative"):
-        (tk.function(fn) if in_graph else fn)(tk.ones(2))
+        second_derivative(layer, in_graph)
 
 
 def test_copies_and_refusals():

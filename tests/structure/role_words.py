@@ -96,6 +96,17 @@ def counts():
     return table
 
 
+def totals():
+    """Names that tell a role, all names, functions that are named so, and all functions."""
+    names = all_names = functions = all_functions = 0
+    for _, tree in trees():
+        names += len(list(role_bindings(tree)))
+        all_names += binding_count(tree)
+        functions += len(list(participle_functions(tree)))
+        all_functions += sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+    return names, all_names, functions, all_functions
+
+
 def kept_counts():
     """The table that was kept."""
     return json.loads(KEPT.read_text(encoding="utf-8"))
@@ -122,11 +133,7 @@ def main():
         KEPT.write_text(json.dumps(now, indent=0, sort_keys=True) + "\n", encoding="utf-8")
     for path, (names, functions) in sorted(now.items(), key=lambda item: -sum(item[1]))[:40]:
         print(f"{names:4} {functions:4}  {path}")
-    names, functions = (sum(column) for column in zip(*now.values(), strict=True))
-    all_names = all_functions = 0
-    for _, tree in trees():
-        all_names += binding_count(tree)
-        all_functions += sum(isinstance(n, ast.FunctionDef) for n in ast.walk(tree))
+    names, all_names, functions, all_functions = totals()
     print(f"{names} of {all_names} names, {100 * names / all_names:.2f} %")
     print(f"{functions} of {all_functions} functions, {100 * functions / all_functions:.1f} %")
 

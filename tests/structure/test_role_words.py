@@ -15,12 +15,7 @@ def test_no_file_has_more_names_that_tell_a_role_than_before():
 
 
 def test_the_shares_are_small():
-    names = functions = all_names = all_functions = 0
-    for _, tree in role_words.trees():
-        names += len(list(role_words.role_bindings(tree)))
-        all_names += role_words.binding_count(tree)
-        functions += len(list(role_words.participle_functions(tree)))
-        all_functions += sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+    names, all_names, functions, all_functions = role_words.totals()
     assert names < 0.005 * all_names
     assert functions < 0.055 * all_functions
 

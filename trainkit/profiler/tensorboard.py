@@ -14,7 +14,7 @@ from trainkit.profiler import rows as tables
 from trainkit.profiler.chrome import write_trace
 from trainkit.profiler.session import Session
 from trainkit.profiler.xplane import xspace
-from trainkit.summary.protos import message_field, varint
+from trainkit.summary.protos import message_field, number_field
 
 MOST_ROWS = 100
 
@@ -105,9 +105,7 @@ def _times_of(session: Session, node: Any, name: str) -> bytes:
 
 
 def _node_stats(name: str, micros: int) -> bytes:
-    began = _number(2, 1) + _number(3, 0)
-    return message_field(1, name.encode()) + began + _number(4, micros) + _number(5, micros)
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(value)
+    began = number_field(2, 1) + number_field(3, 0)
+    return (
+        message_field(1, name.encode()) + began + number_field(4, micros) + number_field(5, micros)
+    )

@@ -11,7 +11,7 @@ import time
 
 from trainkit.profiler.rows import shapes_text
 from trainkit.profiler.session import Label, Session, ThreadRecord
-from trainkit.summary.protos import message_field, varint
+from trainkit.summary.protos import message_field, number_field
 
 # The plug-in's names for facts about events: shapes of inputs, the number of a step, that an event
 # is a step, and the line of the program.
@@ -22,10 +22,6 @@ _FACTS = {_SHAPES: "shapes", _STEP: "step_num", _ROOT: "_r", _SOURCE: "source"}
 _OPERATIONS = ("op", "node")
 
 
-def _number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
 def _text(field: int, value: str) -> bytes:
     return message_field(field, value.encode())
 
@@ -34,14 +30,14 @@ def _table(field: int, names: dict[int, str]) -> bytes:
     """A map from numbers to messages that hold the number and a name."""
     out = []
     for number, name in names.items():
-        entry = message_field(2, _number(1, number) + _text(2, name))
-        out.append(message_field(field, _number(1, number) + entry))
+        entry = message_field(2, number_field(1, number) + _text(2, name))
+        out.append(message_field(field, number_field(1, number) + entry))
     return b"".join(out)
 
 
 def _fact(number: int, value: int | str) -> bytes:
-    content = _text(5, value) if isinstance(value, str) else _number(4, value)
-    return message_field(4, _number(1, number) + content)
+    content = _text(5, value) if isinstance(value, str) else number_field(4, value)
+    return message_field(4, number_field(1, number) + content)
 
 
 def _name_and_line(label: Label) -> tuple[str, str]:
@@ -74,7 +70,7 @@ class _Plane:
         lines = [self._line(i, record) for i, record in enumerate(session.threads, 1)]
         names = {number: name for name, number in self._numbers.items()}
         self.message = (
-            _number(1, 1)
+            number_field(1, 1)
             + _text(2, "/host:CPU")
             + b"".join(lines)
             + _table(4, names)
@@ -87,7 +83,7 @@ class _Plane:
             for label, start, end in sorted(record.events, key=lambda e: (e[1], -e[2]))
             if end > self._start  # a span that began before the profile is cut
         ]
-        head = _number(1, number) + _text(2, record.name) + _number(3, self._began)
+        head = number_field(1, number) + _text(2, record.name) + number_field(3, self._began)
         return message_field(3, head + b"".join(events))
 
     def _event(self, label: Label, start: int, end: int) -> bytes:
@@ -95,9 +91,9 @@ class _Plane:
         number = self._numbers.setdefault(name, len(self._numbers) + 1)
         start = max(start, self._start)
         content = (
-            _number(1, number)
-            + _number(2, 1000 * (start - self._start))
-            + _number(3, 1000 * (end - start))
+            number_field(1, number)
+            + number_field(2, 1000 * (start - self._start))
+            + number_field(3, 1000 * (end - start))
         )
         if label.shapes:
             content += _fact(_SHAPES, shapes_text(label.shapes))

@@ -59,6 +59,16 @@ def message_field(number: int, content: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
+def number_field(number: int, value: int) -> bytes:
+    """A field of a protocol buffer that holds a whole number, 0 or more.
+
+    Args:
+        number: of the field.
+        value: what it holds.
+    """
+    return varint(number << 3) + varint(value)
+
+
 def varint(value: int) -> bytes:
     """A whole number, 0 or more, as protocol buffers store it."""
     out = bytearray()

@@ -247,7 +247,34 @@ def _head(name: str) -> bytes:
         os.close(fd)
 
 
-class SafetensorsTable(WeightTable):
+class _ReadTable(WeightTable):
+    """A table whose arrays a reader of the checkpoints' formats reads.
+
+    Args:
+        reader: gives names, shapes and arrays of the file.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        super().__init__()
+        self._reader = reader
+        self.name = reader.name
+        self._shapes = reader.shapes()
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        return self._shapes
+
+    def read(self, name: str) -> Any:
+        self._require_open()
+        array = self._reader.read(name)
+        array.flags.writeable = False
+        return array
+
+    def verify(self) -> None:
+        self._require_open()
+        self._reader.verify()
+
+
+class SafetensorsTable(_ReadTable):
     """The arrays of one safetensors file.
 
     Args:
@@ -258,30 +285,14 @@ class SafetensorsTable(WeightTable):
     format = "safetensors"
 
     def __init__(self, path: str, mapped: bool = False) -> None:
-        super().__init__()
-        self._file = SafetensorsFile(path, mapped)
-        self.name = self._file.name
-        self.metadata = self._file.metadata
-        self._shapes = self._file.shapes()
-
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        return self._shapes
-
-    def read(self, name: str) -> Any:
-        self._require_open()
-        array = self._file.read(name)
-        array.flags.writeable = False
-        return array
-
-    def verify(self) -> None:
-        self._require_open()
-        self._file.verify()
+        super().__init__(SafetensorsFile(path, mapped))
+        self.metadata = self._reader.metadata
 
     def _release(self) -> None:
-        self._file.close()
+        self._reader.close()
 
 
-class ForeignTable(WeightTable):
+class ForeignTable(_ReadTable):
     """The arrays of an `.npz` or HDF5 file.
 
     Args:
@@ -289,25 +300,15 @@ class ForeignTable(WeightTable):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__()
         self._stack = ExitStack()
-        self._table = self._stack.enter_context(opened_table(path))
-        self.name, self.format = self._table.name, self._table.kind
-        self._shapes = self._table.shapes()
-
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        return self._shapes
-
-    def read(self, name: str) -> Any:
-        self._require_open()
-        array = self._table.read(name)
-        array.flags.writeable = False
-        return array
+        super().__init__(self._stack.enter_context(opened_table(path)))
+        self.format = self._reader.kind
 
     def verify(self) -> None:
-        self._require_open()
-        if self.format != "npz":  # NumPy's archives are checked as they are read
-            self._table.verify()
+        if self.format == "npz":  # NumPy's archives are checked as they are read
+            self._require_open()
+        else:
+            super().verify()
 
     def _release(self) -> None:
         self._stack.close()

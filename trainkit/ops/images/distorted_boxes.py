@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,6 +159,19 @@ def _choose_window(
     )
 
 
+def _draw_window(
+    op: str,
+    image_size: Any,
+    bounding_boxes: Any,
+    draw: Callable[[tuple[int, int]], Tensor],
+    *bounds: Any,
+) -> DistortedBox:
+    """A window from what `draw` gives for a shape; `bounds` are the arguments of `_limits`."""
+    limits = _limits(op, *bounds)
+    chances = draw((limits.attempts, _DRAWS))
+    return DistortedBox(*_choose_window(op, image_size, bounding_boxes, chances, limits))
+
+
 def sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,
@@ -202,17 +216,17 @@ def sample_distorted_bounding_box(
         >>> tk.slice(image, begin, size).shape[-1]
         3
     """
-    op = "sample_distorted_bounding_box"
-    limits = _limits(
-        op,
+    return _draw_window(
+        "sample_distorted_bounding_box",
+        image_size,
+        bounding_boxes,
+        lambda shape: uniform(shape, 0.0, 1.0, seed=seed or None),
         min_object_covered,
         aspect_ratio_range,
         area_range,
         max_attempts,
         use_image_if_no_bounding_boxes,
     )
-    chances = uniform((limits.attempts, _DRAWS), 0.0, 1.0, seed=seed or None)
-    return DistortedBox(*_choose_window(op, image_size, bounding_boxes, chances, limits))
 
 
 def stateless_sample_distorted_bounding_box(
@@ -249,14 +263,14 @@ def stateless_sample_distorted_bounding_box(
         >>> tk.image.stateless_sample_distorted_bounding_box((40, 60, 3), box, (1, 2)).size.shape
         TensorShape([3])
     """
-    op = "stateless_sample_distorted_bounding_box"
-    limits = _limits(
-        op,
+    return _draw_window(
+        "stateless_sample_distorted_bounding_box",
+        image_size,
+        bounding_boxes,
+        lambda shape: stateless_uniform(shape, seed, 0.0, 1.0),
         min_object_covered,
         aspect_ratio_range,
         area_range,
         max_attempts,
         use_image_if_no_bounding_boxes,
     )
-    chances = stateless_uniform((limits.attempts, _DRAWS), seed, 0.0, 1.0)
-    return DistortedBox(*_choose_window(op, image_size, bounding_boxes, chances, limits))
