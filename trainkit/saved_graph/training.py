@@ -201,7 +201,8 @@ class _TrainingWriter(GraphWriter):
     def training(self, model: Any, concrete: ConcreteFunction) -> dict[str, Any]:
         """The names of inputs, the paths of variables, and what metrics start an epoch from."""
         paths, resets = _paths(model), _resets(model)
-        variables = [self._known_variable(number) for number in range(len(self._variables))]
+        by_number = {self._known[id(v)]: v for v in self._kept if isinstance(v, Variable)}
+        variables = [by_number[number] for number in range(len(self._variables))]
         names: list[Any] = [None] * len(concrete.graph.inputs)
         positions = {x: i for i, x in enumerate(concrete.graph.inputs)}
         for name, part in zip(_PARTS, concrete.structured_input_signature[0][0], strict=False):
@@ -235,11 +236,6 @@ class _TrainingWriter(GraphWriter):
             return None
         number: int = self.function(concrete)["main"]
         return number
-
-    def _known_variable(self, number: int) -> Any:
-        return next(
-            v for v in self._kept if isinstance(v, Variable) and self._known[id(v)] == number
-        )
 
 
 def _leaves(name: str, part: Any) -> list[tuple[str, Any]]:
