@@ -1,7 +1,10 @@
 """Networks for images: the structure and the outputs are those of Keras 3.15."""
 
 import hashlib
+import inspect
 import json
+import pickle
+import re
 
 import numpy as np
 import pytest
@@ -238,6 +241,31 @@ def test_the_likeliest_classes_are_named(monkeypatch, tmp_path):
 def test_what_does_not_fit_is_told(settings, words):
     with pytest.raises(tk.errors.InvalidArgumentError, match=words):
         A.ResNet50(**settings)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_each_network_is_a_function_of_its_own(name):
+    network = getattr(A, name)
+    assert network.__name__ == network.__qualname__ == name
+    assert pickle.loads(pickle.dumps(network)) is network
+    model_name = inspect.signature(network).parameters["name"].default
+    with pytest.raises(tk.errors.InvalidArgumentError, match=model_name or "None"):
+        network(weights="no such file")
+    with pytest.raises(TypeError, match=rf"^{name}\(\) .*'depth'"):
+        network(depth=3)
+    text = inspect.getdoc(network)
+    assert text.startswith("The ")
+    assert "arXiv:" in text.split("\n")[2]
+    arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+    described = re.findall(r"^    (\w+): ", arguments, re.MULTILINE)
+    assert described == list(inspect.signature(network).parameters)
+
+
+def test_networks_of_a_family_have_docstrings_of_their_own():
+    lines = {name: inspect.getdoc(getattr(A, name)).split("\n")[0] for name in STRUCTURES}
+    assert lines["EfficientNetB7"].startswith("The network B7, for images of 600 x 600")
+    assert lines["EfficientNetV2S"].startswith("The network S, for images of 384 x 384")
+    assert lines["ResNet101"].startswith("The residual network of 101 layers, for images")
 
 
 def test_only_trained_widths_have_weights():

@@ -43,6 +43,9 @@ Dense(units="3", activatoin="relu")  # error
 tk.optimizers.Adam(learning_rat=0.1)  # error
 tk.keras.callbacks.EarlyStopping(monitors="loss")  # error
 tk.GradientTape(persist=True)  # error
+keras.applications.ResNet50(weight=None)  # error
+keras.applications.EfficientNetV2S(weights=None, include_preprocess=False)  # error
+keras.applications.ConvNeXtBase(weights=None).fitt()  # error
 tk.constant([1.0]).nump()  # error
 tk.matmul([[1.0]], [[1.0]]).nump()  # error
 tk.reduce_mean([1.0]).nump()  # error

@@ -87,6 +87,14 @@ def text_model(words: int) -> keras.Sequential:
     return model
 
 
+def fine_tuned(classes: int) -> keras.Model:
+    base = keras.applications.ResNet50V2(include_top=False, weights=None, pooling="avg")
+    base.trainable = False
+    large = keras.applications.EfficientNetV2S(weights=None, include_preprocessing=False)
+    print(large.name, keras.applications.ConvNeXtBase(True, False, None).output_shape)
+    return Sequential([base, Dense(classes, activation="softmax")])
+
+
 # ------------------------------------------------------------------ layers and models of one's own
 
 

@@ -52,6 +52,8 @@ def test_pyright_sees_each_mistake_and_no_other():
         ("from trainkit.keras.layers import Den", {"Dense"}),
         ("import trainkit as tk\ntk.matmul([[1.0]], [[1.0]]).num", {"numpy"}),
         ("import trainkit as tk\ntk.quantizers.GPTQC", {"GPTQConfig"}),
+        ("import trainkit as tk\ntk.keras.applications.ResNet50(wei", {"weights="}),
+        ("from trainkit.keras.applications import NASNetLarge as N\nN().f", {"fit"}),
     ],
 )
 def test_jedi_completes_names(code, names):

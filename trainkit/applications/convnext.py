@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile
+from trainkit.applications.network_parts import FOLDER, Network, Wanted, WeightFile, network_like
 from trainkit.layers.residual_branches import LayerScale
-from trainkit.models import Sequential
+from trainkit.models import Model, Sequential
 
 # blocks of each stage, widths of each stage
 _SIZES = {
@@ -86,7 +86,7 @@ def _features(image: Any, variant: str, name: str, preprocessed: bool) -> Any:
     return x
 
 
-def _convnext(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
+def _convnext(spec: Wanted, variant: str, include_preprocessing: bool) -> Model:
     spec.check_channels_last()
     image = spec.image(224, 32)
     name = spec.name or f"convnext_{variant}"
@@ -112,7 +112,7 @@ def ConvNeXtTiny(
     classes: int = 1000,
     classifier_activation: Any = "softmax",
     name: str | None = "convnext_tiny",
-) -> Any:
+) -> Model:
     """The tiny network, for images of 224 x 224 with values in [0, 255].
 
     Source: Liu et al. 2022, arXiv:2201.03545. The preprocessing is inside.
@@ -141,157 +141,16 @@ def ConvNeXtTiny(
     return _convnext(spec, "tiny", include_preprocessing)
 
 
-def ConvNeXtSmall(
-    include_top: bool = True,
-    include_preprocessing: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "convnext_small",
-) -> Any:
-    """The small network, for images of 224 x 224 with values in [0, 255].
+def _like(pattern: Network, version: str, size: str) -> Network:
+    about = f"""The {size} network, for images of 224 x 224 with values in [0, 255].
 
     Source: Liu et al. 2022, arXiv:2201.03545. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        include_preprocessing: whether it takes values in [0, 255]; without, normalized ones.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or channels come first.
     """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _convnext(spec, "small", include_preprocessing)
+    name, variant = f"ConvNeXt{version}", version.lower()
+    return network_like(pattern, name, f"convnext_{variant}", about, _convnext, variant=variant)
 
 
-def ConvNeXtBase(
-    include_top: bool = True,
-    include_preprocessing: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "convnext_base",
-) -> Any:
-    """The basic network, for images of 224 x 224 with values in [0, 255].
-
-    Source: Liu et al. 2022, arXiv:2201.03545. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        include_preprocessing: whether it takes values in [0, 255]; without, normalized ones.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or channels come first.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _convnext(spec, "base", include_preprocessing)
-
-
-def ConvNeXtLarge(
-    include_top: bool = True,
-    include_preprocessing: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "convnext_large",
-) -> Any:
-    """The large network, for images of 224 x 224 with values in [0, 255].
-
-    Source: Liu et al. 2022, arXiv:2201.03545. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        include_preprocessing: whether it takes values in [0, 255]; without, normalized ones.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or channels come first.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _convnext(spec, "large", include_preprocessing)
-
-
-def ConvNeXtXLarge(
-    include_top: bool = True,
-    include_preprocessing: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "convnext_xlarge",
-) -> Any:
-    """The extra large network, for images of 224 x 224 with values in [0, 255].
-
-    Source: Liu et al. 2022, arXiv:2201.03545. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        include_preprocessing: whether it takes values in [0, 255]; without, normalized ones.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or channels come first.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _convnext(spec, "xlarge", include_preprocessing)
+ConvNeXtSmall = _like(ConvNeXtTiny, "Small", "small")
+ConvNeXtBase = _like(ConvNeXtTiny, "Base", "basic")
+ConvNeXtLarge = _like(ConvNeXtTiny, "Large", "large")
+ConvNeXtXLarge = _like(ConvNeXtTiny, "XLarge", "extra large")

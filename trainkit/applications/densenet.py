@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+from trainkit.applications.network_parts import (
+    FOLDER,
+    Network,
+    Wanted,
+    WeightFile,
+    channel_axis,
+    network_like,
+)
+from trainkit.applications.vgg import VGG16
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.models import Model
 
 _EPSILON = 1.001e-5
 _GROWTH = 32
@@ -38,7 +47,7 @@ def _halve(x: Any, name: str) -> Any:
     return layers.AveragePooling2D(2, strides=2, name=f"{name}_pool")(x)
 
 
-def _densenet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
+def _densenet(spec: Wanted, variant: str, depths: Sequence[int]) -> Model:
     if channel_axis() == 1:
         raise InvalidArgumentError(f"{variant}: images must have the data format channels_last")
     image = spec.image(224, 32)
@@ -58,109 +67,15 @@ def _densenet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
     return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
-def DenseNet121(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "densenet121",
-) -> Any:
-    """The densely connected network of 121 layers, for images of 224 x 224.
+def _like(pattern: Network, layer_count: int, depths: Sequence[int]) -> Network:
+    about = f"""The densely connected network of {layer_count} layers, for images of 224 x 224.
 
     Source: Huang et al. 2016, arXiv:1608.06993. Images: `densenet.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
     """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _densenet(spec, "densenet121", (6, 12, 24, 16))
+    name, variant = f"DenseNet{layer_count}", f"densenet{layer_count}"
+    return network_like(pattern, name, variant, about, _densenet, variant=variant, depths=depths)
 
 
-def DenseNet169(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "densenet169",
-) -> Any:
-    """The densely connected network of 169 layers, for images of 224 x 224.
-
-    Source: Huang et al. 2016, arXiv:1608.06993. Images: `densenet.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _densenet(spec, "densenet169", (6, 12, 32, 32))
-
-
-def DenseNet201(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "densenet201",
-) -> Any:
-    """The densely connected network of 201 layers, for images of 224 x 224.
-
-    Source: Huang et al. 2016, arXiv:1608.06993. Images: `densenet.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _densenet(spec, "densenet201", (6, 12, 48, 32))
+DenseNet121 = _like(VGG16, 121, (6, 12, 24, 16))
+DenseNet169 = _like(VGG16, 169, (6, 12, 32, 32))
+DenseNet201 = _like(VGG16, 201, (6, 12, 48, 32))

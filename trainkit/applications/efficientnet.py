@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
+    Network,
     Wanted,
     WeightFile,
     channel_axis,
     divisible,
     halving_pad,
+    network_like,
 )
+from trainkit.applications.vgg import VGG16
 from trainkit.initializers import VarianceScaling
+from trainkit.models import Model
 
 # window, repeats, width, factor by which features are expanded, stride; of the smallest network
 _STAGES = (
@@ -113,7 +116,7 @@ def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
     return _normalize(_conv(x, divisible(1280 * wide), "top_conv"), "top_bn", "top_activation")
 
 
-def _efficientnet(spec: Wanted, variant: str) -> Any:
+def _efficientnet(spec: Wanted, variant: str) -> Model:
     wide, deep, size, dropout = _SIZES[variant]
     image = spec.image(size, 32)
     x = spec.head(
@@ -126,289 +129,21 @@ def _efficientnet(spec: Wanted, variant: str) -> Any:
     return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
-def EfficientNetB0(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb0",
-) -> Any:
-    """The network B0, for images of 224 x 224 with values in [0, 255].
+def _like(pattern: Network, variant: str) -> Network:
+    version, size = variant.upper(), _SIZES[variant][2]
+    about = f"""The network {version}, for images of {size} x {size} with values in [0, 255].
 
     Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
     """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b0")
+    name = f"EfficientNet{version}"
+    return network_like(pattern, name, name.lower(), about, _efficientnet, variant=variant)
 
 
-def EfficientNetB1(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb1",
-) -> Any:
-    """The network B1, for images of 240 x 240 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b1")
-
-
-def EfficientNetB2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb2",
-) -> Any:
-    """The network B2, for images of 260 x 260 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b2")
-
-
-def EfficientNetB3(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb3",
-) -> Any:
-    """The network B3, for images of 300 x 300 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b3")
-
-
-def EfficientNetB4(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb4",
-) -> Any:
-    """The network B4, for images of 380 x 380 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b4")
-
-
-def EfficientNetB5(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb5",
-) -> Any:
-    """The network B5, for images of 456 x 456 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b5")
-
-
-def EfficientNetB6(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb6",
-) -> Any:
-    """The network B6, for images of 528 x 528 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b6")
-
-
-def EfficientNetB7(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "efficientnetb7",
-) -> Any:
-    """The network B7, for images of 600 x 600 with values in [0, 255].
-
-    Source: Tan and Le 2019, arXiv:1905.11946. The preprocessing is inside.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b7")
+EfficientNetB0 = _like(VGG16, "b0")
+EfficientNetB1 = _like(VGG16, "b1")
+EfficientNetB2 = _like(VGG16, "b2")
+EfficientNetB3 = _like(VGG16, "b3")
+EfficientNetB4 = _like(VGG16, "b4")
+EfficientNetB5 = _like(VGG16, "b5")
+EfficientNetB6 = _like(VGG16, "b6")
+EfficientNetB7 = _like(VGG16, "b7")

@@ -9,11 +9,14 @@ from typing import Any
 from trainkit import layers
 from trainkit.applications.network_parts import (
     FOLDER,
+    Network,
     Wanted,
     WeightFile,
     channel_axis,
+    network_like,
 )
 from trainkit.initializers import VarianceScaling
+from trainkit.models import Model
 
 # repeats, width, factor by which features are expanded, stride of each stage; the first three
 # stages convolve once where the others expand and then convolve each feature
@@ -148,7 +151,7 @@ def _features(x: Any, variant: str) -> Any:
     return _normalize(x, "top_bn", "top_activation")
 
 
-def _efficientnet(spec: Wanted, variant: str, include_preprocessing: bool) -> Any:
+def _efficientnet(spec: Wanted, variant: str, include_preprocessing: bool) -> Model:
     image = spec.image(_SIZES[variant][3], 32)
     x = spec.head(
         _features(_prepare(image, variant) if include_preprocessing else image, variant),
@@ -171,7 +174,7 @@ def EfficientNetV2B0(
     classifier_activation: Any = "softmax",
     include_preprocessing: bool = True,
     name: str | None = "efficientnetv2-b0",
-) -> Any:
+) -> Model:
     """The network B0, for images of 224 x 224 with values in [0, 255].
 
     Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
@@ -200,235 +203,19 @@ def EfficientNetV2B0(
     return _efficientnet(spec, "b0", include_preprocessing)
 
 
-def EfficientNetV2B1(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-b1",
-) -> Any:
-    """The network B1, for images of 240 x 240 with values in [0, 255].
+def _like(pattern: Network, variant: str) -> Network:
+    version, size = variant.removeprefix("-").upper(), _SIZES[variant][3]
+    about = f"""The network {version}, for images of {size} x {size} with values in [0, 255].
 
     Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
     """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b1", include_preprocessing)
+    name, model_name = f"EfficientNetV2{version}", f"efficientnetv2-{version.lower()}"
+    return network_like(pattern, name, model_name, about, _efficientnet, variant=variant)
 
 
-def EfficientNetV2B2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-b2",
-) -> Any:
-    """The network B2, for images of 260 x 260 with values in [0, 255].
-
-    Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b2", include_preprocessing)
-
-
-def EfficientNetV2B3(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-b3",
-) -> Any:
-    """The network B3, for images of 300 x 300 with values in [0, 255].
-
-    Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "b3", include_preprocessing)
-
-
-def EfficientNetV2S(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-s",
-) -> Any:
-    """The network S, for images of 384 x 384 with values in [0, 255].
-
-    Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "-s", include_preprocessing)
-
-
-def EfficientNetV2M(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-m",
-) -> Any:
-    """The network M, for images of 480 x 480 with values in [0, 255].
-
-    Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "-m", include_preprocessing)
-
-
-def EfficientNetV2L(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "efficientnetv2-l",
-) -> Any:
-    """The network L, for images of 480 x 480 with values in [0, 255].
-
-    Source: Tan and Le 2021, arXiv:2104.00298. The preprocessing is inside.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _efficientnet(spec, "-l", include_preprocessing)
+EfficientNetV2B1 = _like(EfficientNetV2B0, "b1")
+EfficientNetV2B2 = _like(EfficientNetV2B0, "b2")
+EfficientNetV2B3 = _like(EfficientNetV2B0, "b3")
+EfficientNetV2S = _like(EfficientNetV2B0, "-s")
+EfficientNetV2M = _like(EfficientNetV2B0, "-m")
+EfficientNetV2L = _like(EfficientNetV2B0, "-l")

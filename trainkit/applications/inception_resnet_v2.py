@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+from trainkit.applications.network_parts import (
+    FOLDER,
+    Wanted,
+    WeightFile,
+    channel_axis,
+    network_like,
+)
+from trainkit.applications.vgg import VGG16
 from trainkit.layers.residual_branches import CustomScaleLayer
+from trainkit.models import Model
 
 _HASHES = ("e693bd0210a403b3192acc6073ad2e96", "d19885ff4a710c122648d3b5c3b684e4")
 _ROW, _COLUMN = (1, 7), (7, 1)
@@ -86,43 +94,22 @@ def _features(image: Any) -> Any:
     return _conv(x, 1536, 1, name="conv_7b")
 
 
-def InceptionResNetV2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "inception_resnet_v2",
-) -> Any:
-    """The network of residual branches side by side, for images of 299 x 299.
-
-    Source: Szegedy et al. 2016, arXiv:1602.07261. Images: `inception_resnet_v2.preprocess_input`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 75 x 75 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
+def _inception_resnet(spec: Wanted) -> Model:
     image = spec.image(299, 75)
     x = spec.head(_features(image))
-    ending = ".h5" if include_top else "_notop.h5"
+    ending = ".h5" if spec.include_top else "_notop.h5"
     file = f"inception_resnet_v2_weights_tf_dim_ordering_tf_kernels{ending}"
-    digest = _HASHES[not include_top]
+    digest = _HASHES[not spec.include_top]
     return spec.model(image, x, WeightFile(f"{FOLDER}inception_resnet_v2/{file}", digest))
+
+
+InceptionResNetV2 = network_like(
+    VGG16,
+    "InceptionResNetV2",
+    "inception_resnet_v2",
+    """The network of residual branches side by side, for images of 299 x 299, at least 75 x 75.
+
+    Source: Szegedy et al. 2016, arXiv:1602.07261. Images: `inception_resnet_v2.preprocess_input`.
+    """,
+    _inception_resnet,
+)

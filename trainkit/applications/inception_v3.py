@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+from trainkit.applications.network_parts import (
+    FOLDER,
+    Wanted,
+    WeightFile,
+    channel_axis,
+    network_like,
+)
+from trainkit.applications.vgg import VGG16
+from trainkit.models import Model
 
 _HASHES = ("9a0d58056eeedaa3f26cb7ebd46da564", "bcbd6486424b2319ff4ef7d526e38f63")
 
@@ -92,41 +99,21 @@ def _features(image: Any) -> Any:
     return x
 
 
-def InceptionV3(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "inception_v3",
-) -> Any:
-    """The network of branches side by side, for images of 299 x 299.
-
-    Source: Szegedy et al. 2015, arXiv:1512.00567. Images: `inception_v3.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 75 x 75 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
+def _inception(spec: Wanted) -> Model:
     image = spec.image(299, 75)
     x = spec.head(_features(image))
-    ending = ".h5" if include_top else "_notop.h5"
+    ending = ".h5" if spec.include_top else "_notop.h5"
     url = f"{FOLDER}inception_v3/inception_v3_weights_tf_dim_ordering_tf_kernels{ending}"
-    return spec.model(image, x, WeightFile(url, _HASHES[not include_top]))
+    return spec.model(image, x, WeightFile(url, _HASHES[not spec.include_top]))
+
+
+InceptionV3 = network_like(
+    VGG16,
+    "InceptionV3",
+    "inception_v3",
+    """The network of branches side by side, for images of 299 x 299, at least 75 x 75.
+
+    Source: Szegedy et al. 2015, arXiv:1512.00567. Images: `inception_v3.preprocess_input`.
+    """,
+    _inception,
+)

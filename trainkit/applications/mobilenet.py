@@ -16,6 +16,7 @@ from trainkit.applications.network_parts import (
     halving_pad,
 )
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.models import Model
 
 _TRAINED = {"mobilenet": (128, 160, 192, 224), "mobilenet_v2": (96, 128, 160, 192, 224)}
 _ALPHAS = {
@@ -96,7 +97,7 @@ def MobileNet(
     classes: int = 1000,
     classifier_activation: Any = "softmax",
     name: str | None = None,
-) -> Any:
+) -> Model:
     """The first network of depthwise convolutions, for images of 224 x 224.
 
     Source: Howard et al. 2017, arXiv:1704.04861. Images: `mobilenet.preprocess_input`.
@@ -188,7 +189,7 @@ def MobileNetV2(
     classes: int = 1000,
     classifier_activation: Any = "softmax",
     name: str | None = None,
-) -> Any:
+) -> Model:
     """The network of inverted residuals, for images of 224 x 224.
 
     Source: Sandler et al. 2018, arXiv:1801.04381. Images: `mobilenet_v2.preprocess_input`.

@@ -14,8 +14,10 @@ from trainkit.applications.network_parts import (
     channel_axis,
     divisible,
     halving_pad,
+    network_like,
 )
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.models import Model
 
 # factor by which features are expanded, width, window, stride, whether features are weighted,
 # whether the activation is the hard swish; a window of 5 is 3 in the minimalistic networks
@@ -174,7 +176,7 @@ def _mobilenet(
     minimalistic: bool,
     dropout_rate: float,
     include_preprocessing: bool,
-) -> Any:
+) -> Model:
     _check_same_width(spec)
     image = spec.image(224, 32, any_size=True)
     _check_trained(spec, alpha, minimalistic, image)
@@ -205,7 +207,7 @@ def MobileNetV3Small(
     classifier_activation: Any = "softmax",
     include_preprocessing: bool = True,
     name: str | None = "MobileNetV3Small",
-) -> Any:
+) -> Model:
     """The small network, for images of about 224 x 224 with values in [0, 255].
 
     Source: Howard et al. 2019, arXiv:1905.02244. The preprocessing is inside.
@@ -237,46 +239,14 @@ def MobileNetV3Small(
     return _mobilenet(spec, "small", alpha, minimalistic, dropout_rate, include_preprocessing)
 
 
-def MobileNetV3Large(
-    input_shape: Sequence[int | None] | None = None,
-    alpha: float = 1.0,
-    minimalistic: bool = False,
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    classes: int = 1000,
-    pooling: str | None = None,
-    dropout_rate: float = 0.2,
-    classifier_activation: Any = "softmax",
-    include_preprocessing: bool = True,
-    name: str | None = "MobileNetV3Large",
-) -> Any:
+MobileNetV3Large = network_like(
+    MobileNetV3Small,
+    "MobileNetV3Large",
+    "MobileNetV3Large",
     """The large network, for images of about 224 x 224 with values in [0, 255].
 
     Source: Howard et al. 2019, arXiv:1905.02244. The preprocessing is inside.
-
-    Args:
-        input_shape: of one image, 32 x 32 or more; by default all sizes.
-        alpha: factor of all widths.
-        minimalistic: whether it does without weights of the features, hard swish and windows of 5.
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        classes: how many.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        dropout_rate: before the classifier.
-        classifier_activation: of the classifier, `None` for logits.
-        include_preprocessing: whether it takes values in [0, 255]; without, in [-1, 1].
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or there are no trained weights for them.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _mobilenet(spec, "large", alpha, minimalistic, dropout_rate, include_preprocessing)
+    """,
+    _mobilenet,
+    variant="large",
+)

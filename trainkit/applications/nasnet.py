@@ -14,8 +14,10 @@ from trainkit.applications.network_parts import (
     WeightFile,
     channel_axis,
     halving_pad,
+    network_like,
 )
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.models import Model
 
 
 @dataclass(frozen=True)
@@ -200,8 +202,10 @@ def _features(image: Any, size: _Size) -> Any:
     return _relu(x)
 
 
-def _nasnet(spec: Wanted, size: _Size) -> Any:
+def _nasnet(spec: Wanted, size: _Size) -> Model:
     spec.check_channels_last()
+    if size is _MOBILE and spec.input_shape is None and spec.input_tensor is None:
+        spec = dataclasses.replace(spec, input_shape=(size.image, size.image, 3))
     shape = spec.input_shape
     if spec.weights == "imagenet" and shape is not None and None in shape:
         raise InvalidArgumentError(
@@ -227,14 +231,15 @@ def NASNetMobile(
     classes: int = 1000,
     classifier_activation: Any = "softmax",
     name: str | None = "nasnet_mobile",
-) -> Any:
+) -> Model:
     """The small network of the cells that were found, for images of 224 x 224.
 
     Source: Zoph et al. 2017, arXiv:1707.07012. Images: `nasnet.preprocess_input`.
 
     Args:
-        input_shape: of one image, 32 x 32 or more; by default 224 x 224. Sizes that are `None`
-            serve images of 32 n + 1 pixels a side.
+        input_shape: of one image, 32 x 32 or more; by default what the network is for, and all
+            sizes for the large one without classifier. Sizes that are `None` serve images of
+            32 n + 1 pixels a side.
         include_top: whether the classifier is part of it.
         weights: `"imagenet"`, the path of a file, or `None`.
         input_tensor: a symbolic tensor to start from.
@@ -253,44 +258,17 @@ def NASNetMobile(
         include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
         name,
     )  # fmt: skip
-    if input_shape is None and input_tensor is None:
-        spec = dataclasses.replace(spec, input_shape=(224, 224, 3))
     return _nasnet(spec, _MOBILE)
 
 
-def NASNetLarge(
-    input_shape: Sequence[int | None] | None = None,
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "nasnet_large",
-) -> Any:
+NASNetLarge = network_like(
+    NASNetMobile,
+    "NASNetLarge",
+    "nasnet_large",
     """The large network of the cells that were found, for images of 331 x 331.
 
     Source: Zoph et al. 2017, arXiv:1707.07012. Images: `nasnet.preprocess_input`.
-
-    Args:
-        input_shape: of one image, 32 x 32 or more; by default 331 x 331, or all sizes without
-            classifier. Sizes that are `None` serve images of 32 n + 1 pixels a side.
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: arguments don't fit, or channels come first.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _nasnet(spec, _LARGE)
+    """,
+    _nasnet,
+    size=_LARGE,
+)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, cast
 
 from trainkit import activations, layers
 from trainkit.core.errors import InvalidArgumentError
@@ -16,6 +17,8 @@ from trainkit.models import Input, Model
 from trainkit.models.functional import source_inputs
 from trainkit.ops.convolutional.window_arguments import is_channels_first
 
+Network = TypeVar("Network", bound=Callable[..., Model])
+"""A function that makes a network: a type checker sees the arguments of this very one."""
 CLASSES = 1000
 FOLDER = "https://storage.googleapis.com/tensorflow/keras-applications/"
 """Where Keras keeps the weights that it has trained on ImageNet."""
@@ -217,7 +220,7 @@ class Wanted:
             return layers.GlobalAveragePooling2D(name=names[0])(x)
         return layers.GlobalMaxPooling2D(name=names[1])(x) if self.pooling == "max" else x
 
-    def model(self, image: Any, x: Any, trained: WeightFile, name: str | None = None) -> Any:
+    def model(self, image: Any, x: Any, trained: WeightFile, name: str | None = None) -> Model:
         """The model from `image` to `x`, with its weights.
 
         Args:
@@ -232,6 +235,49 @@ class Wanted:
             path = trained.path() if self.weights == "imagenet" else self.weights
             network.load_weights(path)
         return network
+
+
+def network_like(
+    pattern: Network,
+    name: str,
+    model_name: str,
+    about: str,
+    build: Callable[..., Model],
+    **settings: Any,
+) -> Network:
+    """A function that makes another network of a family, with the arguments of `pattern`.
+
+    Args:
+        pattern: a function that makes a network; its docstring describes the arguments.
+        name: of the function.
+        model_name: of the models, where users give none.
+        about: what the docstring says before the arguments.
+        build: makes the model of a `Wanted`, `settings`, and what else `pattern` takes, by keyword.
+        **settings: what sets this network apart in its family.
+    """
+    signature = inspect.signature(pattern)
+    parameters = [
+        parameter.replace(default=model_name) if parameter.name == "name" else parameter
+        for parameter in signature.parameters.values()
+    ]
+    signature = signature.replace(parameters=parameters)
+
+    def make(*args: Any, **kwargs: Any) -> Model:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        bound.apply_defaults()
+        arguments = bound.arguments
+        spec = Wanted(**{field.name: arguments.pop(field.name) for field in fields(Wanted)})
+        return build(spec, **settings, **arguments)
+
+    _, heading, arguments = inspect.cleandoc(pattern.__doc__ or "").partition("Args:\n")
+    make.__name__ = make.__qualname__ = name
+    make.__module__ = build.__module__
+    make.__doc__ = f"{inspect.cleandoc(about)}\n\n{heading}{arguments}\n"
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    return cast(Network, make)
 
 
 def halving_pad(x: Any, kernel: int) -> Any:

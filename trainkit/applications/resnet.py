@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+from trainkit.applications.network_parts import (
+    FOLDER,
+    Network,
+    Wanted,
+    WeightFile,
+    channel_axis,
+    network_like,
+)
+from trainkit.applications.vgg import VGG16
+from trainkit.models import Model
 
 _WIDTHS = (64, 128, 256, 512)
 _EPSILON = 1.001e-5
@@ -71,7 +80,7 @@ def _stage_v2(x: Any, width: int, depth: int, number: int) -> Any:
     return x
 
 
-def _resnet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
+def _resnet(spec: Wanted, variant: str, depths: Sequence[int]) -> Model:
     second = variant.endswith("v2")
     image = spec.image(224, 32)
     x = layers.ZeroPadding2D(3, name="conv1_pad")(image)
@@ -91,217 +100,25 @@ def _resnet(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
     return spec.model(image, x, WeightFile(url, _HASHES[variant][not spec.include_top]))
 
 
-def ResNet50(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet50",
-) -> Any:
-    """The residual network of 50 layers, for images of 224 x 224.
+def _like(pattern: Network, name: str, depths: Sequence[int]) -> Network:
+    layer_count, _, second = name.removeprefix("ResNet").partition("V")
+    if second:
+        about = f"""The residual network of {layer_count} layers, activated before convolutions.
 
-    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
+        Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
+        """
+    else:
+        about = f"""The residual network of {layer_count} layers, for images of 224 x 224.
 
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet50", (3, 4, 6, 3))
+        Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
+        """
+    variant = name.lower()
+    return network_like(pattern, name, variant, about, _resnet, variant=variant, depths=depths)
 
 
-def ResNet101(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet101",
-) -> Any:
-    """The residual network of 101 layers, for images of 224 x 224.
-
-    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet101", (3, 4, 23, 3))
-
-
-def ResNet152(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet152",
-) -> Any:
-    """The residual network of 152 layers, for images of 224 x 224.
-
-    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet152", (3, 8, 36, 3))
-
-
-def ResNet50V2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet50v2",
-) -> Any:
-    """The residual network of 50 layers, activated before convolutions.
-
-    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet50v2", (3, 4, 6, 3))
-
-
-def ResNet101V2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet101v2",
-) -> Any:
-    """The residual network of 101 layers, activated before convolutions.
-
-    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet101v2", (3, 4, 23, 3))
-
-
-def ResNet152V2(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "resnet152v2",
-) -> Any:
-    """The residual network of 152 layers, activated before convolutions.
-
-    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _resnet(spec, "resnet152v2", (3, 8, 36, 3))
+ResNet50 = _like(VGG16, "ResNet50", (3, 4, 6, 3))
+ResNet101 = _like(VGG16, "ResNet101", (3, 4, 23, 3))
+ResNet152 = _like(VGG16, "ResNet152", (3, 8, 36, 3))
+ResNet50V2 = _like(VGG16, "ResNet50V2", (3, 4, 6, 3))
+ResNet101V2 = _like(VGG16, "ResNet101V2", (3, 4, 23, 3))
+ResNet152V2 = _like(VGG16, "ResNet152V2", (3, 8, 36, 3))

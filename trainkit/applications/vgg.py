@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile
+from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, network_like
+from trainkit.models import Model
 
 _WIDTHS = (64, 128, 256, 512, 512)
 _HASHES = {
@@ -15,7 +16,7 @@ _HASHES = {
 }
 
 
-def _vgg(spec: Wanted, variant: str, depths: Sequence[int]) -> Any:
+def _vgg(spec: Wanted, variant: str, depths: Sequence[int]) -> Model:
     image = x = spec.image(224, 32)
     for block, (depth, width) in enumerate(zip(depths, _WIDTHS, strict=True), 1):
         for i in range(1, depth + 1):
@@ -43,7 +44,7 @@ def VGG16(
     classes: int = 1000,
     classifier_activation: Any = "softmax",
     name: str | None = "vgg16",
-) -> Any:
+) -> Model:
     """The network of 13 convolutions and 3 dense layers, for images of 224 x 224.
 
     Source: Simonyan and Zisserman 2014, arXiv:1409.1556. Images: `vgg16.preprocess_input`.
@@ -71,36 +72,15 @@ def VGG16(
     return _vgg(spec, "vgg16", (2, 2, 3, 3, 3))
 
 
-def VGG19(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "vgg19",
-) -> Any:
+VGG19 = network_like(
+    VGG16,
+    "VGG19",
+    "vgg19",
     """The network of 16 convolutions and 3 dense layers, for images of 224 x 224.
 
-    Source: Simonyan and Zisserman 2014, arXiv:1409.1556. Images: `vgg19.preprocess_input`. The
-    arguments are those of `VGG16`.
-
-    Args:
-        include_top: see there, as for all others.
-        weights: `"imagenet"`, a path or `None`.
-        input_tensor: a symbolic tensor.
-        input_shape: of one image, 32 x 32 or more.
-        pooling: `"avg"`, `"max"` or `None`.
-        classes: how many.
-        classifier_activation: of the classifier.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
-    return _vgg(spec, "vgg19", (2, 2, 4, 4, 4))
+    Source: Simonyan and Zisserman 2014, arXiv:1409.1556. Images: `vgg19.preprocess_input`.
+    """,
+    _vgg,
+    variant="vgg19",
+    depths=(2, 2, 4, 4, 4),
+)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+from trainkit.applications.network_parts import (
+    FOLDER,
+    Wanted,
+    WeightFile,
+    channel_axis,
+    network_like,
+)
+from trainkit.applications.vgg import VGG16
+from trainkit.models import Model
 
 _HASHES = ("0a58e3b7378bc2990ea3b43d5981f1f6", "b0042744bf5b25fce3cb969f33bebb97")
 
@@ -66,41 +73,21 @@ def _features(image: Any) -> Any:
     return x
 
 
-def Xception(
-    include_top: bool = True,
-    weights: Any = "imagenet",
-    input_tensor: Any = None,
-    input_shape: Sequence[int | None] | None = None,
-    pooling: str | None = None,
-    classes: int = 1000,
-    classifier_activation: Any = "softmax",
-    name: str | None = "xception",
-) -> Any:
-    """The network of separable convolutions, for images of 299 x 299.
-
-    Source: Chollet 2016, arXiv:1610.02357. Images: `xception.preprocess_input`.
-
-    The arguments are those of `VGG16`.
-
-    Args:
-        include_top: whether the classifier is part of it.
-        weights: `"imagenet"`, the path of a file, or `None`.
-        input_tensor: a symbolic tensor to start from.
-        input_shape: of one image, 71 x 71 or more.
-        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
-        classes: how many.
-        classifier_activation: of the classifier, `None` for logits.
-        name: of the model.
-
-    Returns:
-        The model.
-    """
-    spec = Wanted(
-        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
-        name,
-    )  # fmt: skip
+def _xception(spec: Wanted) -> Model:
     image = spec.image(299, 71)
     x = spec.head(_features(image))
-    ending = ".h5" if include_top else "_notop.h5"
+    ending = ".h5" if spec.include_top else "_notop.h5"
     url = f"{FOLDER}xception/xception_weights_tf_dim_ordering_tf_kernels{ending}"
-    return spec.model(image, x, WeightFile(url, _HASHES[not include_top]))
+    return spec.model(image, x, WeightFile(url, _HASHES[not spec.include_top]))
+
+
+Xception = network_like(
+    VGG16,
+    "Xception",
+    "xception",
+    """The network of separable convolutions, for images of 299 x 299, at least 71 x 71.
+
+    Source: Chollet 2016, arXiv:1610.02357. Images: `xception.preprocess_input`.
+    """,
+    _xception,
+)
