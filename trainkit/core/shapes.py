@@ -15,6 +15,8 @@ from trainkit.core.errors import ShapeError as ShapeError
 from trainkit.core.tensor_shape import TensorShape as TensorShape
 
 Dims = tuple[int | None, ...]
+ONLY_INTS = frozenset((int,))
+"""Contains the types of all items of a sequence of whole numbers that has no `bool`."""
 
 
 class Spec:

@@ -204,8 +204,7 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
         array([[1, 2],
                [3, 4]], dtype=int32)
     """
-    dims = plain(shape)
-    return ops.reshape(tensor, (dims,) if isinstance(dims, int) else dims)
+    return ops.reshape(tensor, shape)
 
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
@@ -220,7 +219,9 @@ def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
         >>> tk.expand_dims([1, 2], axis=0).shape
         TensorShape([1, 2])
     """
-    if type(axis) is not int and is_later(axis):
+    if type(axis) is int:
+        return ops.expand_dims(input, axis)
+    if is_later(axis):
         result: Tensor = later(expand_dims, {"input": input, "axis": axis}, unknown(input, 1))
         return result
     return ops.expand_dims(input, plain(axis))
@@ -306,7 +307,9 @@ def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
                [3, 4]], dtype=int32)
     """
     items = list(values) if isinstance(values, list | tuple) else [values]
-    if type(axis) is not int and is_later(axis):
+    if type(axis) is int:
+        return ops.concatenate(items, axis)
+    if is_later(axis):
         spec = unknown(items[0], dtype=dtypes.result_type(*map(convert_to_tensor, items)))
         result: Tensor = later(concat, {"values": items, "axis": axis}, spec)
         return result

@@ -288,7 +288,9 @@ def reduce_max(
         array([2., 5.], dtype=float32)
     """
     x = as_tensor(input_tensor)
-    start = None if all(x.shape) else -np.inf if x.dtype.is_floating else x.dtype.limits[0]
+    if _has_elements(x):
+        return reduced(ops.max, x, axis, keepdims)
+    start = -np.inf if x.dtype.is_floating else x.dtype.limits[0]
     return reduced(functools.partial(ops.max, initial=start), x, axis, keepdims)
 
 
@@ -308,8 +310,15 @@ def reduce_min(
         array([1., 3.], dtype=float32)
     """
     x = as_tensor(input_tensor)
-    start = None if all(x.shape) else np.inf if x.dtype.is_floating else x.dtype.limits[1]
+    if _has_elements(x):
+        return reduced(ops.min, x, axis, keepdims)
+    start = np.inf if x.dtype.is_floating else x.dtype.limits[1]
     return reduced(functools.partial(ops.min, initial=start), x, axis, keepdims)
+
+
+def _has_elements(x: Tensor) -> bool:
+    """Whether there are any, as far as is known while tracing."""
+    return bool(x._array.size) if type(x) is Tensor else all(x.shape)
 
 
 def reduce_all(

@@ -5,6 +5,7 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from trainkit import ops
@@ -110,7 +111,8 @@ def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmax([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([1, 0])
     """
-    return ops.cast(reduced(argmax_of_numbers, input, axis, False), output_type)
+    positions = functools.partial(argmax_of_numbers, dtype=dtypes.as_dtype(output_type).name)
+    return reduced(positions, input, axis, False)
 
 
 def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
@@ -126,7 +128,8 @@ def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmin([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([0, 1])
     """
-    return ops.cast(reduced(argmin_of_numbers, input, axis, False), output_type)
+    positions = functools.partial(argmin_of_numbers, dtype=dtypes.as_dtype(output_type).name)
+    return reduced(positions, input, axis, False)
 
 
 def _top_specs(a: Bound) -> Any:

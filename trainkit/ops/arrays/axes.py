@@ -145,9 +145,11 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
+    if type(axis) is int:
+        return (axis,)
     if hasattr(type(axis), "_is_variable"):
         axis = axis.value()  # which a graph being traced does not have
-    return (axis,) if type(axis) is int else tuple(int(a) for a in np.ravel(axis))
+    return tuple(int(a) for a in np.ravel(axis))
 
 
 def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:

@@ -95,7 +95,9 @@ def _cumulative(
         size = x.shape[axis]
         first = full_like(_cut(x, axis, 0, 1), neutral)
         x = concatenate([first, _cut(x, axis, 0, size - 1)], axis=axis)
-    y = cast(running(x, axis=axis), x.dtype)
+    y = running(x, axis=axis)
+    if y.dtype is not x.dtype:
+        y = cast(y, x.dtype)
     return flip(y, axis) if reverse else y
 
 

@@ -25,7 +25,7 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, marked
@@ -50,8 +50,8 @@ def sizes_of(shape: Any, op: str, free: bool = False) -> tuple[tuple[Any, ...], 
     Raises:
         InvalidArgumentError: an entry is no whole number, or not known.
     """
-    if type(shape) is tuple and all(type(n) is int for n in shape):
-        return shape, ()
+    if (type(shape) is tuple or type(shape) is list) and ONLY_INTS.issuperset(map(type, shape)):
+        return tuple(shape), ()
     entries = _entries(shape, op)
     sizes: list[int | None] = []
     tensors: list[Tensor] = []
@@ -335,12 +335,11 @@ def reshape(x: Any, newshape: Any) -> Tensor:
     if tensors:
         dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
         return dynamic
-    for n in sizes:
-        if n < -1:  # which NumPy would take for -1
-            raise ShapeError(
-                f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what "
-                "is left"
-            )
+    if sizes and min(sizes) < -1:  # which NumPy would take for -1
+        raise ShapeError(
+            f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what is "
+            "left"
+        )
     result: Tensor = _reshape(x, shape=sizes)
     return result
 

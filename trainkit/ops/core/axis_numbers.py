@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core.dispatch.eval_shape import result_specs
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import ONLY_INTS, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.dynamic_shapes import is_later, later
@@ -26,9 +26,14 @@ def plain(x: Any) -> Any:
     Args:
         x: int, list, array or tensor; `None` stays. A variable has a value when a graph runs.
     """
+    # What nearly all calls give comes first: each question here costs as much as a small kernel.
+    if x is None or type(x) is int:
+        return x
+    if (type(x) is tuple or type(x) is list) and ONLY_INTS.issuperset(map(type, x)):
+        return tuple(x)
     if hasattr(type(x), "_is_variable"):
         x = x.value()
-    if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
+    if isinstance(x, int | SymbolicTensor):
         return x
     if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
         return np.asarray(x).tolist()

@@ -150,6 +150,16 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
 
 
+def _position(
+    xp: ArrayModule, name: str, x: Array, axis: int | None, keepdims: bool, dtype: str
+) -> Array:
+    if xp is np and not keepdims:  # the method itself, behind no wrapper in Python
+        positions = x.argmax(axis) if name == "argmax" else x.argmin(axis)
+    else:
+        positions = getattr(xp, name)(x, axis=axis, keepdims=keepdims)
+    return positions.astype(dtype, copy=False)
+
+
 @primitive(
     _position_rule,
     name="argmax",
@@ -157,13 +167,13 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )
-def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
+def argmax_as(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
     check_axes(x, axis, "argmax")
-    return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
+    return _position(xp, "argmax", x, axis, keepdims, dtype)
 
 
-_argmax.declare(stackable=True)
+argmax_as.declare(stackable=True)
 
 
 @primitive(
@@ -173,17 +183,17 @@ _argmax.declare(stackable=True)
     lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )
-def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
+def argmin_as(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""
     check_axes(x, axis, "argmin")
-    return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
+    return _position(xp, "argmin", x, axis, keepdims, dtype)
 
 
-_argmin.declare(stackable=True)
+argmin_as.declare(stackable=True)
 
 
-@_argmax.batch_by
-@_argmin.batch_by
+@argmax_as.batch_by
+@argmin_as.batch_by
 def _position_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """Without an axis, the position in the flattened value."""
     stack, axis, rank = inputs[0].stacked, settings["axis"], len(inputs[0].shape)
@@ -212,7 +222,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
         >>> int(tk.ops.argmax([1.0, 3.0, 2.0]))
         1
     """
-    return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")
+    return argmax_as(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")
 
 
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -233,4 +243,4 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
         >>> int(tk.ops.argmin([1.0, 3.0, 0.0]))
         2
     """
-    return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")
+    return argmin_as(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")

@@ -29,7 +29,7 @@ from trainkit.ops.math.elementwise import (
     subtract,
     where,
 )
-from trainkit.ops.math.reductions import Axis
+from trainkit.ops.math.reductions import Axis, axis_setting
 from trainkit.ops.math.statistics import percents, quantile_of, shares_later
 
 
@@ -288,14 +288,18 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
     return _nan_position(x, axis, keepdims, "argmin", np.inf)
 
 
-def argmax_of_numbers(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax_of_numbers(x: Any, axis: Any, keepdims: bool, dtype: str) -> Tensor:
     """`argmax` that takes no NaN where there is a number, as TensorFlow's does; 0 where all are."""
-    return max_and_argmax.argmax(_without_nan(x, -np.inf), axis, keepdims)
+    numbers = _without_nan(x, -np.inf)
+    axis = axis_setting(axis)
+    return max_and_argmax.argmax_as(numbers, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
-def argmin_of_numbers(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin_of_numbers(x: Any, axis: Any, keepdims: bool, dtype: str) -> Tensor:
     """`argmin` that takes no NaN where there is a number, as TensorFlow's does; 0 where all are."""
-    return max_and_argmax.argmin(_without_nan(x, np.inf), axis, keepdims)
+    numbers = _without_nan(x, np.inf)
+    axis = axis_setting(axis)
+    return max_and_argmax.argmin_as(numbers, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
 def top_k_of_numbers(x: Any, k: Any, sorted: bool = True) -> TopK:
@@ -312,8 +316,10 @@ def _without_nan(x: Any, value: float) -> Tensor:
     if not x.dtype.is_floating:
         return x  # type: ignore[no-any-return]
     if type(x) is Tensor and type(x._array) is np.ndarray and x._array.size:
-        # NaN is the least of all; to ask takes a small part of the time of replacing
-        if not np.isnan(np.minimum.reduce(x._array, axis=None)):
+        # NaN is the least of all, and equals nothing; to ask takes a small part of the time of
+        # replacing
+        least = np.minimum.reduce(x._array, None)
+        if least == least:
             return x
     return where(isnan(x), value, x)  # type: ignore[no-any-return]
 
