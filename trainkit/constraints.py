@@ -30,8 +30,7 @@ class Constraint:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__ == __name__:
-            CONSTRAINTS.add(cls)
+        CONSTRAINTS.add_built_in(cls)
 
     def __repr__(self) -> str:
         return config_text(self)

@@ -41,8 +41,7 @@ class Initializer:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__ == __name__ and not cls.__name__.startswith("_"):
-            INITIALIZERS.add(cls)
+        INITIALIZERS.add_built_in(cls)
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         """A tensor of `shape`; `dtype` by default float32."""

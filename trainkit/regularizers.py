@@ -29,8 +29,7 @@ class Regularizer:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__ == __name__:
-            REGULARIZERS.add(cls)
+        REGULARIZERS.add_built_in(cls)
 
     def __repr__(self) -> str:
         return config_text(self)

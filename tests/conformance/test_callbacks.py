@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conformance import completeness
 from trainkit import callbacks
 from trainkit.callbacks.callback import Callback
 
@@ -43,22 +44,6 @@ INNER = {
 }
 
 
-def exported() -> dict[str, type]:
-    found = {name: value for name, value in vars(callbacks).items() if inspect.isclass(value)}
-    return {name: value for name, value in found.items() if value.__name__ == name}
-
-
-def defined() -> set[type]:
-    """All subclasses of `Callback` in files of trainkit.callbacks that have a public name."""
-    classes, todo = set(), [Callback]
-    while todo:
-        kind = todo.pop()
-        todo += kind.__subclasses__()
-        if kind.__module__.startswith("trainkit.callbacks.") and not kind.__name__.startswith("_"):
-            classes.add(kind)
-    return classes
-
-
 def trained(callback, eagerly, epochs=3):
     x = np.linspace(-1, 1, 32, dtype="float32").reshape(16, 2)
     y = x.sum(axis=1, keepdims=True)
@@ -70,15 +55,9 @@ def trained(callback, eagerly, epochs=3):
     return model, history
 
 
-def test_every_callback_has_a_row():
-    missing = set(exported()) - set(ROWS) - set(WITHOUT)
-    assert not missing, f"add a row to ROWS in {__file__} for {sorted(missing)}"
-    assert set(ROWS) | set(WITHOUT) <= set(exported())
-
-
-def test_every_callback_is_exported():
-    missing = {kind.__name__ for kind in defined()} - set(exported()) - set(INNER)
-    assert not missing, f"add a line to trainkit/callbacks/__init__.py for {sorted(missing)}"
+def test_every_callback_is_exported_and_has_a_row():
+    table = "ROWS in tests/conformance/test_callbacks.py"
+    completeness.check_complete(callbacks, Callback, ROWS, table, inner=INNER, apart=WITHOUT)
 
 
 @pytest.mark.parametrize("eagerly", [True, False])
@@ -100,9 +79,9 @@ def test_a_second_training_with_the_same_one_works(name, tmp_path):
     assert len(history.epoch) == 2
 
 
-@pytest.mark.parametrize("name", sorted(exported()))
+@pytest.mark.parametrize("name", sorted(completeness.exported(callbacks, object)))
 def test_it_says_what_its_arguments_are(name):
-    kind = exported()[name]
+    kind = getattr(callbacks, name)
     assert inspect.getdoc(kind)
     own = inspect.signature(kind.__init__).parameters
     arguments = [

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conformance import completeness
 from trainkit import losses
 from trainkit.graph.tracing.function import function
 from trainkit.losses.registry import LOSSES
@@ -256,10 +257,17 @@ def test_a_config_makes_an_equal_loss(name, settings, data, formula, rng):
 
 
 def test_every_loss_has_a_case():
-    classes = {k.__name__ for k in LOSSES.named.values() if isinstance(k, type)}
-    classes.remove("LossFunctionWrapper")
-    assert classes == {name for name, *_ in CASES}
-    exported = {n for n, x in vars(losses).items() if isinstance(x, type)}
-    assert exported - {"Loss", "LossFunctionWrapper", "Reduction"} == classes
-    functions = {k.__name__ for k in LOSSES.named.values() if not isinstance(k, type)}
+    completeness.check_complete(
+        losses,
+        losses.Loss,
+        {name for name, *_ in CASES},
+        "CASES in tests/conformance/test_losses.py",
+        apart={"Loss", "LossFunctionWrapper"},
+    )
+
+
+def test_every_loss_is_found_by_its_name():
+    classes = {kind.__name__ for kind in LOSSES.named.values() if isinstance(kind, type)}
+    assert classes == completeness.exported(losses, losses.Loss) - {"Loss"}
+    functions = {f.__name__ for f in LOSSES.named.values() if not isinstance(f, type)}
     assert functions <= set(vars(losses))

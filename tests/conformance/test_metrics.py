@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conformance import completeness
 from trainkit import metrics
 from trainkit.core.trackable import traverse
 from trainkit.graph.tracing.function import function
@@ -346,8 +347,17 @@ def test_the_state_is_a_tree_of_variables_and_no_tape_sees_it(name, settings, da
 
 
 def test_every_metric_has_a_case():
-    there = {kind.__name__ for kind in METRICS.named.values()}
-    means = {"Mean", "Sum", "MeanMetricWrapper"}  # of values: tests/metrics/test_metric.py
-    assert there - means == {name for name, *_ in CASES}
-    exported = {n for n, x in vars(metrics).items() if isinstance(x, type)}
-    assert exported - {"Metric", "MeanScore"} == there
+    completeness.check_complete(
+        metrics,
+        metrics.Metric,
+        {name for name, *_ in CASES},
+        "CASES in tests/conformance/test_metrics.py",
+        inner={"ConfusionMetric"},
+        # bases, and those of values: tests/metrics/test_metric.py
+        apart={"Metric", "Mean", "Sum", "MeanScore", "MeanMetricWrapper"},
+    )
+
+
+def test_every_metric_is_found_by_its_name():
+    names = completeness.exported(metrics, metrics.Metric) - {"Metric", "MeanScore"}
+    assert {kind.__name__ for kind in METRICS.named.values()} == names

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.conformance import completeness
 from trainkit import optimizers
 from trainkit.graph.tracing.function import function
-from trainkit.optimizers.base.optimizer import Optimizer
-from trainkit.optimizers.base.registry import OPTIMIZERS
+from trainkit.optimizers.base.optimizer import OPTIMIZERS, Optimizer
 
 _PATH = pathlib.Path(__file__).with_name("optimizer_references.py")
 _SPEC = importlib.util.spec_from_file_location("optimizer_references", _PATH)
@@ -134,10 +134,17 @@ def test_a_config_makes_an_equal_optimizer(name, settings, reference, its, rng):
 
 
 def test_every_optimizer_has_a_case():
-    around = {"LossScaleOptimizer", "MultiOptimizer", "OptimizerMap"}  # of other optimizers
-    there = {kind.__name__ for kind in OPTIMIZERS.named.values()} - around
-    assert there == {name for name, *_ in CASES}
-    exported = {
-        n for n, x in vars(optimizers).items() if isinstance(x, type) and issubclass(x, Optimizer)
-    }
-    assert exported - {"Optimizer"} - around == there
+    completeness.check_complete(
+        optimizers,
+        Optimizer,
+        {name for name, *_ in CASES},
+        "CASES in tests/conformance/test_optimizers.py, with its formula in "
+        "optimizer_references.py,",
+        inner={"GradientDescentOptimizer"},  # of TensorFlow 1: tests/compat
+        apart={"Optimizer", "LossScaleOptimizer", "MultiOptimizer"},  # those around others
+    )
+
+
+def test_every_optimizer_is_found_by_its_name():
+    names = completeness.exported(optimizers, Optimizer) - {"Optimizer"}
+    assert {kind.__name__ for kind in OPTIMIZERS.named.values()} == names | {"OptimizerMap"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+import trainkit as tk
 from trainkit.core.registry import (
     FAMILIES,
     REGISTERED,
@@ -117,3 +118,45 @@ def test_what_has_no_config_is_named():
         serialize_object(object())
     with pytest.raises(ValueError, match="no get_config"):
         register_keras_serializable()(type("Bare", (), {}))
+
+
+BASES = {
+    "constraints": tk.constraints.Constraint,
+    "initializers": tk.initializers.Initializer,
+    "layers": tk.layers.Layer,
+    "losses": tk.losses.Loss,
+    "metrics": tk.metrics.Metric,
+    "optimizers": tk.optimizers.Optimizer,
+    "regularizers": tk.regularizers.Regularizer,
+    "schedules": tk.optimizers.schedules.LearningRateSchedule,
+}
+
+
+@pytest.mark.parametrize(("plural", "base"), BASES.items())
+def test_classes_of_users_take_no_names(plural, base):
+    family = FAMILIES[plural]
+    before = dict(family.named)
+    name = next(name for name, member in before.items() if isinstance(member, type))
+    same = type(name, (base,), {"__module__": __name__})
+    new = type("AClassOfAUser", (base,), {"__module__": "trainkit_of_a_user.parts"})
+    assert same is not new
+    assert family.named == before
+    assert family.find(name) is before[name]
+    with pytest.raises(ValueError, match="'AClassOfAUser' is no "):
+        family.find("AClassOfAUser")
+    with CustomObjectScope({"AClassOfAUser": new}):
+        assert family.find("AClassOfAUser") is new
+
+
+@pytest.mark.parametrize(("plural", "base"), BASES.items())
+def test_public_classes_of_the_package_are_found(plural, base):
+    family = FAMILIES[plural]
+    before = dict(family.named)
+    settings = {"__module__": "trainkit.some.file"}
+    try:
+        new = type("ANewClass", (base,), settings)
+        type("_ANewBase", (base,), settings)
+        assert family.find("ANewClass") is family.find("a_new_class") is new
+        assert set(family.named) - set(before) <= {"ANewClass", "a_new_class", "anewclass"}
+    finally:
+        family.named = before

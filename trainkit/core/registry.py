@@ -7,7 +7,7 @@ by `register_keras_serializable`, or for a while by `CustomObjectScope`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from trainkit.core.config_values import (
@@ -129,20 +129,41 @@ class Registry:
     Args:
         plural: such as `"initializers"`; also the last word of their Keras module.
         singular: what error texts call one of them.
+        aliases: more names of members, by the name that they have in Python.
+        unlisted: names of public classes that `get` does not give, such as bases of others.
     """
 
-    def __init__(self, plural: str, singular: str) -> None:
+    def __init__(
+        self,
+        plural: str,
+        singular: str,
+        aliases: Mapping[str, tuple[str, ...]] | None = None,
+        unlisted: Collection[str] = (),
+    ) -> None:
         self.plural = plural
         self.singular = singular
+        self.aliases = aliases or {}
+        self.unlisted = unlisted
         self.named: dict[str, Any] = {}
         FAMILIES[plural] = self
 
     def add(self, target: T, *aliases: str) -> T:
         """Let the class or function be found by its name, also in snake case, and `aliases`."""
         own: Any = target
+        aliases += self.aliases.get(own.__name__, ())
         for name in (own.__name__, snake_case(own.__name__), *aliases):
             self.named.setdefault(name, own)
         return target
+
+    def add_built_in(self, kind: type, *aliases: str) -> None:
+        """Let a class be found if it is a public one of this package: for `__init_subclass__`.
+
+        A class of a user takes no name of the family's, whatever it is called; it joins by
+        `register_keras_serializable`.
+        """
+        name = kind.__name__
+        if kind.__module__.startswith("trainkit.") and name[0] != "_" and name not in self.unlisted:
+            self.add(kind, *aliases)
 
     def find(self, name: str) -> Any:
         """The class or function called `name`.

@@ -13,6 +13,7 @@ from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
+from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 from trainkit.ops.neural import cross_entropy
 from trainkit.ops.neural.softmax import powers_share
@@ -27,6 +28,7 @@ def _check_smoothing(name: str, value: float) -> None:
         raise ValueError(f"{name}: label_smoothing must be in [0, 1], got {value!r}")
 
 
+@LOSSES.add
 def binary_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -64,6 +66,7 @@ def binary_crossentropy(
     )
 
 
+@LOSSES.add
 def binary_focal_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -119,6 +122,7 @@ def _smooth(y_true: Tensor, label_smoothing: float, axis: int) -> Tensor:
     return y_true * (1.0 - label_smoothing) + label_smoothing / y_true.shape[axis]
 
 
+@LOSSES.add
 def categorical_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -179,6 +183,7 @@ def _one_hot_pair(name: str, y_true: Any, y_pred: Any, axis: int) -> tuple[Tenso
     return y_true, y_pred
 
 
+@LOSSES.add
 def categorical_focal_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -230,6 +235,7 @@ def _is_many(alpha: Any) -> bool:
 
 
 @of_class_numbers
+@LOSSES.add
 def sparse_categorical_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -294,6 +300,7 @@ def _class_numbers(y_true: Any, y_pred: Tensor, axis: int) -> Tensor:
 
 
 @of_class_numbers
+@LOSSES.add
 def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0.5) -> Tensor:
     """(1 - p**q) / q, where p is the probability of the true class; bears wrong labels.
 

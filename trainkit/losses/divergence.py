@@ -8,9 +8,11 @@ from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
 
+@LOSSES.add
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     """Sum of y_true * log(y_true / y_pred) over the last axis; both are kept in [1e-7, 1].
 

@@ -18,6 +18,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.trackable import tracked
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.losses.alignment import same_rank, weights_like
+from trainkit.losses.registry import LOSSES
 from trainkit.ops.collective.denominators import of_all_replicas
 from trainkit.ops.collective.global_rows import of_whole_batch
 
@@ -91,6 +92,10 @@ class Loss:
         >>> float(Quartic()(tk.zeros((2, 3)), tk.fill((2, 3), 2.0)))
         16.0
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        LOSSES.add_built_in(cls)
 
     def __init__(
         self,

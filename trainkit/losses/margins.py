@@ -10,6 +10,7 @@ from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
+from trainkit.losses.registry import LOSSES
 
 _NOWHERE = -1e30
 """In place of minus infinity, whose slope is not a number."""
@@ -21,6 +22,7 @@ def _as_signs(y_true: Tensor) -> Tensor:
     return ops.where(binary, 2.0 * y_true - 1.0, y_true)
 
 
+@LOSSES.add
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of max(1 - y_true * y_pred, 0) over the last axis.
 
@@ -42,6 +44,7 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0), axis=-1)
 
 
+@LOSSES.add
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of max(1 - y_true * y_pred, 0)**2 over the last axis.
 
@@ -63,6 +66,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.square(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0)), axis=-1)
 
 
+@LOSSES.add
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """max(neg - pos + 1, 0): pos the score of the true class, neg the best of the others.
 
@@ -87,6 +91,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @of_class_numbers
+@LOSSES.add
 def circle(
     y_true: Any,
     y_pred: Any,

@@ -9,9 +9,11 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
+from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
 
+@LOSSES.add
 def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
     """1 - 2 * sum(y_true * y_pred) / (sum(y_true) + sum(y_pred) + 1e-7).
 
@@ -38,6 +40,7 @@ def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
     return 1 - 2.0 * both / (all_of_them + EPSILON)
 
 
+@LOSSES.add
 def tversky(
     y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
 ) -> Tensor:
@@ -71,6 +74,7 @@ def tversky(
 
 
 @of_class_numbers
+@LOSSES.add
 def ctc(y_true: Any, y_pred: Any) -> Tensor:
     """-log of the probability of a label sequence, over all alignments with the predictions.
 

@@ -5,73 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.registry import Registry
-from trainkit.losses import crossentropy, divergence, margins, overlap, regression
-from trainkit.losses.loss import LossFunctionWrapper
 
-LOSSES = Registry("losses", "loss")
-
-_SHORT_NAMES = {
-    "binary_crossentropy": ("bce", "BCE"),
-    "kl_divergence": ("kld", "KLD"),
-    "mean_absolute_error": ("mae", "MAE"),
-    "mean_absolute_percentage_error": ("mape", "MAPE"),
-    "mean_squared_error": ("mse", "MSE"),
-    "mean_squared_logarithmic_error": ("msle", "MSLE"),
-}
-
-# Functions first: "mean_squared_error" is the function, "MeanSquaredError" the class.
-for _function in (
-    crossentropy.binary_crossentropy,
-    crossentropy.binary_focal_crossentropy,
-    crossentropy.categorical_crossentropy,
-    crossentropy.categorical_focal_crossentropy,
-    crossentropy.categorical_generalized_cross_entropy,
-    divergence.kl_divergence,
-    crossentropy.sparse_categorical_crossentropy,
-    margins.categorical_hinge,
-    margins.circle,
-    margins.hinge,
-    margins.squared_hinge,
-    overlap.ctc,
-    overlap.dice,
-    overlap.tversky,
-    regression.cosine_similarity,
-    regression.huber,
-    regression.log_cosh,
-    regression.mean_absolute_error,
-    regression.mean_absolute_percentage_error,
-    regression.mean_squared_error,
-    regression.mean_squared_logarithmic_error,
-    regression.poisson,
-):
-    LOSSES.add(_function, *_SHORT_NAMES.get(_function.__name__, ()))
-
-for _kind in (
-    LossFunctionWrapper,
-    crossentropy.BinaryCrossentropy,
-    crossentropy.BinaryFocalCrossentropy,
-    crossentropy.CategoricalCrossentropy,
-    crossentropy.CategoricalFocalCrossentropy,
-    crossentropy.CategoricalGeneralizedCrossEntropy,
-    divergence.KLDivergence,
-    crossentropy.SparseCategoricalCrossentropy,
-    margins.CategoricalHinge,
-    margins.Circle,
-    margins.Hinge,
-    margins.SquaredHinge,
-    overlap.CTC,
-    overlap.Dice,
-    overlap.Tversky,
-    regression.CosineSimilarity,
-    regression.Huber,
-    regression.LogCosh,
-    regression.MeanAbsoluteError,
-    regression.MeanAbsolutePercentageError,
-    regression.MeanSquaredError,
-    regression.MeanSquaredLogarithmicError,
-    regression.Poisson,
-):
-    LOSSES.add(_kind)
+LOSSES = Registry(
+    "losses",
+    "loss",
+    {
+        "binary_crossentropy": ("bce", "BCE"),
+        "kl_divergence": ("kld", "KLD"),
+        "mean_absolute_error": ("mae", "MAE"),
+        "mean_absolute_percentage_error": ("mape", "MAPE"),
+        "mean_squared_error": ("mse", "MSE"),
+        "mean_squared_logarithmic_error": ("msle", "MSLE"),
+    },
+)
 
 
 def get(identifier: Any) -> Any:

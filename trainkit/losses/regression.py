@@ -11,12 +11,14 @@ from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
 
 EPSILON = 1e-7
 """What keeps quotients and logarithms finite."""
 
 
+@LOSSES.add
 def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of (y_true - y_pred)**2 over the last axis.
 
@@ -38,6 +40,7 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.square(y_true - y_pred), axis=-1)
 
 
+@LOSSES.add
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of |y_true - y_pred| over the last axis.
 
@@ -59,6 +62,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.absolute(y_true - y_pred), axis=-1)
 
 
+@LOSSES.add
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """100 times the mean of |y_true - y_pred| / max(|y_true|, 1e-7) over the last axis.
 
@@ -81,6 +85,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     return 100.0 * ops.mean(relative, axis=-1)
 
 
+@LOSSES.add
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2 over the last axis; values below 0 count as 0.
 
@@ -105,6 +110,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(ops.square(of_true - of_pred), axis=-1)
 
 
+@LOSSES.add
 def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     """Squared error up to `delta`, a straight line beyond, averaged over the last axis.
 
@@ -134,6 +140,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     return ops.mean(curve, axis=-1)
 
 
+@LOSSES.add
 def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of log(cosh(y_pred - y_true)) over the last axis, as e + softplus(-2 e) - log 2.
 
@@ -157,6 +164,7 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(error + ops.softplus(-2.0 * error) - math.log(2.0), axis=-1)
 
 
+@LOSSES.add
 def poisson(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of y_pred - y_true * log(y_pred + 1e-7) over the last axis.
 
@@ -178,6 +186,7 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
     return ops.mean(y_pred - y_true * ops.log(y_pred + EPSILON), axis=-1)
 
 
+@LOSSES.add
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     """Minus the cosine of the angle between y_true and y_pred along `axis`; 0 where either is 0.
 

@@ -9,9 +9,11 @@ from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.means import MeanMetricWrapper
+from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes, class_hits
 
 
+@FUNCTIONS.add
 def accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """1 where y_true equals y_pred, else 0.
 
@@ -29,6 +31,7 @@ def accuracy(y_true: Any, y_pred: Any) -> Tensor:
     return ops.cast(ops.equal(y_true, y_pred), dtypes.floatx())
 
 
+@FUNCTIONS.add
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     """1 where y_pred is on the side of `threshold` that y_true says, else 0.
 
@@ -52,6 +55,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     return ops.cast(ops.equal(y_true, chosen), dtypes.floatx())
 
 
+@FUNCTIONS.add
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """1 where the best score is that of the true class, else 0.
 
@@ -86,6 +90,7 @@ def class_numbers(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
     return y_true, y_pred
 
 
+@FUNCTIONS.add
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """1 where the best score is that of the true class, else 0.
 

@@ -17,6 +17,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
+from trainkit.metrics.registry import METRICS
 
 
 def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,6 +70,10 @@ class Metric(Trackable):
         >>> float(metric.result())
         3.0
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        METRICS.add_built_in(cls)
 
     def __init__(self, dtype: Any = None, name: str | None = None) -> None:
         self.name = name or snake_case(type(self).__name__)

@@ -5,89 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.registry import Registry
-from trainkit.metrics import (
-    accuracy,
-    confusion,
-    f_score,
-    iou,
-    means,
-    probabilistic,
-    regression,
-    thresholds,
-    top_k,
+
+METRICS = Registry(
+    "metrics",
+    "metric",
+    {
+        "BinaryCrossentropy": ("bce", "BCE"),
+        "KLDivergence": ("kld", "KLD"),
+        "MeanAbsoluteError": ("mae", "MAE"),
+        "MeanAbsolutePercentageError": ("mape", "MAPE"),
+        "MeanSquaredError": ("mse", "MSE"),
+        "MeanSquaredLogarithmicError": ("msle", "MSLE"),
+        "LogCoshError": ("logcosh",),
+        "RootMeanSquaredError": ("rmse", "RMSE"),
+    },
+    unlisted={"CompiledMetrics", "ConfusionMetric", "MeanScore"},
 )
-
-METRICS = Registry("metrics", "metric")
 FUNCTIONS = Registry("metric_functions", "metric function")
-
-_SHORT_NAMES = {
-    "BinaryCrossentropy": ("bce", "BCE"),
-    "KLDivergence": ("kld", "KLD"),
-    "MeanAbsoluteError": ("mae", "MAE"),
-    "MeanAbsolutePercentageError": ("mape", "MAPE"),
-    "MeanSquaredError": ("mse", "MSE"),
-    "MeanSquaredLogarithmicError": ("msle", "MSLE"),
-    "LogCoshError": ("logcosh",),
-    "RootMeanSquaredError": ("rmse", "RMSE"),
-}
-
-for _kind in (
-    accuracy.Accuracy,
-    accuracy.BinaryAccuracy,
-    accuracy.CategoricalAccuracy,
-    accuracy.SparseCategoricalAccuracy,
-    confusion.FalseNegatives,
-    confusion.FalsePositives,
-    confusion.Precision,
-    confusion.Recall,
-    confusion.TrueNegatives,
-    confusion.TruePositives,
-    f_score.F1Score,
-    f_score.FBetaScore,
-    iou.BinaryIoU,
-    iou.IoU,
-    iou.MeanIoU,
-    iou.OneHotIoU,
-    iou.OneHotMeanIoU,
-    means.Mean,
-    means.MeanMetricWrapper,
-    means.Sum,
-    probabilistic.BinaryCrossentropy,
-    probabilistic.CategoricalCrossentropy,
-    probabilistic.CategoricalHinge,
-    probabilistic.Hinge,
-    probabilistic.KLDivergence,
-    probabilistic.Poisson,
-    probabilistic.SparseCategoricalCrossentropy,
-    probabilistic.SquaredHinge,
-    regression.ConcordanceCorrelation,
-    regression.CosineSimilarity,
-    regression.LogCoshError,
-    regression.MeanAbsoluteError,
-    regression.MeanAbsolutePercentageError,
-    regression.MeanSquaredError,
-    regression.MeanSquaredLogarithmicError,
-    regression.PearsonCorrelation,
-    regression.R2Score,
-    regression.RootMeanSquaredError,
-    thresholds.AUC,
-    thresholds.PrecisionAtRecall,
-    thresholds.RecallAtPrecision,
-    thresholds.SensitivityAtSpecificity,
-    thresholds.SpecificityAtSensitivity,
-    top_k.SparseTopKCategoricalAccuracy,
-    top_k.TopKCategoricalAccuracy,
-):
-    METRICS.add(_kind, *_SHORT_NAMES.get(_kind.__name__, ()))
-for _function in (
-    accuracy.accuracy,
-    accuracy.binary_accuracy,
-    accuracy.categorical_accuracy,
-    accuracy.sparse_categorical_accuracy,
-    top_k.sparse_top_k_categorical_accuracy,
-    top_k.top_k_categorical_accuracy,
-):
-    FUNCTIONS.add(_function)
 
 
 def get(identifier: Any) -> Any:

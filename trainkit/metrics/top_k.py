@@ -10,9 +10,11 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import as_floats
 from trainkit.metrics.accuracy import class_numbers
 from trainkit.metrics.means import MeanMetricWrapper
+from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes
 
 
+@FUNCTIONS.add
 def sparse_top_k_categorical_accuracy(
     y_true: Any, y_pred: Any, k: int = 5, from_sorted_ids: bool = False
 ) -> Tensor:
@@ -49,6 +51,7 @@ def sparse_top_k_categorical_accuracy(
     return ops.cast(among, dtypes.floatx())
 
 
+@FUNCTIONS.add
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
     """1 where fewer than k classes have a better score than the true one, else 0.
 

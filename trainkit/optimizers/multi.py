@@ -11,11 +11,12 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, one_list, warn_of_missing
-from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.optimizer import OPTIMIZERS, Optimizer
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
 
 
+@OPTIMIZERS.add
 class OptimizerMap(MutableMapping[str, Any]):
     """Optimizers by the paths of weights.
 

@@ -18,6 +18,8 @@ from trainkit.core.values.html_text import curves
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.options import is_number
 
+SCHEDULES = Registry("schedules", "learning rate schedule")
+
 
 class LearningRateSchedule:
     """Base of schedules: a subclass gives `__call__(step)` and `get_config()`.
@@ -26,6 +28,10 @@ class LearningRateSchedule:
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        SCHEDULES.add_built_in(cls)
 
     def __repr__(self) -> str:
         return config_text(self)
@@ -369,19 +375,6 @@ class CosineDecayRestarts(LearningRateSchedule):
             share = (passed - (1 - length) / (1 - self.t_mul)) / length
         cosine = 0.5 * ops.power(self.m_mul, restarts) * (1 + ops.cos(math.pi * share))
         return self.initial_learning_rate * ((1 - self.alpha) * cosine + self.alpha)
-
-
-SCHEDULES = Registry("schedules", "learning rate schedule")
-
-for _kind in (
-    CosineDecay,
-    CosineDecayRestarts,
-    ExponentialDecay,
-    InverseTimeDecay,
-    PiecewiseConstantDecay,
-    PolynomialDecay,
-):
-    SCHEDULES.add(_kind)
 
 
 def serialize(learning_rate_schedule: LearningRateSchedule) -> Any:

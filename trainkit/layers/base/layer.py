@@ -121,8 +121,7 @@ class Layer(Quantizable, StatelessCalls):
         # well.
         if "build" in cls.__dict__:
             cls.build = marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
-        if cls.__module__.startswith("trainkit.") and not cls.__name__.startswith("_"):
-            LAYERS.add(cls)
+        LAYERS.add_built_in(cls)
 
     def __init__(
         self,

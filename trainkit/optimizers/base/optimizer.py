@@ -20,7 +20,7 @@ from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.names import explain_attribute, name_for
-from trainkit.core.registry import CustomObjectScope
+from trainkit.core.registry import CustomObjectScope, Registry
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.values import torch_names
@@ -58,6 +58,7 @@ from trainkit.optimizers.base.update_step import assigns
 from trainkit.optimizers.base.virtual_gradients import is_kept
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
 
+OPTIMIZERS = Registry("optimizers", "optimizer", unlisted={"GradientDescentOptimizer"})
 _THREAD = trace_state.THREAD
 
 
@@ -121,6 +122,10 @@ class Optimizer(OutsideState):
 
         def __getattr__(self, name: str) -> Any:
             return explain_attribute(self, name, torch_names.OPTIMIZER, is_named=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        OPTIMIZERS.add_built_in(cls, cls.__name__.lower())
 
     def __init__(self, learning_rate: Any, **options: Any) -> None:
         kind = type(self).__name__

@@ -4,46 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.registry import Registry, custom_object
-from trainkit.optimizers.adafactor import Adafactor
-from trainkit.optimizers.adagrad import Adadelta, Adagrad
-from trainkit.optimizers.adam import Adam, AdamW
-from trainkit.optimizers.adam_variants import Adamax, Nadam
-from trainkit.optimizers.base.optimizer import Optimizer
-from trainkit.optimizers.ftrl import Ftrl
-from trainkit.optimizers.lamb import Lamb
-from trainkit.optimizers.lion import Lion
+from trainkit.core.registry import custom_object
+from trainkit.optimizers.base.optimizer import OPTIMIZERS, Optimizer
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
-from trainkit.optimizers.multi import MultiOptimizer, OptimizerMap
-from trainkit.optimizers.muon import Muon
-from trainkit.optimizers.rmsprop import RMSprop
-from trainkit.optimizers.schedule_free import ScheduleFreeAdamW
-from trainkit.optimizers.sgd import SGD
-
-OPTIMIZERS = Registry("optimizers", "optimizer")
-
-for _kind in (
-    Adadelta,
-    Adafactor,
-    Adagrad,
-    Adam,
-    AdamW,
-    Adamax,
-    Ftrl,
-    Lamb,
-    Lion,
-    LossScaleOptimizer,
-    MultiOptimizer,
-    Muon,
-    Nadam,
-    RMSprop,
-    SGD,
-    ScheduleFreeAdamW,
-):
-    OPTIMIZERS.add(_kind, _kind.__name__.lower())
-
-
-OPTIMIZERS.add(OptimizerMap)
+from trainkit.optimizers.multi import MultiOptimizer
 
 
 def get(identifier: Any) -> Any:
