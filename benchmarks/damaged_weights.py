@@ -3,11 +3,11 @@
     python benchmarks/damaged_weights.py [files...] [--count 2000] [--seed 0]
 
 Without files, one of each format is damaged: a checkpoint of `torch.save`, quantized tensors, a
-safetensors file and an index of several, `.npz` and `.weights.h5`. Bytes are changed, cut out,
-doubled and cut off; sizes are made large. For files of `torch.save` the pickle alone is damaged
-too, in an archive that is whole. It prints for each format how many loaded, how many ended in which
-error, the largest memory of the process, and what Python's audit saw besides: programs that were
-started, classes that a pickle looked up, files elsewhere that were opened.
+safetensors file and an index of several, `.npz`, `.weights.h5` and a file of Flax. Bytes are
+changed, cut out, doubled and cut off; sizes are made large. For files of `torch.save` the pickle
+alone is damaged too, in an archive that is whole. It prints for each format how many loaded, how
+many ended in which error, the largest memory of the process, and what Python's audit saw besides:
+programs that were started, classes that a pickle looked up, files elsewhere that were opened.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from trainkit.core.errors import OpError
 sys.path[:0] = [str(pathlib.Path(__file__).parent)]  # tests import this file from elsewhere
 
 from file_damage import damaged  # noqa: E402
+from flax_files import flax_bytes  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -99,8 +100,11 @@ def samples(folder: pathlib.Path) -> list[pathlib.Path]:
     tk.weights.save(arrays, folder / "arrays.npz")
     model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(4)])
     tk.weights.save(model, folder / "keras.weights.h5")
+    params = {"Dense_0": {"kernel": arrays["a.weight"], "bias": arrays["a.bias"]}, "scale": 0.5}
+    state = {"step": 3, "params": params, "batch_stats": {"mean": RNG.random(50)}}
+    (folder / "flax.msgpack").write_bytes(flax_bytes(state, chunk_size=160))
     names = ("checkpoint.pt", "one.safetensors", "model.safetensors.index.json", "arrays.npz",
-             "keras.weights.h5")  # fmt: skip
+             "keras.weights.h5", "flax.msgpack")  # fmt: skip
     return [folder / name for name in names]
 
 

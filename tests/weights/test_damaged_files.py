@@ -8,7 +8,7 @@ from benchmarks import damaged_weights
 from trainkit.weights import pickle_reading
 
 NAMES = ["checkpoint.pt", "one.safetensors", "model.safetensors.index.json", "arrays.npz",
-         "keras.weights.h5"]  # fmt: skip
+         "keras.weights.h5", "flax.msgpack"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

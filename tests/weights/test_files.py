@@ -307,7 +307,6 @@ def test_shards_appear_together(tmp_path, monkeypatch):
     ("base", "message"),
     [
         ("m.gguf", "GGUF file.*safetensors"),
-        ("m.msgpack", r"Flax file.*safetensors\.flax"),
         ("__0_0.distcp", "dcp_to_torch_save"),
         ("m.onnx", r"tk\.onnx\.load"),
         ("m.tflite", "TensorFlow Lite"),

@@ -129,6 +129,8 @@ class RecipeBook:
         flattened: the (height, width, channels) of the images that a `Dense` takes flattened, by
             the layer's path or name.
         splits_attention: whether each projection of an attention is a module of its own.
+        further_form: from a layer and its forms in PyTorch to one more, by default the names and
+            layout of the layer itself.
 
     Attributes:
         recipes: in the order of the tree.
@@ -141,8 +143,10 @@ class RecipeBook:
         model: Trackable,
         flattened: Mapping[str, Sequence[int] | None] | None = None,
         splits_attention: bool = False,
+        further_form: Callable[[Any, Sequence[Sequence[Slot]]], list[Slot]] | None = None,
     ) -> None:
         self.recipes: list[Recipe] = []
+        self._further_form = further_form or (lambda layer, forms: own_form(forms))
         self.unknown: dict[str, Any] = {}
         self.flattening = FlattenedInputs(model, flattened)
         self._splits_attention = splits_attention
@@ -170,17 +174,18 @@ class RecipeBook:
         self._claimed.update(id(inner) for _, inner in traverse(part))
 
     def _recipe(self, path: str, part: Any) -> Recipe | None:
-        for kinds, forms in _FORMS:
+        for kinds, forms_of in _FORMS:
             if isinstance(part, kinds):
                 if isinstance(part, layers.Dense):
                     slots = _dense(part, self.flattening.sizes_of(path, part))
                 else:
                     self.flattening.require_none(path, part)
-                    slots = forms(part)
+                    slots = forms_of(part)
                 if slots is None:
                     return None
                 self._claim(part)
-                recipe = Recipe(part, path, [*slots, _own_form(slots)], role=role_of(path))
+                forms = [*slots, self._further_form(part, slots)]
+                recipe = Recipe(part, path, forms, role=role_of(path))
                 if isinstance(part, layers.BatchNormalization):
                     recipe.extras = {"num_batches_tracked": np.zeros((), np.int64)}
                 if isinstance(part, layers.RNN):
@@ -224,8 +229,14 @@ class RecipeBook:
 # ---------------------------------------------------------------------- slots
 
 
-def _same(variable: Variable, param: str, shape: Shape | None = None) -> Slot:
-    """An array that is taken as it is, or in another shape."""
+def slot_as_it_is(variable: Variable, param: str, shape: Shape | None = None) -> Slot:
+    """An array that is taken as it is, or in another shape.
+
+    Args:
+        variable: of the layer.
+        param: its name in the module.
+        shape: that it has there, where it is another.
+    """
     own = tuple(variable.shape)
     stored = own if shape is None else shape
     return Slot(
@@ -238,9 +249,13 @@ def _same(variable: Variable, param: str, shape: Shape | None = None) -> Slot:
     )
 
 
-def _own_form(forms: Sequence[Sequence[Slot]]) -> list[Slot]:
-    """The form of files that Keras and Flax have written: variables as they are, by their names."""
-    slots = [_same(slot.variable, slot.variable.name) for slot in forms[0]]
+def own_form(forms: Sequence[Sequence[Slot]]) -> list[Slot]:
+    """The form of files that Keras has written: variables as they are, by their names.
+
+    Args:
+        forms: of PyTorch, whose variables are meant.
+    """
+    slots = [slot_as_it_is(slot.variable, slot.variable.name) for slot in forms[0]]
     return slots if len({slot.params for slot in slots}) == len(slots) else []
 
 
@@ -259,7 +274,9 @@ def _moved(variable: Variable, param: str, axes: Sequence[int], text: str) -> Sl
 
 
 def _with_bias(slots: list[Slot], bias: Any) -> list[Slot]:
-    return slots if bias is None else [*slots, _same(bias, "bias", (math.prod(bias.shape),))]
+    return (
+        slots if bias is None else [*slots, slot_as_it_is(bias, "bias", (math.prod(bias.shape),))]
+    )
 
 
 def _is_plain(layer: Any, *names: str) -> bool:
@@ -353,37 +370,42 @@ def _embedding(layer: Any) -> list[list[Slot]] | None:
     is_tied = type(layer) is layers.Embedding or getattr(layer, "tie_weights", False)
     if not is_tied or not _is_plain(layer, "embeddings"):
         return None
-    return [[_same(layer.embeddings, "weight")]]
+    return [[slot_as_it_is(layer.embeddings, "weight")]]
 
 
 def _batch_normalization(layer: Any) -> list[list[Slot]] | None:
     names = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean",
              "moving_variance": "running_var"}  # fmt: skip
-    return [_named(layer, names)]
+    return [slots_by_name(layer, names)]
 
 
-def _named(layer: Any, names: Mapping[str, str]) -> list[Slot]:
-    """The weights of these names that the layer has, each as it is."""
+def slots_by_name(layer: Any, names: Mapping[str, str]) -> list[Slot]:
+    """The weights of these names that a layer has, each as it is.
+
+    Args:
+        layer: the layer.
+        names: of parameters of a module by names of attributes.
+    """
     return [
-        _same(getattr(layer, own), param)
+        slot_as_it_is(getattr(layer, own), param)
         for own, param in names.items()
         if getattr(layer, own, None) is not None
     ]
 
 
 def _scale_and_shift(layer: Any) -> list[list[Slot]] | None:
-    slots = _named(layer, {"gamma": "weight", "beta": "bias"})
+    slots = slots_by_name(layer, {"gamma": "weight", "beta": "bias"})
     return [slots] if slots else None
 
 
 def _rms_normalization(layer: Any) -> list[list[Slot]] | None:
-    return [[_same(layer.scale, "weight")]]
+    return [[slot_as_it_is(layer.scale, "weight")]]
 
 
 def _prelu(layer: Any) -> list[list[Slot]] | None:
     if not _is_plain(layer, "alpha"):
         return None
-    return [[_same(layer.alpha, "weight", (math.prod(layer.alpha.shape),))]]
+    return [[slot_as_it_is(layer.alpha, "weight", (math.prod(layer.alpha.shape),))]]
 
 
 def _gate_order(gates: int) -> list[int]:
@@ -473,7 +495,7 @@ def _attention(layer: Any) -> list[list[Slot]] | None:
         ]
     shared.append(_einsum_slot(output.kernel, "out_proj.weight", inputs=2))
     if output.bias is not None:
-        shared.append(_same(output.bias, "out_proj.bias", (math.prod(output.bias.shape),)))
+        shared.append(slot_as_it_is(output.bias, "out_proj.bias", (math.prod(output.bias.shape),)))
     return ([[*joined, *shared]] if rows else []) + [[*separate, *shared]]
 
 

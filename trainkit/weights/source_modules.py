@@ -12,6 +12,11 @@ IGNORED = ("num_batches_tracked",)
 """Last parts of names that no layer has a weight for: counts of steps."""
 
 _RECURRENT = re.compile(r"(weight_ih|weight_hh|bias_ih|bias_hh)(?:_l(\d+))?(_reverse)?")
+_CELLS = (
+    {"ii", "if", "ig", "io", "hi", "hf", "hg", "ho"},
+    {"iz", "ir", "in", "hz", "hr", "hn"},
+    {"i", "h"},
+)
 _ATTENTION = ("in_proj_weight", "q_proj_weight")
 _OUTPUT = "out_proj"
 
@@ -32,12 +37,14 @@ class SourceModule:
         names: of the arrays in the file, by parameter.
         shapes: of these, by parameter.
         is_reverse: whether they are a recurrent layer's that runs from the last step.
+        is_output: whether it is the `out` beside a `query`, a `key` and a `value`.
     """
 
     name: str
     names: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     is_reverse: bool = False
+    is_output: bool = False
 
     @property
     def signature(self) -> tuple[bool, frozenset[tuple[str, Shape]]]:
@@ -47,7 +54,7 @@ class SourceModule:
     @property
     def role(self) -> str | None:
         """What projection of an attention it is, by its name; None for anything else."""
-        return role_of(self.name)
+        return "output" if self.is_output else role_of(self.name)
 
     def add(self, param: str, name: str, shape: Shape) -> None:
         """Take an array.
@@ -74,7 +81,8 @@ def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
     """The modules in the order of their first arrays, by name.
 
     What a multi-head attention has in its part `out_proj` belongs to it, and a recurrent module of
-    several layers and directions is as many: `lstm.weight_ih_l0` and `lstm.weight_ih_l1`.
+    several layers and directions is as many: `lstm.weight_ih_l0` and `lstm.weight_ih_l1`. The gates
+    of a recurrent cell of Flax are one: `LSTMCell_0` has the parameter `ii/kernel`.
 
     Args:
         shapes: of arrays by their names in the file.
@@ -97,7 +105,29 @@ def modules_of(shapes: Mapping[str, Shape]) -> dict[str, SourceModule]:
                 base = f"{base}.l{number}{direction or ''}".lstrip(".")
         module = modules.setdefault(base, SourceModule(base, is_reverse=is_reverse))
         module.add(param, full, shape)
-    return modules
+    return _with_cells(modules)
+
+
+def _with_cells(modules: dict[str, SourceModule]) -> dict[str, SourceModule]:
+    """Modules, with those of Flax's recurrent cells joined that have one for each gate."""
+    children: dict[str, dict[str, SourceModule]] = {}
+    for name, module in modules.items():
+        above, last = _split(name)
+        children.setdefault(above, {})[last] = module
+    for siblings in children.values():
+        if "out" in siblings and {"query", "key", "value"} <= siblings.keys():
+            siblings["out"].is_output = True
+    cells = {above for above, siblings in children.items() if siblings.keys() in _CELLS}
+    joined: dict[str, SourceModule] = {}
+    for name, module in modules.items():
+        above, last = _split(name)
+        if above in cells and "kernel" in module.names:
+            cell = joined.setdefault(above, SourceModule(above))
+            for param, full in module.names.items():
+                cell.add(f"{last}/{param}", full, module.shapes[param])
+        else:
+            joined[name] = module
+    return joined
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from trainkit.core.errors import (
     UnimplementedError,
 )
 from trainkit.core.files.local_paths import local_path
+from trainkit.weights.flax_reading import FlaxTable, is_flax
 from trainkit.weights.hub_download import is_hub_address, local_folder
 from trainkit.weights.torch_reading import TorchTable
 from trainkit.weights.weight_tables import WeightTable
@@ -33,10 +34,14 @@ FOLDER_FILES = (
     "diffusion_pytorch_model.safetensors",
     "diffusion_pytorch_model.safetensors.index.json",
     "model.weights.h5",
+    "flax_model.msgpack",
+    "flax_model.msgpack.index.json",
+    "diffusion_flax_model.msgpack",
 )
 """The files of a folder that have weights, the first that is there before the others."""
 
 _MAPPED = ("torch", "safetensors", "mixed")
+_DIVIDED = ("torch", "flax")
 _TORCH_ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LEGACY_PICKLE = bytes.fromhex("8a0a6cfc9c46f9206aa85019")  # LONG1 and torch.save's magic number
@@ -49,10 +54,6 @@ _REFUSED_ENDINGS = {
         "safetensors files that it was made from"
     ),
     ".ggml": "a GGML file; use the safetensors files that it was made from",
-    ".msgpack": (
-        "a Flax file; in JAX, safetensors.flax.save_file(flax.traverse_util.flatten_dict(params, "
-        "sep='.'), 'weights.safetensors')"
-    ),
     ".distcp": (
         "one part of a distributed checkpoint; in PyTorch, torch.distributed.checkpoint."
         "format_utils.dcp_to_torch_save(folder, 'weights.pt')"
@@ -83,15 +84,17 @@ def open(
     """The arrays of a file by name, each read when it is asked for.
 
     Formats: `.pt`, `.pth` and `.bin` of `torch.save` (PyTorch 1.6 or later), `.safetensors`,
-    several of either with their `.index.json`, `.npz`, `.weights.h5`, `.keras`, checkpoints of
-    trainkit, and folders that have one of them under the name that Hugging Face's libraries give
-    it. The first bytes of a file tell its format, besides its name. Nothing in a file is run.
+    `.msgpack` of `flax.serialization`, several of these with their `.index.json`, `.npz`,
+    `.weights.h5`, `.keras`, checkpoints of trainkit, and folders that have one of them under the
+    name that Hugging Face's libraries give it. The first bytes of a file tell its format, besides
+    its name. Nothing in a file is run.
 
     Args:
         path: the file or folder, or `hf://owner/name` for one of the Hugging Face Hub, which
             needs the package huggingface_hub.
-        part: for files of `torch.save` that hold a training checkpoint: the key of the weights,
-            such as `"model"`. Not needed where there is but one besides the optimizer's.
+        part: for files of `torch.save` and Flax that hold a training checkpoint: the key of the
+            weights, such as `"model"`. Not needed where there is but one besides the optimizer's,
+            nor for `params` of Flax.
         mapped: whether arrays are read-only views of the file, so that only what is used is read.
             A file that is made shorter meanwhile ends the process, as with any memory map.
         verify: whether checksums in files of PyTorch and safetensors are compared first, for which
@@ -114,10 +117,10 @@ def open(
     name = _file_of(path)
     table = _open(name, part, mapped)
     try:
-        if part is not None and not isinstance(table, TorchTable) and table.format != "torch":
+        if part is not None and table.format not in _DIVIDED:
             raise InvalidArgumentError(
-                f"weights.open: part={part!r} is for files of torch.save, and {name} is of format "
-                f"{table.format!r}"
+                f"weights.open: part={part!r} is for files of torch.save and Flax, and {name} is "
+                f"of format {table.format!r}"
             )
         if mapped and table.format not in _MAPPED:
             raise InvalidArgumentError(
@@ -194,7 +197,7 @@ def _file_of(path: str | os.PathLike[str]) -> str:
         raise UnimplementedError(f"{name} has {_TENSORFLOW}")
     for entry in entries:
         ending = os.path.splitext(entry)[1]
-        if ending in (".gguf", ".msgpack"):
+        if ending == ".gguf":
             raise UnimplementedError(f"{name} has {_REFUSED_ENDINGS[ending]}")
     raise NotFoundError(
         f"the folder {name} has no weights; looked for {', '.join(FOLDER_FILES)}. Name the file"
@@ -217,6 +220,8 @@ def _open(name: str, part: str | None, mapped: bool) -> WeightTable:
         return ForeignTable(name)
     if ending == ".safetensors":
         return SafetensorsTable(name, mapped)
+    if ending == ".msgpack":
+        return FlaxTable(name, part)
     if ending in _REFUSED_ENDINGS or head.startswith(b"GGUF"):
         raise UnimplementedError(
             f"{name} is {_REFUSED_ENDINGS.get(ending, _REFUSED_ENDINGS['.gguf'])}"
@@ -233,9 +238,11 @@ def _open(name: str, part: str | None, mapped: bool) -> WeightTable:
         raise UnimplementedError(f"{name} is {_REFUSED_ENDINGS['.pkl']}")
     if len(head) > 8 and head[8:9] == b"{":
         return SafetensorsTable(name, mapped)
+    if is_flax(head):
+        return FlaxTable(name, part)
     raise CheckpointError(
         f"{name} is of no format that is known: files of torch.save ({', '.join(_TORCH_ENDINGS)}), "
-        ".safetensors, .index.json, .npz, .weights.h5 and .keras are"
+        ".safetensors, .msgpack, .index.json, .npz, .weights.h5 and .keras are"
     )
 
 

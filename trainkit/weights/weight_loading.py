@@ -19,6 +19,7 @@ from trainkit.core.errors import (
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.weights import weight_files
+from trainkit.weights.flax_recipes import flax_form
 from trainkit.weights.layer_recipes import RecipeBook
 from trainkit.weights.load_report import LoadReport, Transfer
 from trainkit.weights.source_modules import modules_of
@@ -44,7 +45,7 @@ def load_into(
     Modules of PyTorch are found for layers, and their arrays brought into the layout that layers
     have: `Linear` and convolutions transposed, gates of recurrent layers reordered, the joined
     projections of attention taken apart, the rows behind a `Flatten` of images put from channels
-    first to channels last. A file of `tk.weights.save` or
+    first to channels last. Modules of Flax are known too. A file of `tk.weights.save` or
     `model.save_weights` is taken by its own names. Nothing changes unless all fits.
 
     Args:
@@ -139,8 +140,20 @@ class _WeightTransfer:
         is_joined = any(
             param in module.names for module in modules for param in _JOINED_ATTENTION
         )  # fmt: skip
-        own = set(self._shapes) >= set(paths)
-        book = RecipeBook(model, {} if own and flattened is None else flattened, not is_joined)
+        is_flax = isinstance(source, WeightTable) and source.format == "flax"
+        if is_flax and flattened is not None:
+            raise InvalidArgumentError(
+                f"weights.load_into: flattened= is for weights of PyTorch, and {source.name} is of "  # type: ignore[attr-defined]
+                "Flax, whose images are flattened with their channels last, as here"
+            )
+        # rows of a `Dense` stand as here in files of our own and of Flax
+        is_asked = not is_flax and not set(self._shapes) >= set(paths)
+        book = RecipeBook(
+            model,
+            flattened if is_asked or flattened is not None else {},
+            not is_joined,
+            flax_form if is_flax else None,
+        )
         is_ordered = source.is_ordered if isinstance(source, WeightTable) else True
         self._mapping = WeightMapping(
             book, paths, self._shapes, is_ordered, names or {}, self._report, self._are_equal

@@ -21,7 +21,7 @@ class WeightTable(Mapping[str, Any]):
 
     Attributes:
         name: the file or folder, for errors.
-        format: `"torch"`, `"safetensors"`, `"npz"`, `"keras weights"` or `"checkpoint"`.
+        format: `"torch"`, `"safetensors"`, `"flax"`, `"npz"`, `"keras weights"` or `"checkpoint"`.
         metadata: texts that the file has about itself.
         is_ordered: whether the order of names is that in which the writer's modules stand.
 
