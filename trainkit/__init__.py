@@ -46,6 +46,7 @@ from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.core.variable import Variable as Variable
 from trainkit.kernels.threads.malloc import keep_freed_memory as _keep_freed_memory
 from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
+from trainkit.ops.core import interchange as _interchange
 
 if TYPE_CHECKING:
     from trainkit import activations as activations

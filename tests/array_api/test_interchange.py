@@ -11,7 +11,7 @@ import trainkit.array_api as xp
 from trainkit.core.errors import DeviceError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
-from trainkit.ops.core.interchange import from_dlpack
+from trainkit.ops.arrays.dlpack import from_dlpack
 
 
 class OnVulkan:

@@ -45,7 +45,7 @@ from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
 from trainkit.journal import lines
 from trainkit.journal.journal_writer import JournalWriter
-from trainkit.ops.core.interchange import from_dlpack
+from trainkit.ops.arrays.dlpack import from_dlpack
 from trainkit.saved_graph import standalone
 
 FOUND = Path(__file__).with_name("found")

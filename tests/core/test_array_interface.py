@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.ops.core.interchange import from_dlpack
+from trainkit.ops.arrays.dlpack import from_dlpack
 
 
 def saying(held=64, **said):

@@ -115,6 +115,54 @@ def files(package: pathlib.Path = PACKAGE) -> dict[str, pathlib.Path]:
     return {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
 
 
+LATE_CALLS = {
+    "import_module": (0, ""),
+    "DeferredModule": (0, ""),
+    "CudnnModule": (0, ""),
+    "Family": (1, "trainkit.kernels."),
+    "ArrayKernel": (1, "trainkit.kernels."),
+}
+"""Calls that name a module to be imported later: which argument does, and what stands before it."""
+
+
+def named_modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Modules that calls name in texts, also in constants of the file, each with its line."""
+    texts = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        position, before = LATE_CALLS.get(getattr(called, "id", called), (len(node.args), ""))
+        for argument in node.args[position : position + 1]:
+            text = texts.get(getattr(argument, "id", None), getattr(argument, "value", None))
+            if isinstance(text, str):
+                yield before + text, node.lineno
+
+
+def late_imports_of(tree: ast.Module, name: str, modules: set[str]) -> list[Import]:
+    """What a module imports through texts, such as `import_module("trainkit.models")`."""
+    return [
+        Import(dotted, line, inside_function=True)
+        for dotted, line in named_modules(tree)
+        if dotted in modules and dotted != name
+    ]
+
+
+@functools.cache
+def late_import_graph(package: pathlib.Path = PACKAGE) -> dict[str, list[Import]]:
+    """The imports of every module that are named by texts."""
+    modules = files(package)
+    return {
+        name: late_imports_of(tree_of(path), name, set(modules)) for name, path in modules.items()
+    }
+
+
 @functools.cache
 def import_graph(package: pathlib.Path = PACKAGE) -> dict[str, list[Import]]:
     """The imports of every module of the package."""

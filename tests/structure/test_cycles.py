@@ -4,7 +4,15 @@ import ast
 
 import pytest
 
-from tests.structure.imports import circles, files, import_graph, imports_of, late_strangers
+from tests.structure.imports import (
+    circles,
+    files,
+    import_graph,
+    imports_of,
+    late_import_graph,
+    late_imports_of,
+    late_strangers,
+)
 
 OPTIONAL = "an optional dependency: whoever does not use it need not have it"
 START_UP = "heavy: `import trainkit`, or its first use, stays light without it"
@@ -86,7 +94,10 @@ STRANGERS = {
 
 
 def arrows() -> dict[str, set[str]]:
-    return {name: {found.target for found in its} for name, its in import_graph().items()}
+    named = late_import_graph()
+    return {
+        name: {each.target for each in (*its, *named[name])} for name, its in import_graph().items()
+    }
 
 
 def path_around(members: set[str], start: str) -> str:
@@ -108,7 +119,7 @@ def path_around(members: set[str], start: str) -> str:
 
 
 def test_no_circle_between_files():
-    """Imports inside functions count; those for type checkers alone do not."""
+    """Imports inside functions and by name count; those for type checkers alone do not."""
     found = circles(arrows())
     shown = "\n".join(path_around(members, min(members)) for members in found)
     assert not found, f"files import one another in a circle:\n{shown}"
@@ -192,3 +203,34 @@ def late():
         ("trainkit.autodiff.tape", False),
         ("trainkit.graph", True),
     ]
+
+
+def test_imports_by_name_are_read():
+    source = """
+_EXPORTING = "trainkit.models.exporting"
+rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
+plans = CudnnModule("trainkit.kernels.cudnn.plans")
+MAX_POOL = kernel_family.Family("max_pool", "pooling.pool_compiled", "max_pool")
+def late():
+    importlib.import_module(_EXPORTING)
+    import_module("trainkit.ops")
+    import_module("numpy")
+    import_module(name)
+    Path("trainkit.ops")
+"""
+    kernels = {"indexing.rows_gpu", "cudnn.plans", "pooling.pool_compiled"}
+    modules = {"trainkit.models.exporting", "trainkit.ops"}
+    modules |= {f"trainkit.kernels.{name}" for name in kernels}
+    named = late_imports_of(ast.parse(source), "trainkit.data", modules)
+    assert {each.target for each in named} == modules
+    assert len(named) == len(modules)
+
+
+def test_a_circle_through_a_name_is_seen(monkeypatch):
+    name, other = "trainkit.core.names", "trainkit.models.training.fit"
+    assert not any(name in members for members in circles(arrows()))
+    source = f"import importlib\ndef late():\n    return importlib.import_module({other!r})\n"
+    graph = {**late_import_graph(), name: late_imports_of(ast.parse(source), name, set(files()))}
+    monkeypatch.setattr(f"{__name__}.late_import_graph", lambda: graph)
+    with pytest.raises(AssertionError, match=rf"{name} -> {other} -> "):
+        test_no_circle_between_files()

@@ -12,9 +12,9 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap, wrap_on_device
+from trainkit.ops.arrays.dlpack import from_dlpack as _from_dlpack
 from trainkit.ops.arrays.ranges import check_count
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.core.interchange import from_dlpack as _from_dlpack
 
 
 def _on(device: Any) -> AbstractContextManager[Any]:
@@ -210,7 +210,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of `x`; see `trainkit.ops.core.interchange.from_dlpack`."""
+    """A tensor that shares the memory of `x`; see `trainkit.ops.arrays.dlpack.from_dlpack`."""
     shared = _from_dlpack(x)
     moved: Tensor = shared if device is None else shared.to_device(device)  # type: ignore[attr-defined]
     if copy is False and moved is not shared:

@@ -16,7 +16,7 @@ from trainkit.core.dispatch.ownership import sole_array
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.errors import DeviceError, InvalidArgumentError
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.ops.core.interchange import from_dlpack
+from trainkit.ops.arrays.dlpack import from_dlpack
 
 _BFLOAT16 = np.dtype(bfloat16.dtype)
 

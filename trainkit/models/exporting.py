@@ -13,9 +13,9 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.call_spec import inference
+from trainkit.layers.base.input_spec import tensor_spec
 from trainkit.layers.base.layer import Layer
 from trainkit.models.calling_layers import named_error
-from trainkit.models.served_inputs import tensor_spec
 from trainkit.saved_graph.model_saving import save_model
 from trainkit.saved_graph.onnx.onnx_export import SUFFIX, check_arguments, write_onnx
 from trainkit.saved_graph.saved_model_options import SaveOptions

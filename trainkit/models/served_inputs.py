@@ -11,10 +11,9 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.files.local_paths import local_path
-from trainkit.core.tensor import is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.graph.tracing.function import function
-from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.input_spec import any_batch
 from trainkit.layers.base.layer import Layer
 from trainkit.saved_graph.onnx.onnx_export import SUFFIX
 
@@ -104,7 +103,7 @@ class Exportable(Layer):
             )
         if graph is not None:
             symbols = self.input
-            return [nest.map_structure(lambda x: _any_batch(x.shape, x.dtype, x.name), symbols)]
+            return [nest.map_structure(lambda x: any_batch(x.shape, x.dtype, x.name), symbols)]
         needed = _needed_arguments(self.call)
         if len(needed) > len(shapes):
             raise ValueError(
@@ -137,36 +136,6 @@ class Exportable(Layer):
         return {DEFAULT: function(lambda inputs: self(inputs), input_signature=[unnamed])}
 
 
-def tensor_spec(x: Any) -> TensorSpec:
-    """The `TensorSpec` of what describes an input.
-
-    Raises:
-        TypeError: it is no description of a tensor.
-        ValueError: its shape or dtype is not known.
-    """
-    if isinstance(x, TensorSpec):
-        return x
-    if isinstance(x, InputSpec):
-        if x.shape is None or x.dtype is None:
-            raise ValueError(f"{x!r} needs a shape and a dtype to be an input of an endpoint")
-        return TensorSpec(x.shape, x.dtype, x.name)
-    if is_tensor(x):
-        return _any_batch(x.shape, x.dtype, getattr(x, "name", None))
-    raise TypeError(
-        f"{x!r} is no description of an input; give an InputSpec, a TensorSpec or a tensor"
-    )
-
-
-def _any_batch(shape: Any, dtype: Any, name: str | None) -> TensorSpec:
-    sizes = tuple(shape)
-    return TensorSpec((None, *sizes[1:]) if sizes else (), dtype, _label(name))
-
-
-def _label(name: str | None) -> str | None:
-    """A name without what stands for an output's number."""
-    return None if name is None else name.partition(":")[0]
-
-
 def _needed_arguments(call: Callable[..., Any]) -> list[str]:
     """The arguments that a call can't do without."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -179,5 +148,5 @@ def _specs(shapes: Any, dtype: Any, name: str | None) -> Any:
     if isinstance(shapes, dict):
         return {key: _specs(shape, dtype, str(key)) for key, shape in shapes.items()}
     if all(n is None or isinstance(n, int) for n in shapes):
-        return _any_batch(shapes, dtype, name)
+        return any_batch(shapes, dtype, name)
     return [_specs(shape, dtype, name) for shape in shapes]

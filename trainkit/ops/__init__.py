@@ -9,7 +9,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-import trainkit.ops.core.interchange
+import trainkit.ops.arrays.dlpack
 import trainkit.ops.core.operators
 from trainkit.core.names import unknown_name as _unknown_name
 from trainkit.core.tensor import is_tensor as is_tensor

@@ -214,6 +214,22 @@ def test_a_broken_library_warns_once_and_the_body_serves(cudnn_state, monkeypatc
     assert np.all(convolved(7).numpy() == 36.0)
 
 
+def test_a_function_of_cudnn_gives_nothing_while_cudnn_is_off(cudnn_state):
+    module = deferred.CudnnModule("trainkit.kernels.cudnn.frontend")
+    first = module.why_missing
+    before = first()
+    deferred.set_mode("off")
+    assert first() is None
+    assert module.is_there() is None  # at its first call, and when it is looked up again
+    deferred.set_mode("heuristic")
+    assert first() == module.why_missing() == before
+    assert module.is_there() is frontend.is_there()
+    deferred.set_mode("off")
+    assert module.is_there() is None
+    with pytest.raises(AttributeError, match="__file__"):
+        _ = module.__file__
+
+
 def test_where_no_handle_can_be_made_the_body_serves_in_captures_too(cudnn_state, monkeypatch):
     def fails():
         raise RuntimeError("CUDNN_STATUS_NOT_INITIALIZED")

@@ -8,12 +8,12 @@ kernels of trainkit's own besides, a rule chooses between them and cuDNN, "measu
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.kernels.cuda.deferred_module import DeferredModule
 
 MODES = ("heuristic", "measure", "force", "off")
 _OFF = ("0", "off", "false", "no")
@@ -54,37 +54,32 @@ def set_mode(name: str) -> None:
     _CudnnMode.mode = name
 
 
-class Deferred:
-    """A function of a file of this folder, imported at the first call.
-
-    It gives `None` where cuDNN is not used, or not there.
+class CudnnModule:
+    """Stands for a module of this folder: its functions give `None` where cuDNN is not used.
 
     Args:
-        file: name of the file, without its ending.
-        name: of the function.
+        name: of the module.
     """
 
-    __slots__ = ("_file", "_name", "_run")
+    def __init__(self, name: str) -> None:
+        self._module = DeferredModule(name)
 
-    def __init__(self, file: str, name: str) -> None:
-        self._file, self._name = file, name
-        self._run: Any = None
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._module, name)
 
-    def __call__(self, *arguments: Any) -> Any:
-        if _CudnnMode.mode == "off":
-            return None
-        if self._run is None:
-            module = importlib.import_module(f"trainkit.kernels.cudnn.{self._file}")
-            self._run = getattr(module, self._name)
-        return self._run(*arguments)
+        def run(*arguments: Any) -> Any:
+            return None if _CudnnMode.mode == "off" else function(*arguments)
+
+        self.__dict__[name] = run
+        return run
 
 
-is_there = Deferred("frontend", "is_there")
+_FRONTEND = CudnnModule("trainkit.kernels.cudnn.frontend")
+is_there = _FRONTEND.is_there
 """`()`: whether cuDNN can be used; false or `None` where it can't."""
-_prepare = Deferred("frontend", "prepare")
 
 
 def prepare(xp: Any) -> None:
     """Make what a capture of a CUDA graph may not make, in programs that use cuDNN."""
     if "trainkit.kernels.cudnn.frontend" in sys.modules:
-        _prepare(xp)
+        _FRONTEND.prepare(xp)

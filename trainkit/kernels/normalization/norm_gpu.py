@@ -14,18 +14,15 @@ import numpy as np
 
 from trainkit.kernels.cuda.element_types import BY_DTYPE
 from trainkit.kernels.cudnn import deferred
-from trainkit.kernels.cudnn.deferred import Deferred
+from trainkit.kernels.cudnn.deferred import CudnnModule
 from trainkit.kernels.normalization import norm_columns_cuda, norm_rows_cuda
 from trainkit.kernels.normalization.norm_tuned import trailing_size
 
 Array = Any
 Axes = tuple[int, ...]
 
-_BATCH = Deferred("norm_cudnn", "batch")
-_BATCH_GRADIENT = Deferred("norm_cudnn", "batch_gradient")
-_ROWS = Deferred("norm_cudnn", "rows")
-_ROWS_GRADIENT = Deferred("norm_cudnn", "rows_gradient")
-_FASTEST = Deferred("kernel_choice", "fastest")
+norm_cudnn = CudnnModule("trainkit.kernels.cudnn.norm_cudnn")
+kernel_choice = CudnnModule("trainkit.kernels.cudnn.kernel_choice")
 
 _OF_CUDNN = frozenset(BY_DTYPE) - {np.dtype(np.float64)}
 LARGE = 1 << 22
@@ -69,7 +66,9 @@ def _serve(
     if mode == "off" or x.dtype not in _OF_CUDNN:
         return own()
     if mode == "measure":
-        return _FASTEST(xp, (problem[0], x.dtype.name, x.shape, *problem[1:]), own, library)
+        return kernel_choice.fastest(
+            xp, (problem[0], x.dtype.name, x.shape, *problem[1:]), own, library
+        )
     first, second = (library, own) if by_rule or mode == "force" else (own, library)
     result = first()
     return second() if result is None else result
@@ -97,7 +96,7 @@ def _of_rows(
         ("rows", width, centred, scale is None),
         x,
         partial(norm_rows_cuda.normalized, *arguments),
-        partial(_ROWS, *arguments),
+        partial(norm_cudnn.rows, *arguments),
         _is_for_cudnn(x, width, WIDE),
     )
 
@@ -127,7 +126,7 @@ def normalized(
         ("batch", scale is None),
         x,
         partial(norm_columns_cuda.normalized, xp, x, scale, offset, dims, epsilon),
-        partial(_BATCH, xp, x, scale, offset, epsilon),
+        partial(norm_cudnn.batch, xp, x, scale, offset, epsilon),
         _is_for_cudnn(x, dims[2]),
     )
 
@@ -156,7 +155,7 @@ def normalized_gradient(
         ("rows gradient", width, centred, scale is None),
         x,
         partial(norm_rows_cuda.normalized_gradient, *arguments),
-        partial(_ROWS_GRADIENT, *arguments),
+        partial(norm_cudnn.rows_gradient, *arguments),
     )
     if gradients is None:
         return None
@@ -184,7 +183,7 @@ def _batch_gradient(
     own = partial(norm_columns_cuda.normalized_gradient, *arguments)
     if by_mean is not None or by_variance is not None:
         return own()
-    library = partial(_BATCH_GRADIENT, xp, g, x, scale, epsilon)
+    library = partial(norm_cudnn.batch_gradient, xp, g, x, scale, epsilon)
     return _serve(xp, ("batch gradient", scale is None), x, own, library)
 
 
@@ -230,7 +229,7 @@ def standardized_gradient(
             ("rows gradient alone", width, centred),
             x,
             partial(norm_rows_cuda.normalized_gradient, *arguments, parameters=False),
-            partial(_ROWS_GRADIENT, *arguments),
+            partial(norm_cudnn.rows_gradient, *arguments),
         )
         return gradients and gradients[0]
     grouped = _groups(x, axis) if centred else None

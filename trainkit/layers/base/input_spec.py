@@ -6,6 +6,8 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import is_tensor
+from trainkit.core.tensor_spec import TensorSpec
 
 _ONE_AXIS = (
     "One sample needs an axis of the batch: x[None]; images of one colour, or series of one number "
@@ -153,3 +155,34 @@ def _message(layer: Any, fault: str, x: Any, missing_axes: int) -> str:
             advice = _ONE_AXIS
     lines.append(advice or "Reshape the input.")
     return "\n".join(lines)
+
+
+def tensor_spec(x: Any) -> TensorSpec:
+    """The `TensorSpec` of what describes an input.
+
+    Raises:
+        TypeError: it is no description of a tensor.
+        ValueError: its shape or dtype is not known.
+    """
+    if isinstance(x, TensorSpec):
+        return x
+    if isinstance(x, InputSpec):
+        if x.shape is None or x.dtype is None:
+            raise ValueError(f"{x!r} needs a shape and a dtype to be an input of an endpoint")
+        return TensorSpec(x.shape, x.dtype, x.name)
+    if is_tensor(x):
+        return any_batch(x.shape, x.dtype, getattr(x, "name", None))
+    raise TypeError(
+        f"{x!r} is no description of an input; give an InputSpec, a TensorSpec or a tensor"
+    )
+
+
+def any_batch(shape: Any, dtype: Any, name: str | None) -> TensorSpec:
+    """The spec of an input of which only the size of the batch is free."""
+    sizes = tuple(shape)
+    return TensorSpec((None, *sizes[1:]) if sizes else (), dtype, _label(name))
+
+
+def _label(name: str | None) -> str | None:
+    """A name without what stands for an output's number."""
+    return None if name is None else name.partition(":")[0]

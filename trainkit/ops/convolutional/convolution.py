@@ -25,7 +25,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import conv_reference, conv_tuned
-from trainkit.kernels.cudnn.deferred import Deferred, is_there
+from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution_geometry import (
     check_bias,
@@ -78,9 +78,7 @@ def _kernel_gradient_rule(
 
 # ------------------------------------------------------------------ primitives
 
-_CUDNN_FORWARD = Deferred("conv_cudnn", "forward")
-_CUDNN_KERNEL_GRADIENT = Deferred("conv_cudnn", "kernel_gradient")
-CUDNN_INPUT_GRADIENT = Deferred("conv_cudnn", "input_gradient")
+conv_cudnn = CudnnModule("trainkit.kernels.cudnn.conv_cudnn")
 
 
 def _compiled(
@@ -103,7 +101,7 @@ def _by_cudnn(
     if not is_there():
         return None
     w, groups = facts_of(x, kernel, bias, **where)
-    return _CUDNN_FORWARD(xp, w, x, kernel, bias, activation == "relu", groups)
+    return conv_cudnn.forward(xp, w, x, kernel, bias, activation == "relu", groups)
 
 
 @primitive(
@@ -145,7 +143,7 @@ def _input_gradient_by_cudnn(
     if not is_there():
         return None
     w = placed(x, kernel.shape[:-2], **where)
-    return CUDNN_INPUT_GRADIENT(xp, w, g, kernel, x.shape[-1] // kernel.shape[-2])
+    return conv_cudnn.input_gradient(xp, w, g, kernel, x.shape[-1] // kernel.shape[-2])
 
 
 @primitive(
@@ -192,7 +190,7 @@ def _kernel_gradient_by_cudnn(
 ) -> Any:
     if not is_there():
         return None
-    return _CUDNN_KERNEL_GRADIENT(xp, placed(x, kernel_size, **where), x, g, groups)
+    return conv_cudnn.kernel_gradient(xp, placed(x, kernel_size, **where), x, g, groups)
 
 
 @primitive(

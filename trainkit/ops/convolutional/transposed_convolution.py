@@ -22,7 +22,7 @@ from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.cudnn.deferred import is_there
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.convolution import (
-    CUDNN_INPUT_GRADIENT,
+    conv_cudnn,
     conv_kernel_gradient,
     linear_conv,
 )
@@ -130,7 +130,7 @@ def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
     if not is_there():
         return None
     w = _place(x.shape, kernel.shape, **where)
-    return CUDNN_INPUT_GRADIENT(xp, w, x, kernel, 1)
+    return conv_cudnn.input_gradient(xp, w, x, kernel, 1)
 
 
 @primitive(

@@ -19,7 +19,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
 from trainkit.kernels.attention.attention_room import MOST_SCORES
 from trainkit.kernels.cuda.deferred_module import DeferredModule
-from trainkit.kernels.cudnn.deferred import Deferred, is_there
+from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import tri
@@ -42,9 +42,7 @@ from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batche
 
 attention_gpu = DeferredModule("trainkit.kernels.attention.attention_gpu")
 
-_CUDNN = Deferred("attention_cudnn", "attention")
-_CUDNN_GRADIENT = Deferred("attention_cudnn", "attention_gradient")
-_CUDNN_TAKES = Deferred("attention_cudnn", "takes")
+attention_cudnn = CudnnModule("trainkit.kernels.cudnn.attention_cudnn")
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
 
 
@@ -117,7 +115,7 @@ def _by_cudnn(
 ) -> Any:
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
-    return _CUDNN(xp, q, k, v, mask, scale, causal)
+    return attention_cudnn.attention(xp, q, k, v, mask, scale, causal)
 
 
 def _in_blocks(
@@ -174,7 +172,7 @@ def _gradient_by_cudnn(
     scale: float,
     causal: bool,
 ) -> Any:
-    return _CUDNN_GRADIENT(xp, g, q, k, v, mask, scale, causal)
+    return attention_cudnn.attention_gradient(xp, g, q, k, v, mask, scale, causal)
 
 
 def _gradient_in_blocks(
@@ -315,7 +313,7 @@ def is_served(query: Any, key: Any, value: Any) -> bool:
         return False
     if "GPU" in query.device:
         sizes = query.shape[3], value.shape[3]
-        served = is_there() and _CUDNN_TAKES(query.dtype.name, *sizes)
+        served = is_there() and attention_cudnn.takes(query.dtype.name, *sizes)
         return bool(served or _has_many_scores(query, key))
     return "CPU" in query.device
 
