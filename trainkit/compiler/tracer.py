@@ -457,8 +457,8 @@ def _of_view(name: str) -> Callable[..., TracedArray]:
     """A function that gives a view of its first argument."""
 
     def handler(trace: KernelTracer, x: Any, *args: Any, **kwargs: Any) -> TracedArray:
-        x = as_traced(trace, x)
-        return x._viewed(getattr(np, name)(x.array, *args, **kwargs))
+        traced: TracedArray = as_traced(trace, x)
+        return traced._viewed(getattr(np, name)(traced.array, *args, **kwargs))
 
     return handler
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def _stderr() -> Any:
     return sys.stderr
 
 
-_STREAMS = {"stderr": _stderr, "stdout": lambda: sys.stdout}
+_STREAMS: dict[str, Callable[[], Any]] = {"stderr": _stderr, "stdout": lambda: sys.stdout}
 """By name, and asked for at each print: a program may have put another in its place."""
 
 

@@ -129,7 +129,7 @@ def _run_backward(
 
     # Gradients of captures are sums over all rounds, so they are loop variables of this scan.
     state = [upstream(i) for i in plan.carried] + [zeros_like(inputs[i]) for i in plan.summed]
-    source = {
+    source: dict[str, Callable[[int], Any]] = {
         "fed": lambda i: inputs[count + i],
         "stack": lambda k: y[count + k],
         "gradient": lambda k: upstream(count + k),

@@ -23,7 +23,7 @@ from trainkit.graph.control_flow.tensor_array_elements import blanks, element_at
 from trainkit.ops.arrays.broadcasting import broadcast_to
 
 
-class TensorArray(tuple):
+class TensorArray(tuple[Any, ...]):
     """A list of tensors of one dtype and shape, for loops in which a Python list can't grow.
 
     Args:
@@ -344,7 +344,7 @@ class TensorArray(tuple):
         return f"<TensorArray of {self._dtype.name}, size {size}>"
 
 
-def _value(x: Any) -> Any:
+def _value(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else x.value()
 
 

@@ -176,7 +176,8 @@ class Node:
     def type(self) -> str:
         """The kind of operation, by TensorFlow's names."""
         if self.kind == "op":
-            return self.primitive.facets.graph_name
+            name: str = self.primitive.facets.graph_name
+            return name
         return {"input": "Placeholder", "constant": "Const", "variable": "ReadVariableOp"}[
             self.kind
         ]

@@ -257,7 +257,7 @@ def _changes_much(graph: Graph) -> bool:
     """
     if graph.outer is not None:
         return False
-    changed = sum(
+    changed: int = sum(
         math.prod(value.shape) * value.dtype.size
         for value in (slot.now for slot in graph.assigned)
         if value.dtype is not string

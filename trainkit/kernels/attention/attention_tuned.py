@@ -32,7 +32,8 @@ _PARTS_EACH = 4
 
 def _products(q: Array, k: Array, v: Array) -> int:
     batch, targets, heads, size = q.shape
-    return batch * targets * heads * k.shape[1] * (size + v.shape[3])
+    count: int = batch * targets * heads * k.shape[1] * (size + v.shape[3])
+    return count
 
 
 def _found(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: Array) -> Any:

@@ -48,12 +48,14 @@ def unfiltered(lines: Array, step: int) -> Array:
 
 
 def _plain_seconds(lines: Array, step: int) -> float:
+    rows: int
+    pixels: int
     rows, pixels = len(lines), -(-(lines.shape[1] - 1) // step)
     if not (lines[:, 0] >= MEAN).any():
         return _ROW_SECONDS * rows
     block = min(BLOCK, rows)
     if min(block, pixels) * step < _FEW:
-        return _BYTE_SECONDS * lines.size
+        return _BYTE_SECONDS * int(lines.size)
     return _DIAGONAL_SECONDS * (rows / block) * (pixels + block)
 
 

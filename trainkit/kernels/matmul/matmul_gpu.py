@@ -110,7 +110,7 @@ def tf32_is_enabled() -> bool:
     """Whether GPUs may multiply float32 matrices as TensorFloat-32."""
     if devices.gpu_count():
         return takes_tf32(devices.parse("/gpu:0").xp)
-    return _CHOSEN.tf32
+    return bool(_CHOSEN.tf32)
 
 
 def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:

@@ -145,12 +145,13 @@ def normalized_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by x, scale and offset, or `None`."""
     if over_batch:
-        return _batch_gradient(xp, g, x, scale, by_mean, by_variance, _dims(x, axis), epsilon)
+        dims = _dims(x, axis)
+        return _batch_gradient(xp, g, x, scale, by_mean, by_variance, dims, epsilon)
     width = trailing_size(x, axis)
     if not width:
         return None
     arguments = (xp, g, x, scale, width, epsilon, centred)
-    gradients = _serve(
+    gradients: tuple[Array, ...] | None = _serve(
         xp,
         ("rows gradient", width, centred, scale is None),
         x,
@@ -175,16 +176,22 @@ def _batch_gradient(
     by_variance: Array | None,
     dims: tuple[int, int, int] | None,
     epsilon: float,
-) -> Any:
+) -> tuple[Array, ...] | None:
     """The same for batches; cuDNN knows nothing of gradients by the moments."""
     if dims is None:
         return None
     arguments = (xp, g, x, scale, by_mean, by_variance, dims, epsilon)
-    own = partial(norm_columns_cuda.normalized_gradient, *arguments)
+    own: Callable[[], tuple[Array, ...] | None] = partial(
+        norm_columns_cuda.normalized_gradient, *arguments
+    )
     if by_mean is not None or by_variance is not None:
         return own()
     library = partial(norm_cudnn.batch_gradient, xp, g, x, scale, epsilon)
     return _serve(xp, ("batch gradient", scale is None), x, own, library)
+    gradients: tuple[Array, ...] | None = _serve(
+        xp, ("batch gradient", scale is None), x, own, library
+    )
+    return gradients
 
 
 # ------------------------------------------------------------------ without parameters

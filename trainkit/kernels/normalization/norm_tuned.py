@@ -72,7 +72,7 @@ def _filled(vector: Array | None, features: int, value: float) -> Array:
 
 
 def _seconds(x: Array, passes: int) -> float:
-    return passes * x.nbytes / kernel_family.BYTES_PER_SECOND
+    return passes * int(x.nbytes) / kernel_family.BYTES_PER_SECOND
 
 
 def _is_ready(*arrays: Array | None) -> bool:

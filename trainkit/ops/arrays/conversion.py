@@ -217,10 +217,10 @@ def view(x: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.view([1.0], "int32").numpy()
         array([1065353216], dtype=int32)
     """
-    x = x if isinstance(x, Tensor) else core_convert(x)
-    if dtype is None or as_dtype(dtype) == x.dtype:
-        return x  # type: ignore[no-any-return]
-    return _view(x, dtype=as_dtype(dtype).name)
+    tensor = x if isinstance(x, Tensor) else core_convert(x)
+    if dtype is None or as_dtype(dtype) == tensor.dtype:
+        return tensor
+    return _view(tensor, dtype=as_dtype(dtype).name)
 
 
 # ------------------------------------------------------------------ choice among many

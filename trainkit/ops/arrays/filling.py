@@ -235,7 +235,7 @@ def one_hot(
     hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
-    return where(hot, cast(on, value_dtype), cast(off, value_dtype))  # type: ignore[no-any-return]
+    return where(hot, cast(on, value_dtype), cast(off, value_dtype))
 
 
 def _one_hot_dtype(values: dict[str, Any], dtype: Any) -> dtypes.DType:

@@ -241,7 +241,7 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
     line = [1] * len(values.shape)
     line[axis] = -1
     missing = reshape(equal(counts, 0), line)
-    return where(missing, cast(as_tensor(fill_value), values.dtype), values)  # type: ignore[no-any-return]
+    return where(missing, cast(as_tensor(fill_value), values.dtype), values)
 
 
 @primitive(

@@ -209,4 +209,6 @@ def erosion2d(
     """
     mirrored = flip(convert_to_tensor(filters), (0, 1))
     turned = negative(convert_to_tensor(value))
-    return negative(dilation2d(turned, mirrored, strides, padding, data_format, dilations))  # type: ignore[no-any-return]
+    dilated = dilation2d(turned, mirrored, strides, padding, data_format, dilations)
+    eroded: Tensor = negative(dilated)
+    return eroded

@@ -110,8 +110,9 @@ def _spatial_part(
     output_shape: Any, x: Tensor, weights: Tensor, rank: int, first: bool, op: str
 ) -> tuple[int, ...]:
     output_shape = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+    sizes: tuple[int, ...] = output_shape
     if len(output_shape) == rank:
-        return output_shape  # type: ignore[no-any-return]
+        return sizes
     sizes = output_shape[2:] if first else output_shape[1:-1]
     channels = output_shape[1] if first else output_shape[-1]
     if len(output_shape) != rank + 2 or channels != weights.shape[-2]:
@@ -129,7 +130,7 @@ def _spatial_part(
             f"{op}: output_shape {output_shape} is for a batch of {output_shape[0]}, the input "
             f"has {batch}"
         )
-    return sizes  # type: ignore[no-any-return]
+    return sizes
 
 
 def _trim(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,21 +133,21 @@ def gather_nd(
         array([2, 3], dtype=int32)
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
-    lookup: Any = gather_nd_
+    lookup: Callable[..., Tensor] = gather_nd_
     if bad_indices_policy and ignores(bad_indices_policy, "gather_nd", params, indices):
         lookup = gathered
     if not batch_dims:
-        return lookup(params, indices)  # type: ignore[no-any-return]
+        return lookup(params, indices)
     lead = tuple(params.shape[:batch_dims])
     if None in (*lead, *indices.shape[batch_dims:-1]):
-        return lookup(params, _with_batch(indices, batch_dims))  # type: ignore[no-any-return]
+        return lookup(params, _with_batch(indices, batch_dims))
     grids = np.meshgrid(*[np.arange(n) for n in lead], indexing="ij")
     tail = tuple(indices.shape[batch_dims:-1])
     columns = [
         np.broadcast_to(g.reshape(lead + (1,) * (len(tail) + 1)), (*lead, *tail, 1)) for g in grids
     ]
     rows = [cast(c.copy(), indices.dtype) for c in columns]
-    return lookup(params, concatenate([*rows, indices], axis=-1))  # type: ignore[no-any-return]
+    return lookup(params, concatenate([*rows, indices], axis=-1))
 
 
 def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:

@@ -197,7 +197,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Ten
     if x is None:
         rows = nonzero(condition)
         return cast(stack(list(rows), axis=1), "int64")
-    return where_(condition, x, y)  # type: ignore[no-any-return]
+    return where_(condition, x, y)
 
 
 def _split_specs(a: Bound) -> list[Spec]:

@@ -82,7 +82,8 @@ def each(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Tensor:
     flat, columns = out.reshape(-1), [a.reshape(-1) for a in wide]
     for i in range(flat.size):
         flat[i] = function(*(column[i] for column in columns))
-    return string_results(out)  # type: ignore[no-any-return]
+    texts: Tensor = string_results(out)
+    return texts
 
 
 def text_like(name: str) -> Callable[[Bound], Spec]:
@@ -223,7 +224,7 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
             )
         start = start % (size(sequence) + 1) if start >= 0 else start + size(sequence)
         cut = sequence[start : start + max(0, count)]
-        return cut.encode() if characters else cut  # type: ignore[no-any-return]
+        return bytes(cut.encode() if characters else cut)
 
     starts, counts = (np.asarray(convert_to_tensor(x).numpy()) for x in (pos, len))
     return each(part, "string", texts_of(input, "strings.substr"), starts, counts)
@@ -470,7 +471,8 @@ def reduce_join(
         out[index] = between.join(moved[index].tolist())
     if keepdims:
         out = out.reshape([1 if a in axes else n for a, n in enumerate(array.shape)])
-    return string_results(out)  # type: ignore[no-any-return]
+    texts: Tensor = string_results(out)
+    return texts
 
 
 def list_spec(a: Bound) -> Spec:

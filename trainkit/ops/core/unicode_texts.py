@@ -120,7 +120,8 @@ def unicode_encode(
             raise InvalidArgumentError("strings.unicode_encode: a number is no code point")
         text = "".join(chr(p if _is_point(p) else replacement_char) for p in code_points)
         out[index] = text.encode(codec)
-    return string_results(out)  # type: ignore[no-any-return]
+    texts: Tensor = string_results(out)
+    return texts
 
 
 def _is_point(number: int) -> bool:

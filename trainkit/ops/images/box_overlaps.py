@@ -104,7 +104,7 @@ def compute_iou(
     if not use_masking:
         return result
     absent = logical_or(less(max_(first, axis=-1), 0.0), less(max_(second, axis=-1), 0.0))
-    return where(absent, cast(mask_val, result.dtype), result)  # type: ignore[no-any-return]
+    return where(absent, cast(mask_val, result.dtype), result)
 
 
 def compute_ciou(

@@ -396,7 +396,7 @@ def _sample(
         below = _between(pixels(ceil(y), left), pixels(ceil(y), ceil(z)), right)
         value = _between(above, below, down)
     inside = logical_and(expand_dims(_within(y, height), 2), expand_dims(_within(z, width), 1))
-    return where(expand_dims(inside, -1), value, outside)  # type: ignore[no-any-return]
+    return where(expand_dims(inside, -1), value, outside)
 
 
 def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:

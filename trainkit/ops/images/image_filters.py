@@ -50,13 +50,14 @@ from trainkit.ops.sampling.random import normal
 def _slid(x: Tensor, weights: Any, axis: int) -> Tensor:
     """Weighted sums of neighbours along an axis, where the window is wholly inside."""
     n = x.shape[axis] - len(weights) + 1
-    total: Any = None
+    total: Tensor | None = None
     for k, weight in enumerate(weights):
         if weight == 0:
             continue
         part = multiply(get_item(x, (slice(None),) * axis + (slice(k, k + n),)), float(weight))
         total = part if total is None else add(total, part)
-    return total  # type: ignore[no-any-return]
+    assert total is not None  # the weights sum up to 1
+    return total
 
 
 def gauss(size: int, sigma: float) -> Any:

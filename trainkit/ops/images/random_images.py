@@ -216,7 +216,7 @@ def _flip(image: Any, axis: int, draw: Draw) -> Tensor:
             f"{tuple(x.shape)}"
         )
     chance = draw((), 0.0, 1.0) if rank == 3 else draw((shape_(x)[0], 1, 1, 1), 0.0, 1.0)
-    return where(less(chance, 0.5), flip(x, axis), x)  # type: ignore[no-any-return]
+    return where(less(chance, 0.5), flip(x, axis), x)
 
 
 def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:

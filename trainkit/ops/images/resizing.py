@@ -66,7 +66,7 @@ def _cubic(x: Tensor) -> Tensor:
     near = add(multiply(multiply(subtract(multiply(x, 1.5), 2.5), x), x), 1.0)
     inner = add(multiply(subtract(multiply(x, -0.5), -2.5), x), -4.0)
     far = add(multiply(inner, x), 2.0)
-    return where(less(x, 1.0), near, where(less(x, 2.0), far, 0.0))  # type: ignore[no-any-return]
+    return where(less(x, 1.0), near, where(less(x, 2.0), far, 0.0))
 
 
 def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
@@ -76,21 +76,21 @@ def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
         waves = multiply(sin(multiply(safe, math.pi)), sin(multiply(safe, math.pi / radius)))
         value = divide(multiply(waves, radius), multiply(multiply(safe, safe), math.pi**2))
         value = where(greater(x, radius), 0.0, value)
-        return where(apart, value, 1.0)  # type: ignore[no-any-return]
+        return where(apart, value, 1.0)
 
     return kernel
 
 
 def _gaussian(x: Tensor) -> Tensor:
     """A bell of standard deviation 0.5, cut off at 1.5."""
-    return where(greater(x, 1.5), 0.0, exp(multiply(multiply(x, x), -2.0)))  # type: ignore[no-any-return]
+    return where(greater(x, 1.5), 0.0, exp(multiply(multiply(x, x), -2.0)))
 
 
 def _mitchell(x: Tensor) -> Tensor:
     """Source: Mitchell and Netravali 1988, "Reconstruction filters in computer graphics"."""
     near = add(multiply(multiply(x, x), subtract(multiply(x, 7 / 6), 2.0)), 8 / 9)
     far = add(multiply(x, subtract(multiply(x, add(multiply(x, -7 / 18), 2.0)), 10 / 3)), 16 / 9)
-    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), far, near))  # type: ignore[no-any-return]
+    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), far, near))
 
 
 _KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -119,7 +119,7 @@ def _weights(
     some = greater(absolute(total), 1000 * float(np.finfo(np.float32).eps))
     share = where(some, divide(raw, where(some, total, 1.0)), 0.0)
     inside = logical_and(less_equal(-0.5, centers), less_equal(centers, old - 0.5))
-    return where(expand_dims(inside, -1), share, 0.0)  # type: ignore[no-any-return]
+    return where(expand_dims(inside, -1), share, 0.0)
 
 
 def _areas(old: int, new: int) -> Any:

@@ -468,14 +468,13 @@ def matrix_power(x: Any, n: int) -> Tensor:
     if count == 0:
         size = base.shape[-1] or base.shape[-2]
         return add(multiply(base, 0), eye(size, dtype=base.dtype))
-    result: Any = None
-    while True:
-        if count % 2:
-            result = base if result is None else matmul(result, base)
-        count //= 2
-        if not count:
-            return result  # type: ignore[no-any-return]
+    while count % 2 == 0:
+        base, count = matmul(base, base), count // 2
+    result = base
+    while count := count // 2:
         base = matmul(base, base)
+        result = matmul(result, base) if count % 2 else result
+    return result
 
 
 def expm(x: Any) -> Tensor:

@@ -95,7 +95,7 @@ def summed_like(g: Tensor, x: Tensor) -> Tensor:
 def safe_reciprocal(x: Tensor) -> Tensor:
     """1 / x, and 0 where x is 0."""
     zero = equal(x, 0)
-    return where(zero, 0.0, divide(1.0, add(x, cast(zero, x.dtype))))  # type: ignore[no-any-return]
+    return where(zero, 0.0, divide(1.0, add(x, cast(zero, x.dtype))))
 
 
 def _strictly(xp: ArrayModule) -> AbstractContextManager[Any]:
@@ -104,7 +104,8 @@ def _strictly(xp: ArrayModule) -> AbstractContextManager[Any]:
         return nullcontext()
     import cupyx
 
-    return cupyx.errstate(linalg="raise")  # type: ignore[no-any-return]
+    context: AbstractContextManager[Any] = cupyx.errstate(linalg="raise")
+    return context
 
 
 def lapack(failure: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

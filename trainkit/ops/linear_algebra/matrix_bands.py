@@ -96,7 +96,7 @@ def from_band(
     length = sizes(d)[-1]
     rows, columns = _matrix_sizes(band, length, int(plain(num_rows)), int(plain(num_cols)))
     spread, inside = _spread(d, band, rows, columns)
-    return where(inside, spread, cast(padding_value, d.dtype))  # type: ignore[no-any-return]
+    return where(inside, spread, cast(padding_value, d.dtype))
 
 
 def to_band(x: Tensor, band: Band, padding_value: Any) -> Tensor:
@@ -129,7 +129,7 @@ def with_band(x: Tensor, diagonal: Any, band: Band) -> Tensor:
             f"{expected} elements, the diagonal has shape {tuple(d.shape)}"
         )
     spread, inside = _spread(d, band, rows, columns)
-    return where(inside, spread, x)  # type: ignore[no-any-return]
+    return where(inside, spread, x)
 
 
 def check_inside(low: int, high: int, rows: Any, columns: Any, operation: str) -> None:

@@ -185,7 +185,7 @@ def set_diag(
     start = max(-int(k), 0)
     positions = clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)
     spread = expand_dims(take(diagonal, positions, axis=-1), -1)
-    return where(on, spread, x)  # type: ignore[no-any-return]
+    return where(on, spread, x)
 
 
 @needs_values("num_lower", "num_upper", gives=lambda a: like(a["input"]))

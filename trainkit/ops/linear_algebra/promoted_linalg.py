@@ -272,7 +272,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 def svdvals(x: Any, /) -> Tensor:
     """The singular values, greatest first."""
-    return svd_(x, compute_uv=False)  # type: ignore[no-any-return]
+    values: Tensor = svd_(x, compute_uv=False)
+    return values
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:

@@ -6,7 +6,8 @@ Keras 3; Python numbers are weak. Integers become the default float where the re
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 
@@ -261,11 +262,11 @@ def power(x1: Any, x2: Any) -> Tensor:
     """
     if (type(x2) is int or type(x2) is float) and x2 in _PRODUCTS and isinstance(x1, Tensor):
         if type(x2) is int or x1.dtype.is_floating or x1.dtype.is_complex:
-            return _PRODUCTS[x2](x1)  # type: ignore[no-any-return]
+            return _PRODUCTS[x2](x1)
     return _power(x1, x2)
 
 
-_PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
+_PRODUCTS: dict[float, Callable[[Any], Tensor]] = {2: square, 3: lambda x: multiply(square(x), x)}
 """Powers that are products, in a tenth of the time of others."""
 
 
@@ -636,6 +637,14 @@ def promoted(*values: Any) -> list[Tensor]:
 
 _WEAK = (float, int, bool, complex)
 _BOOL = np.dtype(np.bool_)
+
+
+@overload
+def where(condition: Any) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def where(condition: Any, x1: Any, x2: Any) -> Tensor: ...
 
 
 def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:

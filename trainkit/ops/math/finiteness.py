@@ -104,13 +104,13 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
         >>> tk.ops.nan_to_num([1.0, float("nan")]).numpy()
         array([1., 0.], dtype=float32)
     """
-    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if not x.dtype.is_floating:
-        return x  # type: ignore[no-any-return]
+    x = tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not tensor.dtype.is_floating:
+        return tensor
     low, high = x.dtype.limits
     result = choose(isnan(x), nan, x)
     result = choose(isposinf(x), high if posinf is None else posinf, result)
-    return choose(isneginf(x), low if neginf is None else neginf, result)  # type: ignore[no-any-return]
+    return choose(isneginf(x), low if neginf is None else neginf, result)
 
 
 # ------------------------------------------------------------------ closeness

@@ -7,6 +7,7 @@ NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -199,12 +200,12 @@ def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) -> Tensor:
-    reduce = getattr(max_and_argmax, name)
+    reduce: Callable[..., Tensor] = getattr(max_and_argmax, name)
     values, missing = _split_off(x, worst)
     if missing is None:
-        return reduce(values, axis, keepdims)  # type: ignore[no-any-return]
+        return reduce(values, axis, keepdims)
     nothing = predicates.all(missing, axis, keepdims)
-    return where(nothing, np.nan, reduce(values, axis, keepdims))  # type: ignore[no-any-return]
+    return where(nothing, np.nan, reduce(values, axis, keepdims))
 
 
 def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -244,12 +245,12 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _nan_position(x: Any, axis: int | None, keepdims: bool, name: str, worst: float) -> Tensor:
-    find = getattr(max_and_argmax, name)
+    find: Callable[..., Tensor] = getattr(max_and_argmax, name)
     values, missing = _split_off(x, worst)
     if missing is None:
-        return find(values, axis, keepdims)  # type: ignore[no-any-return]
+        return find(values, axis, keepdims)
     nothing = predicates.all(missing, axis, keepdims)
-    return where(nothing, -1, find(values, axis, keepdims))  # type: ignore[no-any-return]
+    return where(nothing, -1, find(values, axis, keepdims))
 
 
 def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -312,16 +313,16 @@ def top_k_of_numbers(x: Any, k: Any, sorted: bool = True) -> TopK:
 
 def _without_nan(x: Any, value: float) -> Tensor:
     """`x` with `value` in place of NaN."""
-    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if not x.dtype.is_floating:
-        return x  # type: ignore[no-any-return]
-    if type(x) is Tensor and type(x._array) is np.ndarray and x._array.size:
+    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not tensor.dtype.is_floating:
+        return tensor
+    if type(tensor) is Tensor and type(tensor._array) is np.ndarray and tensor._array.size:
         # NaN is the least of all, and equals nothing; to ask takes a small part of the time of
         # replacing
-        least = np.minimum.reduce(x._array, None)
+        least = np.minimum.reduce(tensor._array, None)
         if least == least:
-            return x
-    return where(isnan(x), value, x)  # type: ignore[no-any-return]
+            return tensor
+    return where(isnan(tensor), value, tensor)
 
 
 def mean_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:

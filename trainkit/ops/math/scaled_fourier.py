@@ -131,7 +131,8 @@ def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft`."""
     _scale(as_tensor(x), 1, norm, False)
-    return conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))  # type: ignore[no-any-return]
+    spectrum: Tensor = conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))
+    return spectrum
 
 
 def _frequencies(values: Any, dtype: Any, device: Any) -> Tensor:

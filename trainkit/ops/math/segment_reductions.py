@@ -121,7 +121,7 @@ def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
     counts = segment_sum_(ones_like(convert_to_tensor(segment_ids)), segment_ids, y.shape[0])
     some = reshape(greater(counts, 0), (-1,) + (1,) * (len(y.shape) - 1))
-    return where(some, y, zeros_like(y))  # type: ignore[no-any-return]
+    return where(some, y, zeros_like(y))
 
 
 def _segments(a: Bound) -> Spec:

@@ -130,7 +130,7 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
         array([9., 2.], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    return where(greater(x, threshold), x, default_value)  # type: ignore[no-any-return]
+    return where(greater(x, threshold), x, default_value)
 
 
 # ------------------------------------------------------------------ sigmoids

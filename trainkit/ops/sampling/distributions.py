@@ -124,7 +124,8 @@ def _of_all_rows(parameter: Tensor, dims: tuple[Any, ...]) -> Tensor:
     if not isinstance(size, int) or size % own or len(parameter.shape) < len(dims):
         return parameter
     if size == own:
-        return global_batch(parameter, subject)  # type: ignore[no-any-return]
+        gathered: Tensor = global_batch(parameter, subject)
+        return gathered
     blocks = [parameter[i : i + own] for i in range(0, size, own)]
     joined: Tensor = concatenate([global_batch(block, subject) for block in blocks])
     return joined

@@ -590,9 +590,8 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
         return _integers_between(shape, minval, maxval, integer_dtype, seed)
     low, high = int(minval), int(maxval)
     philox.check_range(low, high, integer_dtype)
-    return generator_of(seed).draw(  # type: ignore[no-any-return]
-        philox.philox_integers, shape, dtype=integer_dtype.name, low=low, high=high
-    )
+    source: DrawSource = generator_of(seed)
+    return source.draw(philox.philox_integers, shape, dtype=integer_dtype.name, low=low, high=high)
 
 
 def _is_on_gpu(bound: Any) -> bool:

@@ -613,4 +613,4 @@ def dropout(
     shape = shape_(x) if noise_shape is None else noise_shape
     uniforms = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
     chosen = greater_equal(cast(uniforms, x.dtype), share)
-    return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))  # type: ignore[no-any-return]
+    return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))

@@ -332,4 +332,4 @@ def _inverse_weights(weights: Tensor, n: int, stride: int) -> Tensor:
     total = reduce_sum(reshape(squares, (overlaps, stride)), axis=0)
     total = get_item(tile(total, (overlaps,)), slice(0, n))
     some = greater(total, float(np.finfo(np.float32).tiny))
-    return where(some, divide(weights, where(some, total, 1.0)), 0.0)  # type: ignore[no-any-return]
+    return where(some, divide(weights, where(some, total, 1.0)), 0.0)
