@@ -181,16 +181,14 @@ def _batch_gradient(
     if dims is None:
         return None
     arguments = (xp, g, x, scale, by_mean, by_variance, dims, epsilon)
-    own: Callable[[], tuple[Array, ...] | None] = partial(
-        norm_columns_cuda.normalized_gradient, *arguments
-    )
+    own = partial(norm_columns_cuda.normalized_gradient, *arguments)
+    gradients: tuple[Array, ...] | None
     if by_mean is not None or by_variance is not None:
-        return own()
+        gradients = own()
+        return gradients
     library = partial(norm_cudnn.batch_gradient, xp, g, x, scale, epsilon)
     return _serve(xp, ("batch gradient", scale is None), x, own, library)
-    gradients: tuple[Array, ...] | None = _serve(
-        xp, ("batch gradient", scale is None), x, own, library
-    )
+    gradients = _serve(xp, ("batch gradient", scale is None), x, own, library)
     return gradients
 
 
