@@ -187,7 +187,6 @@ def _batch_gradient(
         gradients = own()
         return gradients
     library = partial(norm_cudnn.batch_gradient, xp, g, x, scale, epsilon)
-    return _serve(xp, ("batch gradient", scale is None), x, own, library)
     gradients = _serve(xp, ("batch gradient", scale is None), x, own, library)
     return gradients
 
