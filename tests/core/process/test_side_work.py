@@ -1,5 +1,6 @@
 """Work beside the program: it pauses, and Python's exit ends it."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -74,3 +75,31 @@ def test_work_ends_at_its_next_pause_once_the_program_ends(monkeypatch):
 
     side_work.start(work, "work").join()
     assert after == []
+
+
+def test_modules_are_imported_one_by_one(monkeypatch):
+    calls = []
+    monkeypatch.setattr(side_work, "give_way", lambda: calls.append("way"))
+    monkeypatch.setattr(side_work.importlib, "import_module", calls.append)
+    side_work.import_modules(("first", "second"))
+    assert calls == ["way", "first", "way", "second"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have no priorities")
+def test_the_program_goes_before_work_beside_it():
+    def niceness():
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    values = []
+    side_work.start(lambda: values.append(niceness()), "work").join()
+    assert values == [min(niceness() + side_work.NICENESS, 19)]
+
+
+def test_work_runs_where_priorities_can_not_be_set(monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    done = []
+    monkeypatch.setattr(side_work.os, "setpriority", refuse)
+    side_work.start(lambda: done.append(True), "work").join()
+    assert done == [True]

@@ -1,6 +1,8 @@
 """The flat program: what it holds on to, how it fails, when it is compiled."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -199,3 +201,18 @@ def test_a_compiler_that_fails_leaves_the_plain_program(monkeypatch):
     f = tk.function(lambda x: x * 2.0 + 1.0, jit_compile=True)
     with pytest.warns(RuntimeWarning, match="no compiler"):
         assert f(tk.ones([3])).numpy().tolist() == [3.0, 3.0, 3.0]
+
+
+def test_the_compiler_is_imported_in_small_pieces():
+    # one long import beside a step would keep Python's lock from it
+    code = """
+import importlib, sys
+from trainkit.graph.runtime import tiers
+for name in tiers._COMPILER_MODULES:
+    before = set(sys.modules)
+    assert name not in before, name
+    importlib.import_module(name)
+    new = [m for m in set(sys.modules) - before if m.startswith("trainkit.") and m != name]
+    assert len(new) <= 4, (name, new)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit.core.process import forks
+from trainkit.core.process.side_work import import_modules
 from trainkit.kernels.jit import llvm_target, numpy_inner_loops
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
@@ -20,6 +21,8 @@ class Machine:
 
     def __init__(self) -> None:
         import llvmlite
+
+        import_modules(("llvmlite.ir", "llvmlite.binding"))
         import llvmlite.binding as llvm
 
         self._llvm, self._linker = llvm, linker()

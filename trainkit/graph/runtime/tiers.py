@@ -53,6 +53,23 @@ CHANGED_BYTES = 3 << 19
 A node takes about 3 ms to compile, and so long it takes to clear as much memory of the system.
 """
 
+_COMPILER_MODULES = (
+    "trainkit.compiler.tracer",
+    "trainkit.compiler.generalized",
+    "trainkit.compiler.schedule.loops",
+    "trainkit.compiler.schedule.rows",
+    "trainkit.compiler.schedule.memory",
+    "trainkit.compiler.llvm.builder",
+    "trainkit.compiler.llvm.module",
+    "trainkit.compiler.llvm.lower",
+    "trainkit.compiler.llvm.entry",
+    "trainkit.compiler.llvm.jit",
+    "trainkit.compiler.llvm.llvm_kernel",
+    "trainkit.graph.runtime.fusible",
+    "trainkit.graph.runtime.fusion",
+)
+"""What `fusion` imports, each after those that it imports itself."""
+
 LONG_GRAPH = 1000
 """From so many nodes on a graph's program is made in parts where the caller can wait: tracing and
 compiling in one step of training would make it many times as long."""
@@ -213,6 +230,7 @@ class TieredProgram:
 
     def _fuse(self, sizes: tuple[int, ...] = ()) -> None:
         """Make the program with fused loops, compiled; where sizes are unknown, for such."""
+        side_work.import_modules(_COMPILER_MODULES)
         from trainkit.graph.runtime.fusion import fuse, warm
 
         self._waiting, begun = False, time.thread_time()
