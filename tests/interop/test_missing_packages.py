@@ -11,6 +11,7 @@ USES = [
     ("jax", lambda: tk.interop.jax_function(tk.exp)),
     ("torch", lambda: tk.layers.TorchModuleWrapper(None)),
     ("jax", lambda: tk.layers.JaxLayer(lambda params, inputs: inputs, params={})),
+    ("flax", lambda: tk.layers.FlaxLayer(None)),
 ]
 
 

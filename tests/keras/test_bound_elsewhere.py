@@ -6,7 +6,6 @@ import trainkit as tk
 from trainkit import keras
 
 NAMES = [
-    (keras.layers.FlaxLayer, "JaxLayer"),
     (keras.callbacks.OrbaxCheckpoint, "ModelCheckpoint"),
     (keras.distribution.LayoutMap, "RematScope"),
     (keras.distribution.ModelParallel, "RematScope"),

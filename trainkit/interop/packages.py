@@ -1,4 +1,4 @@
-"""torch and jax, which are imported when something asks for them."""
+"""torch, jax and flax, which are imported when something asks for them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def jax_for(name: str) -> Any:
         ImportError: JAX is not installed; the text has the command.
     """
     return _package("jax", "JAX", name)
+
+
+def flax_for(name: str) -> Any:
+    """The module `flax.linen`.
+
+    Args:
+        name: of what needs it, for the error.
+
+    Raises:
+        ImportError: Flax is not installed; the text has the command.
+    """
+    _package("flax", "Flax", name)
+    return importlib.import_module("flax.linen")
 
 
 def _package(module: str, title: str, name: str) -> Any:

@@ -20,6 +20,7 @@ EXTRAS = {
     "distributed": ("mpi4py>=4.1", "mpich>=4.3"),
     "examples": ("scikit-learn>=1.5",),
     "export": ("onnx>=1.16", "onnxruntime>=1.17"),
+    "flax": ("flax>=0.10",),
     "images": ("pillow>=10.1",),
     "jax": ("jax>=0.4.34",),
     "numba": ("numba>=0.61",),

@@ -15,6 +15,9 @@ from trainkit.core.registry import serialize_object
 # These come from Layer.get_config in a form of their own.
 _BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast", "weights"}
 
+# Arguments of this package's layers to start from; the attribute of that name is all weights.
+_TO_START_FROM = {"variables"}
+
 # Arguments of Keras's layers whose configs leave them out where they are `None`.
 _IF_GIVEN = {"lora_rank", "lora_alpha", "gptq_unpacked_column_size"}
 
@@ -103,7 +106,7 @@ def arguments_of(
     theirs = written_by_users(kind)
     inherited = _of_this_package(kind) if own_get_config(kind) else frozenset()
     for name, ours in _parameters(kind):
-        if name in _BASE or name in theirs:
+        if name in _BASE or name in theirs or (ours and name in _TO_START_FROM):
             continue
         # The attribute is what counts today, as it may have been set since; of a class of the
         # user's nobody knows what an attribute of that name means, so what it was called with

@@ -205,7 +205,7 @@ class JaxLayer(Layer):
         """A layer with variables of its own around the same functions."""
         twin = type(self).__new__(type(self))
         memo[id(self)] = twin
-        shared = ("call_fn", "init_fn", "_params_tree", "_state_tree")
+        shared = ("call_fn", "init_fn", "module", "method", "_params_tree", "_state_tree")
         for name, value in vars(self).items():
             if name == "_compiled":
                 twin.__dict__[name] = {}
