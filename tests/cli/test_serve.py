@@ -8,6 +8,7 @@ import socket
 import threading
 import types
 import zipfile
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import trainkit as tk
 from trainkit.cli.main import main
 from trainkit.cli.serving.model_server import ModelServer
+from trainkit.cli.serving.model_worker import BusyError, ModelWorker, UnfinishedError
 from trainkit.cli.serving.servable import Servable
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -418,6 +420,51 @@ def test_a_model_that_takes_too_long_is_504_and_one_that_is_busy_503():
         status, answer = running.post({"inputs": {}})
         assert (status, "was busy with other requests" in answer["error"]) == (503, True)
         stuck.gone.set()
+
+
+class Endless(Stuck):
+    """A signature whose first call goes on and on, as a loop of a model may."""
+
+    def __call__(self):
+        first = not self.started.is_set()
+        self.started.set()
+        while first:
+            pass
+        return {}
+
+
+def test_what_takes_too_long_is_stopped_and_the_next_request_is_answered():
+    with Running(Servable("endless", {"serving_default": Endless()}), timeout=0.2) as running:
+        assert running.post({"inputs": {}})[0] == 504
+        running.server.seconds = 60
+        assert running.post({"inputs": {}})[0] == 200
+
+
+def test_a_loop_of_a_graph_is_stopped(tmp_path):
+    @tk.function(input_signature=[tk.TensorSpec([], "int32")])
+    def counted(n):
+        return {"k": tk.while_loop(lambda k: k < n, lambda k: (k + 1,), (tk.constant(0),))[0]}
+
+    tk.saved_graph.save(counted, tmp_path / "counted.h5")
+    with Running(Servable.read(tmp_path / "counted.h5"), timeout=0.5) as running:
+        assert running.post({"inputs": 2**31 - 1})[0] == 504
+        running.server.seconds = 60
+        assert running.post({"inputs": 7})[1] == {"outputs": 7}
+
+
+def test_an_exception_in_the_last_moment_stops_no_other_task():
+    """Each task ends about when it is stopped; the one after it has its own result."""
+    worker = ModelWorker()
+    outcomes = Counter()
+    for number in range(300):
+        try:
+            worker.compute(sum, (range(20_000),), 0.0001 * (number % 5))
+            outcomes["ended"] += 1
+        except (UnfinishedError, BusyError) as error:
+            outcomes[type(error).__name__] += 1
+        assert worker.compute(lambda n: n, (number,), 60) == number
+    assert outcomes["ended"] < 300
+    worker.close()
 
 
 def test_more_connections_than_there_is_room_for_are_turned_away(double):

@@ -6,7 +6,6 @@ time, nobody logs in, and nothing is encrypted.
 
 from __future__ import annotations
 
-import concurrent.futures
 import io
 import ipaddress
 import secrets
@@ -21,6 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from trainkit.cli.serving import page
 from trainkit.cli.serving.array_bodies import JSON, BodyError, TooLargeError
+from trainkit.cli.serving.model_worker import BusyError, ModelWorker, UnfinishedError
 from trainkit.cli.serving.predictions import (
     CONTENT_TYPES,
     as_json,
@@ -104,7 +104,7 @@ class ModelServer(ThreadingHTTPServer):
         self.seconds = timeout
         self.log = log
         self._room = threading.BoundedSemaphore(max_connections)
-        self._worker = concurrent.futures.ThreadPoolExecutor(1, "model")
+        self._worker = ModelWorker()
         super().__init__((host, port), _Handler)
 
     @property
@@ -162,15 +162,17 @@ class ModelServer(ThreadingHTTPServer):
             Refusal: it is not free, or not ready, in time.
             InputError: the model refuses the values.
         """
-        task = self._worker.submit(computed, signature, arrays)
         try:
-            return task.result(self.seconds)
-        except concurrent.futures.TimeoutError:
-            if task.cancel():
-                raise Refusal(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    f"the model was busy with other requests for {self.seconds:g} seconds",
-                ) from None
+            result: dict[str, Any] = self._worker.compute(
+                computed, (signature, arrays), self.seconds
+            )
+            return result
+        except BusyError:
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"the model was busy with other requests for {self.seconds:g} seconds",
+            ) from None
+        except UnfinishedError:
             raise Refusal(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 f"the model did not finish within {self.seconds:g} seconds",
@@ -179,7 +181,7 @@ class ModelServer(ThreadingHTTPServer):
     def server_close(self) -> None:
         """Stop listening; a prediction that runs is not waited for."""
         super().server_close()
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._worker.close()
 
 
 class _TimedReader(io.RawIOBase):

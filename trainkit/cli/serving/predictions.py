@@ -81,7 +81,8 @@ def predict(
         arrays, by_row = arrays_of_npz(body, most), False
     results = compute(signature, named_arrays(signature, arrays))
     if content_type == JSON and accept not in (NPY, NPZ):
-        return JSON, as_json(_answer(results, by_row, len(next(iter(arrays.values()), ()))))
+        count = len(next(iter(arrays.values()), ())) if by_row else 0
+        return JSON, as_json(_answer(results, by_row, count))
     if accept == JSON:
         return JSON, as_json(_answer(results, False, 0))
     if len(results) == 1 and accept != NPZ:

@@ -14,7 +14,7 @@ _PARAMS = "params"
 
 
 class FlaxLayer(JaxLayer):
-    """A `flax.linen.Module` as a layer, which trains with others in `fit` and in loops of one's own.
+    """A `flax.linen.Module` as a layer, which trains in `fit` and in loops of one's own.
 
     The method that is called has the argument `inputs`, and `training` where it wants it, by these
     names. The collection `params` becomes trainable variables, all others, such as `batch_stats`,
@@ -60,27 +60,28 @@ class FlaxLayer(JaxLayer):
                 f"FlaxLayer: module must be a flax.linen.Module, got {type(module).__name__}"
             )
         takes_training = "training" in _arguments(module, method)
-        name = method.__name__ if getattr(method, "__self__", None) is module else method
+        name: Any = method
+        if getattr(method, "__self__", None) is module:
+            name = name.__name__
 
         def init_fn(rng: Any, inputs: Any, training: Any) -> tuple[Any, Any]:
             flags = {"training": training} if takes_training else {}
             first, second = jax_for("FlaxLayer").random.split(rng)
             keys = {_PARAMS: first, "dropout": second}
-            return _by_use(module.init(keys, inputs, method=name, **flags))
+            return _split_by_use(module.init(keys, inputs, method=name, **flags))
 
         def call_fn(
             params: Any, state: Any, rng: Any, inputs: Any, training: Any
         ) -> tuple[Any, Any]:
             flags = {"training": training} if takes_training else {}
-            given = {_PARAMS: params, **state} if params else state
-            # what a module notes beside its state, by `sow`, is not among these
-            followed = list(state)
+            values = {_PARAMS: params, **state} if params else state
+            collections = list(state)  # what a module notes besides, by `sow`, is not among these
             outputs, after = module.apply(
-                given, inputs, method=name, rngs={"dropout": rng}, mutable=followed, **flags
+                values, inputs, method=name, rngs={"dropout": rng}, mutable=collections, **flags
             )
-            return outputs, {key: after.get(key, state[key]) for key in followed}
+            return outputs, {key: after.get(key, state[key]) for key in collections}
 
-        params, state = (None, None) if variables is None else _by_use(variables)
+        params, state = (None, None) if variables is None else _split_by_use(variables)
         super().__init__(call_fn, init_fn, params=params, state=state, **kwargs)
         self.module, self.method = module, name
 
@@ -116,7 +117,7 @@ def _arguments(module: Any, method: Any) -> tuple[str, ...]:
     return names
 
 
-def _by_use(variables: Mapping[str, Any]) -> tuple[Any, Any]:
+def _split_by_use(variables: Mapping[str, Any]) -> tuple[Any, Any]:
     """The trainable variables of a module, and all others by collection."""
     state = {key: value for key, value in variables.items() if key != _PARAMS}
     return variables.get(_PARAMS, {}), state
