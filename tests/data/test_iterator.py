@@ -1,5 +1,6 @@
 """A pass is taken up again exactly where it was left."""
 
+import functools
 import gc
 import threading
 import weakref
@@ -7,12 +8,15 @@ import weakref
 import numpy as np
 import pytest
 
-from trainkit import ops
+from tests.conformance import completeness
+from trainkit import data, ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.variable import Variable
-from trainkit.data import AUTOTUNE, Dataset
+from trainkit.data import AUTOTUNE, Dataset, TextLineDataset, experimental
+from trainkit.data.experimental import CsvDataset
 from trainkit.data.iterator import DatasetIterator
+from trainkit.data.node import DatasetOp
 
 
 def walked(n):
@@ -49,24 +53,112 @@ PIPELINES = {
     "scanned": lambda: walked(9).scan(np.int64(0), lambda s, n: (s + n, s)),
     "sampled": lambda: Dataset.sample_from_datasets([walked(9), walked(9)], seed=1),
     "padded": lambda: Dataset.range(1, 9).map(lambda n: np.ones(int(n))).padded_batch(3),
+    "counted up": lambda: Dataset.counter(3, 2).take(9),
+    "random numbers": lambda: Dataset.random(seed=4).take(9).shuffle(3, seed=1),
+    "chosen": lambda: Dataset.choose_from_datasets([walked(5), walked(5)], walked(9).map(odd)),
+    "one element": lambda: Dataset.from_tensors(np.arange(3)).repeat(4),
+    "data sets": lambda: Dataset.from_tensor_slices([Dataset.range(n) for n in (2, 3, 1)]),
+    "lists": lambda: Dataset.from_tensor_slices([np.arange(3)] * 4),
+    "windows": lambda: walked(20).window(4, 3, stride=2),
+    "windows of a key": lambda: walked(20).group_by_window(odd, lambda k, w: w.batch(3), 4),
+    "batched again": lambda: walked(20).batch(6).rebatch(4),
+    "unequal ones": lambda: walked(20).map(lambda n: n % 7).unique(),
+    "errors left out": lambda: walked(20).map(inverse_of_odd).ignore_errors(),
+    "a number that is stated": lambda: walked(9).apply(experimental.assert_cardinality(9)),
     "augmented": lambda: Dataset.range(20).repeat(2).batch(3).map(lambda b: ops.cast(b, "float32")),
 }
 
 
+# Of files, in a folder of their own.
+FILE_PIPELINES = {
+    "lines": lambda folder: TextLineDataset([table(folder, "a.csv"), table(folder, "b.csv")]),
+    "table": lambda folder: CsvDataset(table(folder, "a.csv"), ["int64", "float32"], header=True),
+    "kept in a file": lambda folder: walked(9).cache(str(folder / "kept")),
+    "snapshot": lambda folder: walked(9).snapshot(str(folder / "snapshot")),
+    "saved": lambda folder: saved(folder / "saved"),
+}
+
+# Steps that no row can be made for, with the reason.
+WITHOUT = {
+    "EndlessNode": "base of endless sources",
+    "SameElements": "base of steps",
+    "OneElementNode": "holds data sets: from_tensors((dataset,))",
+    "StackedNode": "the elements of a window, which are stored with it",
+    "SpecNode": "a made-up element, to try functions on",
+    "PiecesNode": "shares of processes: tests/data/test_sharding.py takes them up again",
+    "ShareNode": "the same",
+    "ShareOfBatchNode": "the same",
+    "SameShuffleNode": "the same",
+}
+
+
+def odd(n):
+    return n % 2
+
+
+def inverse_of_odd(n):
+    if int(n) % 3 == 0:
+        raise ValueError("no number")
+    return n
+
+
+def table(folder, name):
+    path = folder / name
+    if not path.exists():
+        path.write_text("n,x\n" + "".join(f"{n},{n / 2}\n" for n in range(6)))
+    return str(path)
+
+
+def saved(folder):
+    if not folder.exists():
+        walked(9).save(str(folder))
+    return Dataset.load(str(folder))
+
+
+def steps_of(part, seen):
+    """The classes of all steps that a step is made of."""
+    if isinstance(part, list | tuple):
+        for item in part:
+            steps_of(item, seen)
+    elif isinstance(part, DatasetOp):
+        seen.add(type(part).__name__)
+        for inner in vars(part).values():
+            steps_of(inner, seen)
+    return seen
+
+
+def test_every_step_is_taken_up_again_in_a_row(tmp_path):
+    names = completeness.defined(data, DatasetOp) - {"DatasetOp"}
+    seen = set()
+    for make in PIPELINES.values():
+        steps_of(make().node, seen)
+    for make in FILE_PIPELINES.values():
+        steps_of(make(tmp_path).node, seen)
+    missing = names - seen - set(WITHOUT)
+    assert not missing, (
+        f"add a pipeline to PIPELINES in tests/data/test_iterator.py for {sorted(missing)}: it is "
+        "left and taken up again at every element"
+    )
+    assert set(WITHOUT) <= names - seen
+
+
 def plain(element):
     parts = element if isinstance(element, tuple) else (element,)
-    return [x.numpy().tolist() for x in parts]
+    return [
+        [plain(e) for e in x] if isinstance(x, Dataset) else np.asarray(x).tolist() for x in parts
+    ]
 
 
-@pytest.mark.parametrize("name", PIPELINES)
-def test_resume_at_every_element(name):
-    whole = [plain(e) for e in PIPELINES[name]()]
+@pytest.mark.parametrize("name", [*PIPELINES, *FILE_PIPELINES])
+def test_resume_at_every_element(name, tmp_path):
+    make = PIPELINES.get(name) or functools.partial(FILE_PIPELINES[name], tmp_path)
+    whole = [plain(e) for e in make()]
     assert len(whole) > 2
-    iterator = iter(PIPELINES[name]())
+    iterator = iter(make())
     for done in range(len(whole) + 1):
         arrays = iterator.state_arrays()
         assert all(type(a) is np.ndarray or isinstance(a, np.generic) for a in arrays.values())
-        again = iter(PIPELINES[name]())  # as a new process would make it
+        again = iter(make())  # as a new process would make it
         again.load_state_arrays(arrays)
         assert [plain(e) for e in again] == whole[done:], done
         if done < len(whole):

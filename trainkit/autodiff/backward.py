@@ -15,8 +15,9 @@ import numpy as np
 from trainkit.autodiff.accumulation import accumulate
 from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_vjps, made_vjps
 from trainkit.core import devices, dtypes
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.native import NATIVE
-from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+from trainkit.core.tensor import Tensor, wrap
 
 _ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}
 DIFFERENTIABLE = frozenset(_ONES)
@@ -46,7 +47,7 @@ def backward_pass(
     """
     # The inputs of an entry stand before it in the record. So when an entry comes up, all that uses
     # its output has been passed, and the gradient by it is complete.
-    take, lookup, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
+    take, lookup, add = tracked.popitem, grads.get, late_ops.add
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
     while tracked:
         output, entry = take()
@@ -100,7 +101,7 @@ def _summed_like(gx: Any, x: Any) -> Any:
     # No operation where the shapes agree, which is the usual case.
     if type(gx) is Tensor and type(x) is Tensor and gx._array.shape == x._array.shape:
         return gx
-    return PRIMITIVES["sum_to_like"].op(gx, x)
+    return late_ops.sum_to_like(gx, x)
 
 
 def _joint(
@@ -153,7 +154,7 @@ def backward_pass_on_arrays(
         # The entry of that rule is passed, so what it gave is added here. What is left of the
         # record goes on with tensors, which take any kind of gradient.
         for x, gx in unusual:
-            grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
+            grads[x] = late_ops.add(grads[x], gx) if x in grads else gx
         backward_pass(tracked, grads, needed, kept)
 
 
@@ -312,7 +313,7 @@ def ones_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(module_of(x).ones(from_array.shape, from_array.dtype))
-    ones: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
+    ones: Tensor = late_ops.ones_like(x, dtype=None)
     return ones
 
 
@@ -329,7 +330,7 @@ def zeros_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(module_of(x).zeros(from_array.shape, from_array.dtype))
-    zeros: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
+    zeros: Tensor = late_ops.zeros_like(x, dtype=None)
     return zeros
 
 
@@ -337,7 +338,7 @@ def rows_of_zeros(x: Tensor, count: int) -> Tensor:
     """A tensor (count, ...x) of zeros."""
     # Sizes of `x` may be unknown in a graph, so the rows get their shape by broadcasting.
     rows = wrap(module_of(x).zeros((count, *[1] * len(x.shape)), x.dtype.dtype))
-    zeros: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
+    zeros: Tensor = late_ops.add(rows, zeros_like(x))
     return zeros
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from trainkit.autodiff.vjps_on_arrays import NoVjps
 from trainkit.core import nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
 
 
@@ -194,7 +194,7 @@ def fresh(y: Any) -> Tensor:
     tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
     if isinstance(tensor, SymbolicTensor):
         with trace_state.silence():
-            twin: Tensor = PRIMITIVES["identity"].op(tensor)
+            twin: Tensor = late_ops.identity(tensor)
         return twin
     return wrap(tensor._array)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from trainkit.autodiff.backward import backward_pass, backward_pass_on_arrays
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.dispatch import late_ops
+from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
 
 
@@ -124,5 +125,5 @@ class _Passing:
         total = None
         for x in tensors:
             if x in grads:
-                total = grads[x] if total is None else PRIMITIVES["add"].op(total, grads[x])
+                total = grads[x] if total is None else late_ops.add(total, grads[x])
         return total

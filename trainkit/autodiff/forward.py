@@ -10,9 +10,9 @@ from typing import Any
 from trainkit.autodiff.backward import ones_like
 from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
 from trainkit.core import nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 
 
@@ -86,8 +86,8 @@ class ForwardAccumulator:
     def _one(self, y: Any, unconnected: str) -> Any:
         if isinstance(y, Variable):
             y = y.value()
-        multiply, add = PRIMITIVES["multiply"].op, PRIMITIVES["add"].op
-        total = PRIMITIVES["sum"].op
+        multiply, add = late_ops.multiply, late_ops.add
+        total = late_ops.sum
         # Any value would do: the product below is linear in the weight, and it is the derivative by
         # the weight that is asked for.
         weight = ones_like(y)
@@ -104,7 +104,7 @@ class ForwardAccumulator:
         if product is None:
             kind = getattr(unconnected, "value", unconnected)
             if kind == UnconnectedGradients.ZERO:
-                return PRIMITIVES["zeros_like"].op(y, dtype=None)
+                return late_ops.zeros_like(y, dtype=None)
             return None
         return outer.gradient(product, weight, unconnected_gradients=UnconnectedGradients.ZERO)
 

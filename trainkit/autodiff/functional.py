@@ -9,7 +9,8 @@ from typing import Any
 
 from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
 from trainkit.core import nest
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.dispatch import late_ops
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 
 
@@ -44,7 +45,7 @@ def _watched(arg: Any, ids: set[int]) -> Any:
         if id(tensor) in ids:
             # An operation, not a bare new tensor: a tape around this call still sees where it comes
             # from.
-            return PRIMITIVES["identity"].op(tensor)
+            return late_ops.identity(tensor)
         ids.add(id(tensor))
         return tensor
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from trainkit.autodiff.backward import module_of, rows_of_zeros, unit_seeds
 from trainkit.core import nest
+from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
 
 
@@ -57,7 +58,7 @@ class Jacobians:
                 results.append(None)
                 continue
             dims = tuple(target.shape) + tuple(source.shape)
-            results.append(PRIMITIVES["reshape"].op(stack, shape=dims))
+            results.append(late_ops.reshape(stack, shape=dims))
         return nest.pack(sources, results)
 
     def batch_jacobian(
@@ -92,7 +93,7 @@ class Jacobians:
                 f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source "
                 f"{source.shape}; their first axes, the batch, must be equal"
             )
-        reshape = PRIMITIVES["reshape"].op
+        reshape = late_ops.reshape
         batch, inner = target.shape[0], tuple(target.shape[1:])
         count = 1
         for n in inner:
@@ -107,7 +108,7 @@ class Jacobians:
             stack = rows_of_zeros(source.value() if isinstance(source, Variable) else source, count)
         # The stack is (count, batch, ...s); in the result the batch comes first.
         axes = (1, 0, *range(2, len(stack.shape)))
-        moved = PRIMITIVES["transpose"].op(stack, axes=axes)
+        moved = late_ops.transpose(stack, axes=axes)
         return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
 
     def _stacked_rows(

@@ -28,9 +28,9 @@ from trainkit.autodiff.backward import (
 )
 from trainkit.autodiff.jacobians import Jacobians
 from trainkit.core import nest
-from trainkit.core.dispatch import native, trace_state
+from trainkit.core.dispatch import late_ops, native, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
 
@@ -414,7 +414,7 @@ class GradientTape(Jacobians):
                         f"{seed.shape}"
                     )
                 # A target that stands in the list twice counts twice.
-                seeds[t] = PRIMITIVES["add"].op(seeds[t], seed) if t in seeds else seed
+                seeds[t] = late_ops.add(seeds[t], seed) if t in seeds else seed
         return seeds
 
     @staticmethod
@@ -437,7 +437,7 @@ class GradientTape(Jacobians):
             return None
         total = parts[0]
         for more in parts[1:]:
-            total = PRIMITIVES["add"].op(total, more)
+            total = late_ops.add(total, more)
         return total
 
     def _pass_back(self, grads: dict[Tensor, Tensor], sources: set[Tensor], keep: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 
 
 class RowUpdates:
@@ -21,12 +22,12 @@ class RowUpdates:
         """Take a new value."""
         raise NotImplementedError
 
-    def _changed(self, scatter: str, indices: Any, updates: Any) -> Any:
+    def _changed(self, scatter: Any, indices: Any, updates: Any) -> Any:
         old = self._read()
         updates = convert_to_tensor(updates, dtype_hint=old.dtype)
-        return self.assign(PRIMITIVES[scatter].op(old, convert_to_tensor(indices), updates))
+        return self.assign(scatter(old, convert_to_tensor(indices), updates))
 
-    def _with_rows(self, name: str, scatter: str, slices: Any) -> Any:
+    def _with_rows(self, name: str, scatter: Any, slices: Any) -> Any:
         """Change the rows at `slices.indices` by `slices.values`."""
         if not (hasattr(slices, "indices") and hasattr(slices, "values")):
             raise TypeError(
@@ -39,19 +40,21 @@ class RowUpdates:
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Set the rows at `sparse_delta.indices` to its values; of equal rows the last one."""
-        return self._with_rows("scatter_update", "scatter_update", sparse_delta)
+        return self._with_rows("scatter_update", late_ops.scatter_update, sparse_delta)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Add the values of `sparse_delta` to the rows at its indices; equal rows add up."""
-        return self._with_rows("scatter_add", "scatter_nd_add", sparse_delta)
+        return self._with_rows("scatter_add", late_ops.scatter_nd_add, sparse_delta)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Subtract the values of `sparse_delta` from the rows at its indices."""
-        return self._with_rows("scatter_sub", "scatter_nd_add", _each(sparse_delta, "negative"))
+        return self._with_rows(
+            "scatter_sub", late_ops.scatter_nd_add, _each(sparse_delta, late_ops.negative)
+        )
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Multiply the rows at the indices of `sparse_delta` by its values."""
-        return self._with_rows("scatter_mul", "scatter_multiply", sparse_delta)
+        return self._with_rows("scatter_mul", late_ops.scatter_multiply, sparse_delta)
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Divide the rows at the indices of `sparse_delta` by its values, which are floats.
@@ -61,48 +64,50 @@ class RowUpdates:
         """
         if not self._read().dtype.is_differentiable:
             raise InvalidArgumentError("Variable.scatter_div: the variable must hold floats")
-        return self._with_rows("scatter_div", "scatter_multiply", _each(sparse_delta, "reciprocal"))
+        return self._with_rows(
+            "scatter_div", late_ops.scatter_multiply, _each(sparse_delta, late_ops.reciprocal)
+        )
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Raise the rows at the indices of `sparse_delta` to its values."""
-        return self._with_rows("scatter_max", "scatter_max", sparse_delta)
+        return self._with_rows("scatter_max", late_ops.scatter_max, sparse_delta)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
         """Lower the rows at the indices of `sparse_delta` to its values."""
-        return self._with_rows("scatter_min", "scatter_min", sparse_delta)
+        return self._with_rows("scatter_min", late_ops.scatter_min, sparse_delta)
 
     # ------------------------------------------------------------------ positions
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
-        return self._changed("scatter_update", indices, updates)
+        return self._changed(late_ops.scatter_update, indices, updates)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
-        return self._changed("scatter_nd_add", indices, updates)
+        return self._changed(late_ops.scatter_nd_add, indices, updates)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
-        return self._changed("scatter_nd_add", indices, PRIMITIVES["negative"].op(updates))
+        return self._changed(late_ops.scatter_nd_add, indices, late_ops.negative(updates))
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Raise the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._changed("scatter_max", indices, updates)
+        return self._changed(late_ops.scatter_max, indices, updates)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Lower the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._changed("scatter_min", indices, updates)
+        return self._changed(late_ops.scatter_min, indices, updates)
 
     # ------------------------------------------------------------------ reading
 
     def sparse_read(self, indices: Any, name: Any = None) -> Tensor:
         """The rows at `indices`, of any shape; gradients reach the variable."""
-        rows: Tensor = PRIMITIVES["take"].op(self._read(), convert_to_tensor(indices), axis=0)
+        rows: Tensor = late_ops.take(self._read(), convert_to_tensor(indices), axis=0)
         return rows
 
     def gather_nd(self, indices: Any, name: Any = None) -> Tensor:
         """The entries at `indices` (..., k); gradients reach the variable."""
-        entries: Tensor = PRIMITIVES["gather_nd"].op(self._read(), convert_to_tensor(indices))
+        entries: Tensor = late_ops.gather_nd(self._read(), convert_to_tensor(indices))
         return entries
 
 
@@ -114,8 +119,8 @@ class _Rows:
         self.indices = indices
 
 
-def _each(slices: Any, operation: str) -> Any:
+def _each(slices: Any, operation: Any) -> Any:
     """The rows with an operation applied to their values."""
     if not hasattr(slices, "values"):
         return slices
-    return _Rows(PRIMITIVES[operation].op(convert_to_tensor(slices.values)), slices.indices)
+    return _Rows(operation(convert_to_tensor(slices.values)), slices.indices)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainkit.core import devices
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.core.user_frames import is_readable, line_text, user_line
 from trainkit.core.values.batch_size import COUNTED, marked
 
@@ -141,7 +142,7 @@ class SymbolicTensor(Tensor):
         return None
 
     def _on(self, where: devices.Device) -> Tensor:
-        copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
+        copied: Tensor = late_ops.copy_to_device(self, device=where.name)
         return copied
 
     def __deepcopy__(self, memo: Any) -> Tensor:

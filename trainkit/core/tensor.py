@@ -18,7 +18,7 @@ from trainkit.core import (
     nest,
 )
 from trainkit.core.devices import Array
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import (
     InvalidArgumentError,
@@ -294,7 +294,7 @@ class Tensor(Operators):
     def _on(self, where: devices.Device) -> Tensor:
         if devices.device_of(self._array) is where:
             return self
-        copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
+        copied: Tensor = late_ops.copy_to_device(self, device=where.name)
         return copied
 
     def __copy__(self) -> Tensor:
@@ -448,9 +448,9 @@ def _stack(value: Any, dtype: DType | None) -> Tensor:
     leaf = next(x for x in nest.flatten(value) if is_tensor(x))
     element_type = dtype or leaf.dtype
     items = [x if is_tensor(x) else convert_to_tensor(x, dtype_hint=element_type) for x in value]
-    stacked: Tensor = PRIMITIVES["stack"].op(*items, axis=0)
+    stacked: Tensor = late_ops.stack(*items, axis=0)
     if dtype is not None and stacked.dtype != dtype:
-        stacked = PRIMITIVES["cast"].op(stacked, dtype=dtype.name)
+        stacked = late_ops.cast(stacked, dtype=dtype.name)
     return stacked
 
 

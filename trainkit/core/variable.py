@@ -12,13 +12,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from trainkit.core import devices, dtypes, nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.ownership import sole_array
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.row_updates import RowUpdates
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import PRIMITIVES, Reference, Tensor, convert_to_tensor, value_text, wrap
+from trainkit.core.tensor import Reference, Tensor, convert_to_tensor, value_text, wrap
 from trainkit.core.trackable import Trackable
 from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.values.batch_size import COUNTED, unmarked
@@ -355,15 +355,15 @@ class Variable(RowUpdates, Trackable, Operators):
         self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
     ) -> Variable:
         """Add `delta`, which has the shape of the value or broadcasts to it."""
-        return self._assign_result("add", delta)
+        return self._assign_result(late_ops.add, delta)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
     ) -> Variable:
         """Subtract `delta`, which has the shape of the value or broadcasts to it."""
-        return self._assign_result("subtract", delta)
+        return self._assign_result(late_ops.subtract, delta)
 
-    def _changed_in_place(self, op: str, delta: Any) -> bool:
+    def _changed_in_place(self, op: Any, delta: Any) -> bool:
         """Write the sum or difference into the buffer, if that is simple and nobody holds it."""
         mine = sole_array(self)
         if mine is None or mine.dtype.kind not in "fi":
@@ -377,19 +377,19 @@ class Variable(RowUpdates, Trackable, Operators):
         if not fits:
             return False
         try:
-            PRIMITIVES[op].kernel(mine, delta, out=mine)
+            op.primitive.kernel(mine, delta, out=mine)
         except (ValueError, TypeError):  # they lie on two devices; nothing is written
             return False
         return True
 
-    def _assign_result(self, op: str, delta: Any) -> Variable:
+    def _assign_result(self, op: Any, delta: Any) -> Variable:
         if not _THREAD.traces and self._changed_in_place(op, delta):
             return self
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with trace_state.silence() if _TAPES else _NOTHING:
             if not isinstance(delta, Tensor | int | float):
                 delta = convert_to_tensor(delta, dtype_hint=self.dtype)
-            return self.assign(PRIMITIVES[op].op(old, delta))
+            return self.assign(op(old, delta))
 
     def _fitting(self, value: Any) -> Tensor:
         """`value` as a tensor that this variable can take."""
@@ -403,7 +403,7 @@ class Variable(RowUpdates, Trackable, Operators):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"variable {self.name!r}: {error}") from None
             if tensor.dtype != self.dtype:
-                tensor = PRIMITIVES["cast"].op(tensor, dtype=self.dtype.name)
+                tensor = late_ops.cast(tensor, dtype=self.dtype.name)
         if tensor.dtype != self.dtype:
             raise InvalidArgumentError(
                 f"variable {self.name!r} has dtype {self.dtype.name}, the value to assign has "
@@ -417,7 +417,7 @@ class Variable(RowUpdates, Trackable, Operators):
         # Sizes that a graph does not know yet are compared when it runs.
         if not tensor.shape.is_fully_defined() and not tensor.shape.is_subtype_of(self.shape):
             dims = tuple(self.shape)
-            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=dims, variable=self.name)
+            tensor = late_ops.ensure_shape(tensor, shape=dims, variable=self.name)
         return tensor
 
     def _store(self, array: Any) -> None:
@@ -503,7 +503,7 @@ def _is_weak(value: Any) -> bool:
 def _convert(value: Any, dtype: Any) -> Tensor:
     tensor = convert_to_tensor(value, dtype=dtype if _is_weak(value) else None)
     if dtype is not None and tensor.dtype != dtypes.as_dtype(dtype):
-        tensor = PRIMITIVES["cast"].op(tensor, dtype=dtypes.as_dtype(dtype).name)
+        tensor = late_ops.cast(tensor, dtype=dtypes.as_dtype(dtype).name)
     return tensor
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core import nest
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.string_tensor import string_tensor
-from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, wrap
+from trainkit.core.tensor import convert_to_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 
 
@@ -67,7 +68,7 @@ class Optional(NamedTuple):
         Raises:
             InvalidArgumentError: it is not there; in a traced function when that runs.
         """
-        PRIMITIVES["assert_true"].op(
+        late_ops.assert_true(
             self.present, message="the Optional has no value; ask has_value() before"
         )
         return self.value

@@ -10,12 +10,12 @@ import numpy as np
 
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.eval_shape import eagerly, result_specs
 from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
 
@@ -205,7 +205,7 @@ def _gradient(jax: Any, fn: Callable[..., Any], name: str) -> Callable[..., Any]
                 [y for y, _ in pairs],
                 sources,
                 [
-                    g if g.dtype == y.dtype else PRIMITIVES["cast"].op(g, dtype=y.dtype.name)
+                    g if g.dtype == y.dtype else late_ops.cast(g, dtype=y.dtype.name)
                     for y, g in pairs
                 ],
                 unconnected_gradients="zero",

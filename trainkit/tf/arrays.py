@@ -25,6 +25,7 @@ from trainkit.ops.arrays.filling import ones as ones
 from trainkit.ops.arrays.filling import sequence_mask as sequence_mask
 from trainkit.ops.arrays.filling import zeros as zeros
 from trainkit.ops.arrays.filling import zeros_like as zeros_like
+from trainkit.ops.arrays.shaping import shape_tensor
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
@@ -36,6 +37,7 @@ from trainkit.ops.core.dynamic_shapes import (
 )
 from trainkit.ops.core.slices import split as split
 from trainkit.ops.math.complex_parts import complex_from
+from trainkit.ops.math.elementwise import identity as _identity
 from trainkit.tf.control_flow import gradients as gradients
 from trainkit.tf.control_flow import hessians as hessians
 from trainkit.tf.control_flow import identity_n as identity_n
@@ -134,7 +136,7 @@ def identity(input: Any, name: Any = None) -> Tensor:
         >>> tk.identity([1, 2]).numpy()
         array([1, 2], dtype=int32)
     """
-    result: Tensor = PRIMITIVES["identity"].op(input)
+    result: Tensor = _identity(input)
     return result
 
 
@@ -153,7 +155,7 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
     tensor = input if isinstance(input, Tensor) else convert_to_tensor(input)
     if tensor.shape.is_fully_defined():
         return convert_to_tensor(np.array(tensor.shape, _numpy_dtype(out_type)))
-    return ops.cast(PRIMITIVES["shape"].op(tensor), out_type)
+    return ops.cast(shape_tensor(tensor), out_type)
 
 
 def size(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cas
 import numpy as np
 
 from trainkit.core import devices, dtypes, shapes
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.declaring_modules import check_declaring_module
 from trainkit.core.dispatch.eager import (
     KERNEL_ERRORS,
@@ -318,7 +318,7 @@ class Primitive:
             return
         # The operation in place of `astype`: tapes record it, so each gradient comes back in the
         # dtype of its input. By its name, since `cast` is declared in `ops`, above this floor.
-        cast = PRIMITIVES["cast"].op
+        cast = late_ops.cast
         weak_fails = common_dtype.name == "bfloat16"  # NumPy's own promotion knows nothing of it
         like = next((x for x in operands if isinstance(x, Tensor)), None)
         for i, x in enumerate(ready):
@@ -474,6 +474,7 @@ def _register(
         raise ValueError(f"there is a primitive {prim.name!r} already")
     PRIMITIVES[prim.name] = prim
     prim.op = op
+    late_ops.provide(prim.name, op)
     # Both, since a traceback or a profile may show either.
     for function in (op, python_function(op)):
         function.__name__ = function.__qualname__ = prim.name

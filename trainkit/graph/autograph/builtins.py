@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, is_tensor
+from trainkit.core.tensor import is_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.autograph.conditional_operators import is_symbolic
 from trainkit.graph.control_flow.trace_cond import traced_cond
@@ -86,7 +86,7 @@ def in_(a: Any, items: Any) -> Any:
     if not (is_symbolic(a) or is_symbolic(items) or (within and any(map(is_symbolic, items)))):
         return a in items
     if is_tensor(items):
-        return PRIMITIVES["any"].op(items == a, axis=None, keepdims=False)
+        return late_ops.any(items == a, axis=None, keepdims=False)
     if not within:
         raise TypeError(
             f"`in`: a tensor without a value can't be looked for in a {type(items).__name__}; use "
@@ -110,7 +110,7 @@ def not_in(a: Any, items: Any) -> Any:
 
 def not_(a: Any) -> Any:
     """`not a`."""
-    return PRIMITIVES["logical_not"].op(a) if is_symbolic(a) else not a
+    return late_ops.logical_not(a) if is_symbolic(a) else not a
 
 
 def eq(a: Any, b: Any) -> Any:
@@ -130,7 +130,7 @@ def assert_stmt(expression1: Any, expression2: Callable[[], Any]) -> None:
         return
     message = expression2()
     text = "assertion failed" if message is None else str(message)
-    PRIMITIVES["assert_true"].op(expression1, message=text)
+    late_ops.assert_true(expression1, message=text)
 
 
 def _range(*args: Any) -> Any:
@@ -142,39 +142,39 @@ def _range(*args: Any) -> Any:
 def length(x: Any) -> Any:
     """`len(x)`; a tensor when the size is not known while tracing."""
     if is_symbolic(x) and (len(x.shape) == 0 or x.shape[0] is None):
-        return PRIMITIVES["shape"].op(x)[0]
+        return late_ops.shape(x)[0]
     return len(x)
 
 
 def _int(x: Any = 0, *args: Any) -> Any:
     if is_symbolic(x):
-        return PRIMITIVES["cast"].op(x, dtype="int32")
+        return late_ops.cast(x, dtype="int32")
     return int(x, *args)
 
 
 def _float(x: Any = 0.0) -> Any:
     if is_symbolic(x):
-        return PRIMITIVES["cast"].op(x, dtype="float32")
+        return late_ops.cast(x, dtype="float32")
     return float(x)
 
 
 def _bool(x: Any = False) -> Any:
     if is_symbolic(x):
-        return PRIMITIVES["cast"].op(x, dtype="bool")
+        return late_ops.cast(x, dtype="bool")
     return bool(x)
 
 
 def _max(*args: Any, **kwargs: Any) -> Any:
-    return _extreme(max, "maximum", args, kwargs)
+    return _extreme(max, late_ops.maximum, args, kwargs)
 
 
 def _min(*args: Any, **kwargs: Any) -> Any:
-    return _extreme(min, "minimum", args, kwargs)
+    return _extreme(min, late_ops.minimum, args, kwargs)
 
 
-def _extreme(python: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _extreme(python: Any, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not kwargs and len(args) > 1 and any(is_symbolic(a) for a in args):
-        return functools.reduce(PRIMITIVES[name].op, args)
+        return functools.reduce(operation, args)
     return python(*args, **kwargs)
 
 

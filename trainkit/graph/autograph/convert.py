@@ -22,9 +22,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
-from trainkit.core.tensor import PRIMITIVES
 from trainkit.core.user_frames import SOURCE_MAPS
 from trainkit.graph.autograph.builtins import BUILTINS, EXPRESSIONS
 from trainkit.graph.autograph.conditional_operators import if_stmt, is_symbolic, undefined
@@ -361,7 +361,7 @@ def _check_returned(did_return: Any, name: str) -> None:
         ends = [graph.outputs[did_return.index].node for graph in branches]
         if any(end.kind == "constant" and not bool(end.value) for end in ends):
             raise at_user_line(InvalidArgumentError(text))
-    PRIMITIVES["assert_true"].op(did_return, message=text)
+    late_ops.assert_true(did_return, message=text)
 
 
 _OPERATORS: dict[str, Any] = {

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.graph.control_flow.residuals import Split, dependencies, quiet
 from trainkit.graph.ir.graph import (
     Graph,
@@ -213,7 +213,7 @@ class _Branch:
                 # Traced anew, operations may know other sizes than before, and a tape refuses
                 # a seed whose shape is not that of its target.
                 if tuple(gs[k].shape) != tuple(ys[i].shape):
-                    gs[k] = PRIMITIVES["reshape_like"].op(gs[k], ys[i])
+                    gs[k] = late_ops.reshape_like(gs[k], ys[i])
             targets = [ys[i] for i in self._seeded]
             grads = tape.gradient(targets, sources, gs, unconnected_gradients="zero")
             joint.outputs = [joint.lift(y) for y in [*ys, *grads]]
@@ -291,7 +291,7 @@ class _Branch:
             # The input belongs to the other branch: its gradient is zeros, of the shape it has now.
             x = (*graphs[0].inputs[:count], *graphs[1].inputs)[index]
             zeros = back.apply(
-                PRIMITIVES["zeros_like"], (take(x, "input", index),), {"dtype": None}
+                late_ops.zeros_like.primitive, (take(x, "input", index),), {"dtype": None}
             )
             back.outputs.append(zeros)
         return back, sources
@@ -328,5 +328,5 @@ def _stand_in(graph: Graph, spec: Spec) -> GraphTensor:
     scalar = graph.constant(zero)
     if not dims:
         return scalar
-    zeros: GraphTensor = graph.apply(PRIMITIVES["broadcast_to"], (scalar,), {"shape": dims})
+    zeros: GraphTensor = graph.apply(late_ops.broadcast_to.primitive, (scalar,), {"shape": dims})
     return zeros

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.dispatch import late_ops
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.graph.control_flow.cond import cond_primitive
 from trainkit.graph.control_flow.tensor_array_elements import (
     element_at,
@@ -57,7 +58,7 @@ def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: 
 
 
 def _stacked_rows(rows: list[list[Any]]) -> list[Any]:
-    return [PRIMITIVES["stack"].op(*column, axis=0) for column in zip(*rows, strict=True)]
+    return [late_ops.stack(*column, axis=0) for column in zip(*rows, strict=True)]
 
 
 @scan_primitive.batch_by
@@ -121,7 +122,7 @@ def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         return NotImplemented  # items are cut to different sizes
     # Sizes lie on the CPU where the stack is on a GPU, and arrays of two devices can't be joined.
     first = copy_to_device_of(convert_to_tensor([count], sizes.dtype), sizes)
-    every = PRIMITIVES["concatenate"].op(first, sizes, axis=0)
+    every = late_ops.concatenate(first, sizes, axis=0)
     return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))
 
 

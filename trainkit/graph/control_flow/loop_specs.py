@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import DTypeError, ShapeError
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import PRIMITIVES
 from trainkit.graph.control_flow.loop_options import LoopOptions
 from trainkit.graph.control_flow.loop_variables import loop_start
 from trainkit.graph.ir.subgraphs import merged_dims
@@ -123,7 +123,7 @@ class LoopSpecs:
 
 
 def _cast(x: Any, spec: Spec) -> Any:
-    return x if x.dtype == spec.dtype else PRIMITIVES["cast"].op(x, dtype=spec.dtype.name)
+    return x if x.dtype == spec.dtype else late_ops.cast(x, dtype=spec.dtype.name)
 
 
 def _holds(dtype: DType, x: Any) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import place_of, rebuild
 
@@ -68,7 +69,7 @@ class RowPlan:
         rows: dict[GraphTensor, GraphTensor] = {}
         graph, first = self.graph, self._count + len(self.stacks)
         for inner, x in sources.items():
-            spec = PRIMITIVES["get_item"].shape_rule(inner._spec, key=(0,))
+            spec = late_ops.get_item.primitive.shape_rule(inner._spec, key=(0,))
             rows[inner] = graph.add_input(spec, inner.node.name)
             # A body takes loop variables, then rows, then captures.
             graph.inputs.insert(first, graph.inputs.pop())
@@ -180,4 +181,4 @@ def _counts(x: Any, steps: Any) -> bool:
 
 
 def _first_rows(x: Any, steps: int) -> Any:
-    return x if x.shape[0] == steps else PRIMITIVES["get_item"].op(x, key=((None, steps, None),))
+    return x if x.shape[0] == steps else late_ops.get_item(x, key=((None, steps, None),))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core.dispatch import trace_state
-from trainkit.core.tensor import PRIMITIVES
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.graph.control_flow.residuals import Split, dependencies, quiet
 from trainkit.graph.control_flow.while_loop import cut_like, cut_to_sizes
 from trainkit.graph.ir.graph import Graph, GraphTensor, replay
@@ -219,7 +218,7 @@ class _Planner:
                 if i - count in self.padded:
                     gs[position] = cut_like(gs[position], ys[i])
                 elif tuple(gs[position].shape) != tuple(ys[i].shape):
-                    gs[position] = PRIMITIVES["reshape_like"].op(gs[position], ys[i])
+                    gs[position] = late_ops.reshape_like(gs[position], ys[i])
             # A sum so far is seeded as if it came from later use, so terms are added one by one in
             # the order in which a tape around all rounds adds them.
             targets = [ys[i] for i in seeded] + [xs[i] for i in self.summed]
@@ -233,7 +232,7 @@ class _Planner:
         part.outputs = [*joint.outputs[:outs], *residuals]
         part.jit_compile = self.body.jit_compile
         saving = prune(part)
-        shape = PRIMITIVES["shape"]
+        shape = late_ops.shape.primitive
         # Rows of other sizes are filled up with zeros; by its sizes a row is cut again.
         for x in saving.outputs[outs:]:
             if None in tuple(x.shape):
@@ -270,7 +269,7 @@ class _Planner:
         for x, k in stacks.items():
             env[x] = row("stack", k, x._spec, x.node.name)
             if x in sizes:
-                spec = PRIMITIVES["shape"].shape_rule(x._spec)
+                spec = late_ops.shape.primitive.shape_rule(x._spec)
                 cut[x] = row("stack", sizes[x], spec, "sizes")
         captured = []
         for i in range(self.count + self.fed, inputs):

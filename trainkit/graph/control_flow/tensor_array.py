@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap_on_device
 from trainkit.graph.control_flow.tensor_array_elements import blanks, element_at, written
 from trainkit.ops.arrays.broadcasting import broadcast_to
 
@@ -113,7 +113,7 @@ class TensorArray(tuple[Any, ...]):
         if not self:
             return convert_to_tensor(self._size)
         n = self[0].shape[0]
-        return PRIMITIVES["shape"].op(self[0])[0] if n is None else convert_to_tensor(n)
+        return late_ops.shape(self[0])[0] if n is None else convert_to_tensor(n)
 
     # ------------------------------------------------------------------ elements
 
@@ -206,7 +206,7 @@ class TensorArray(tuple[Any, ...]):
         """The elements at `indices` (k,), stacked to (k, ...)."""
         indices = convert_to_tensor(indices)
         self._check_kept("gather", indices)
-        result: Tensor = PRIMITIVES["take"].op(self._buffer("gather"), indices, axis=0)
+        result: Tensor = late_ops.take(self._buffer("gather"), indices, axis=0)
         return result
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
@@ -244,7 +244,7 @@ class TensorArray(tuple[Any, ...]):
         if len(buffer.shape) < 2:
             raise InvalidArgumentError("TensorArray.concat: scalars can't be joined; use stack")
         element_dims = tuple(buffer.shape)[2:]
-        joined: Tensor = PRIMITIVES["reshape"].op(buffer, shape=(-1, *element_dims))
+        joined: Tensor = late_ops.reshape(buffer, shape=(-1, *element_dims))
         return joined
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
@@ -284,11 +284,11 @@ class TensorArray(tuple[Any, ...]):
         if tensor.shape[0] is None:
             # The lengths were compared with a size that was not known; this compares when it is.
             full_shape = (sum(sizes), *tuple(tensor.shape)[1:])
-            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=full_shape)
+            tensor = late_ops.ensure_shape(tensor, shape=full_shape)
         each = sizes[0] if sizes else 0
         # A matrix of indices makes parts and stack in one operation, which has a gradient.
         rows = convert_to_tensor(np.arange(len(sizes) * each).reshape(len(sizes), each))
-        return type(self)._of(PRIMITIVES["take"].op(tensor, rows, axis=0))
+        return type(self)._of(late_ops.take(tensor, rows, axis=0))
 
     def _check_split(self, lengths: list[int], rows: int | None) -> None:
         if len(set(lengths)) > 1 or min(lengths, default=0) < 0:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import INDEXING, SHAPE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, OutOfRangeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES
 
 
 def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
@@ -69,7 +69,7 @@ written.gradients(
         g, index, buffer
     ),
     None,
-    lambda g, y, buffer, index, value, grows: PRIMITIVES["tensor_array_read"].op(g, index),
+    lambda g, y, buffer, index, value, grows: late_ops.tensor_array_read(g, index),
 )
 
 

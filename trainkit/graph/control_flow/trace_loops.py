@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
+from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
 from trainkit.graph.control_flow.loop_options import LoopOptions, loop_options
@@ -236,7 +237,7 @@ def _while_below(
     outer: Graph, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, limit: Any
 ) -> Any:
     """As `traced_while`, with a symbolic scalar as the largest number of rounds."""
-    logical_and, spreads = PRIMITIVES["logical_and"].op, _spreads(loop_vars)
+    logical_and, spreads = late_ops.logical_and, _spreads(loop_vars)
 
     def check(round_count: Any, state: Any) -> Any:
         # A count of rounds as one more loop variable, since the limit of a node is a Python number.
@@ -450,7 +451,7 @@ def _first_rows(x: Any, most: int) -> Any:
 def _at_most(steps: Any, most: int) -> Any:
     with eagerly():
         limit = convert_to_tensor(most, dtype_hint=steps.dtype)
-    return PRIMITIVES["minimum"].op(steps, limit)
+    return late_ops.minimum(steps, limit)
 
 
 def traced_fold(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import devices, nest
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import (
     CONTROL,
     INDEXING,
@@ -22,7 +23,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.graph.ir.graph import Graph
 
 # ---------------------------------------------------------------------- rows
@@ -264,7 +265,7 @@ padded_like.declare(batch=LEADING_AXES)
 
 def cut_like(x: Any, like: Any) -> Any:
     """The first elements of `x` along each axis, as many as `like` has."""
-    return cut_to_sizes(x, PRIMITIVES["shape"].op(like), dims=tuple(like.shape))
+    return cut_to_sizes(x, late_ops.shape(like), dims=tuple(like.shape))
 
 
 # ---------------------------------------------------------------------- loops over datasets

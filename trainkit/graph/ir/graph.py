@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
 from trainkit.core.names import current_name_scope, name_scope
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.assigned_devices import copy_needed
@@ -203,7 +203,7 @@ class Graph(NodeList):
         """
         value = self._values.get(x)
         if value is None:
-            identity, around = PRIMITIVES["identity"], self.outer
+            identity, around = late_ops.identity.primitive, self.outer
             assert around is not None
             value = self._values[x] = around.apply(identity, (x,), {})
             for tape in self.watchers:
@@ -259,7 +259,7 @@ class Graph(NodeList):
             if self.outer is not None:
                 symbol = self.outer.read_variable(variable)
                 if symbol in self.captures:  # as a value, which stays when the variable changes
-                    symbol = self.outer.apply(PRIMITIVES["identity"], (symbol,), {})
+                    symbol = self.outer.apply(late_ops.identity.primitive, (symbol,), {})
                 for tape in self.watchers:
                     tape.note_variable(variable, symbol)
                 first = self.lift(symbol)
@@ -294,9 +294,9 @@ class Graph(NodeList):
         """Let `variable` have the value `value` from this point on."""
         slot, value = self.slot_of(variable), self.lift(value)
         if copy_needed(variable, value, slot.first):
-            slot.now = self.apply(PRIMITIVES["copy_to_device_of"], (value, slot.first), {})
+            slot.now = self.apply(late_ops.copy_to_device_of.primitive, (value, slot.first), {})
         else:
-            slot.now = self.apply(PRIMITIVES["identity"], (value,), {})
+            slot.now = self.apply(late_ops.identity.primitive, (value,), {})
         slot.assigned = slot.pending = True
         slot.known_at = self.python_calls
 

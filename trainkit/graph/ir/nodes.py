@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core import nest
+from trainkit.core.dispatch import late_ops
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES
 from trainkit.core.user_frames import Line
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.user_lines import place_text
@@ -100,7 +100,9 @@ class GraphTensor(SymbolicTensor):
             return
         narrowed = self.shape.merge_with(shape)
         if narrowed != self.shape:
-            self.node.graph.apply(PRIMITIVES["check_shape"], (self,), {"shape": tuple(narrowed)})
+            self.node.graph.apply(
+                late_ops.check_shape.primitive, (self,), {"shape": tuple(narrowed)}
+            )
             self._spec = Spec(narrowed, self._spec.dtype)
 
     def settle(self, shape: Any) -> bool:

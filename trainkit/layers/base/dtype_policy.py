@@ -133,10 +133,18 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
         for key, policy in (policy_map or {}).items():
             self[key] = policy
 
-    name = property(lambda self: f"map_{self.default_policy.name}")
-    variable_dtype = property(lambda self: self.default_policy.variable_dtype)
-    compute_dtype = property(lambda self: self.default_policy.compute_dtype)
-    quantization_mode = property(lambda self: self.default_policy.quantization_mode)
+    name = property(
+        lambda self: f"map_{self.default_policy.name}", doc="`map_` and the default policy's name."
+    )
+    variable_dtype = property(
+        lambda self: self.default_policy.variable_dtype, doc="That of the default policy."
+    )
+    compute_dtype = property(
+        lambda self: self.default_policy.compute_dtype, doc="That of the default policy."
+    )
+    quantization_mode = property(
+        lambda self: self.default_policy.quantization_mode, doc="That of the default policy."
+    )
 
     def at(self, path: str | None) -> DTypePolicy:
         """The policy of the layer with this path; the default for one that has none yet."""

@@ -204,7 +204,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
             tensor = elementwise.cast(tensor, self.dtype)
         return super()._fitting(tensor)
 
-    def _assign_result(self, op: str, delta: Any) -> Any:
+    def _assign_result(self, op: Any, delta: Any) -> Any:
         if hasattr(type(delta), "_is_variable"):
             delta = delta._read()
         result = super()._assign_result(op, delta)

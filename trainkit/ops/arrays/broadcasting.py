@@ -18,9 +18,10 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import filled, sizes_of
 from trainkit.ops.core.vmap import aligned, any_stacks
+from trainkit.ops.math.reductions import sum_to_like
 
 # ------------------------------------------------------------------ broadcast
 
@@ -53,7 +54,7 @@ def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array
     return xp.broadcast_to(x, shape)
 
 
-_broadcast_to.gradients(lambda g, y, x, *, shape: PRIMITIVES["sum_to_like"].op(g, x))
+_broadcast_to.gradients(lambda g, y, x, *, shape: sum_to_like(g, x))
 
 
 @primitive(
@@ -72,7 +73,7 @@ def broadcast_to_sized(
 def _broadcast_to_sized_gradient(
     g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any
 ) -> Any:
-    return (PRIMITIVES["sum_to_like"].op(g, x), *[None] * len(sizes))
+    return (sum_to_like(g, x), *[None] * len(sizes))
 
 
 broadcast_to_sized.joint_gradient(_broadcast_to_sized_gradient)

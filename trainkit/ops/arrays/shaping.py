@@ -14,6 +14,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import (
     IF_ALIKE,
     LEADING_AXES,
@@ -27,7 +28,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, marked
 
 
@@ -110,7 +111,7 @@ def _entries(shape: Any, op: str) -> Any:
         raise ShapeError(
             f"{op}: the tensor of sizes must have one axis of known length, got {tensor.shape}"
         )
-    return list(PRIMITIVES["unstack"].op(tensor, axis=0, num=tensor.shape[0]))
+    return list(late_ops.unstack(tensor, axis=0, num=tensor.shape[0]))
 
 
 def known_number(n: Any, op: str) -> int:
@@ -178,7 +179,7 @@ def shape(x: Any) -> tuple[Any, ...]:
         sizes = tuple(marked(tensor.shape, sys._getframe(1)))
     if None not in sizes or hasattr(tensor, "apply_primitive"):
         return sizes
-    live = PRIMITIVES["unstack"].op(shape_tensor(tensor), axis=0, num=len(sizes))
+    live = late_ops.unstack(shape_tensor(tensor), axis=0, num=len(sizes))
     return tuple(live[i] if n is None else n for i, n in enumerate(sizes))
 
 

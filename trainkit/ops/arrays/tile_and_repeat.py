@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     ARRANGEMENT,
@@ -17,7 +18,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
+from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import (
@@ -76,7 +77,7 @@ def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) 
 
 def _tile_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: tuple[int, ...]) -> Tensor:
     if 0 in repeats:
-        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
+        zeros: Tensor = late_ops.zeros_like(x)
         return zeros
     result: Tensor = tile_sum(g, repeats=repeats, rank=len(x.shape))
     return result
@@ -223,7 +224,7 @@ def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
 
 def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: Any, axis: int) -> Tensor:
     if repeats == 0:
-        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
+        zeros: Tensor = late_ops.zeros_like(x)
         return zeros
     result: Tensor = repeat_sum(g, repeats=repeats, axis=axis)
     return result

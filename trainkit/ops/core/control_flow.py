@@ -18,12 +18,12 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap_on_device
 from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import concatenate, stack
 from trainkit.ops.arrays.ranges import arange
-from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.shaping import reshape, shape_tensor
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.one_node import one_node
 
@@ -232,7 +232,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 def _steps(x: Any) -> Any:
     """The size of the first axis: an int, or a symbolic scalar if that is not known yet."""
     n = x.shape[0]
-    return PRIMITIVES["shape"].op(x)[0] if n is None else n
+    return shape_tensor(x)[0] if n is None else n
 
 
 def _length(xs: Any, length: Any, op: str) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 from trainkit.core.dispatch.eager import answers_itself, as_method
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Reading, Variable
+from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math import bitwise, rounding
 from trainkit.ops.math import elementwise as ew
 
@@ -40,7 +41,7 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
 
 
 def _matmul(a: Any, b: Any) -> Any:
-    return PRIMITIVES["matmul"].op(a, b)
+    return matmul(a, b)
 
 
 # `/` and `@` of tensors ask for what is left to the other operand by themselves, as a function
@@ -62,7 +63,7 @@ def _quotient(self: Any, other: Any) -> Any:
 def _product(self: Any, other: Any) -> Any:
     """Matrix product of Python's `@`."""
     try:
-        return PRIMITIVES["matmul"].op(self, other)
+        return matmul(self, other)
     except (TypeError, ValueError):
         if answers_itself(other, "__rmatmul__"):
             return NotImplemented

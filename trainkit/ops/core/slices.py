@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import split as split_
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.shaping import reshape
@@ -80,7 +81,7 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
     piece: Tensor = x[index]
     dims = tuple(map(_slice_size, x.shape, starts, sizes))
     if dims != tuple(piece.shape):  # sizes that come with the values, and have to be these
-        piece = PRIMITIVES["ensure_shape"].op(piece, shape=dims)
+        piece = late_ops.ensure_shape(piece, shape=dims)
     return piece
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import count as numbers
 from typing import Any
 
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
     LEADING_AXES,
@@ -29,7 +29,7 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 
 
 class NeedsValue(NoValueError, AttributeError):
@@ -200,7 +200,7 @@ def one_after_the_other(primitive: Any, inputs: Any, settings: Any, count: int) 
     for i in range(count):
         operands = [x.stacked[i] if isinstance(x, ItemStack) else x for x in inputs]
         rows.append(primitive.op(*operands, **settings))
-    stack = PRIMITIVES["stack"].op
+    stack = late_ops.stack
     if isinstance(rows[0], tuple):
         return tuple(stack(*column, axis=0) for column in zip(*rows, strict=True))
     return stack(*rows, axis=0)
@@ -220,7 +220,7 @@ def reshaped(x: Tensor, dims: tuple[Any, ...]) -> Tensor:
     shape = tuple(-1 if n is None else n for n in dims)
     if shape.count(-1) > 1:
         raise NoBatch
-    result: Tensor = PRIMITIVES["reshape"].op(x, shape=shape)
+    result: Tensor = late_ops.reshape(x, shape=shape)
     return result
 
 
@@ -228,7 +228,7 @@ def transposed(x: Tensor, axes: Sequence[int]) -> Tensor:
     """`x` with its axes in another order."""
     if tuple(axes) == tuple(range(len(axes))):
         return x
-    result: Tensor = PRIMITIVES["transpose"].op(x, axes=tuple(axes))
+    result: Tensor = late_ops.transpose(x, axes=tuple(axes))
     return result
 
 
@@ -245,7 +245,7 @@ def stacked(x: Any, count: int) -> Any:
         return x.stacked
     if not isinstance(x, Tensor):
         return x
-    return PRIMITIVES["broadcast_to"].op(x, shape=(count, *_live_dims(x)))
+    return late_ops.broadcast_to(x, shape=(count, *_live_dims(x)))
 
 
 def _live_dims(x: Tensor) -> tuple[Any, ...]:

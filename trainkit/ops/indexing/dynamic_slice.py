@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import (
     INDEXING,
     SHAPE,
@@ -16,7 +17,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import (
     as_tensor,
@@ -171,7 +172,7 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Tensor:
     """
     x, new = as_tensor(inputs), as_tensor(updates)
     if new.dtype != x.dtype:
-        new = PRIMITIVES["cast"].op(new, dtype=x.dtype.name)
+        new = late_ops.cast(new, dtype=x.dtype.name)
     start, live = sizes_of(start_indices, "slice_update")
     result: Tensor = _slice_update(x, new, *live, start=start)
     return result

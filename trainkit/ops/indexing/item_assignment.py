@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import INDEXING
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.ops.indexing import index_keys
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.indexing.index_keys import Key
+from trainkit.ops.math.elementwise import add, subtract
+from trainkit.ops.math.reductions import broadcast_like
 
 
 @primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING)
@@ -27,8 +30,9 @@ def with_items(xp: ArrayModule, x: Array, value: Array, *parts: Array, key: Key)
 
 
 def _gradient(g: Tensor, y: Any, x: Tensor, value: Tensor, *parts: Tensor, key: Key) -> Any:
-    zeros = PRIMITIVES["zeros_like"].op(value, dtype=None)
-    picked = PRIMITIVES["get_item_at" if parts else "get_item"].op(g, *parts, key=key)
+    zeros = late_ops.zeros_like(value, dtype=None)
+    pick = late_ops.get_item_at if parts else late_ops.get_item
+    picked = pick(g, *parts, key=key)
     return (with_items(g, zeros, *parts, key=key), picked, *[None] * len(parts))
 
 
@@ -54,7 +58,7 @@ class _Slice:
             )
         return items, parts
 
-    def store(self, like: Tensor, value: Any, operation: str | None) -> Variable:
+    def store(self, like: Tensor, value: Any, operation: Any) -> Variable:
         """Assign `value`, or the elements now and `value` combined by `operation`."""
         variable = self.variable
         tensor = value if isinstance(value, Tensor) else convert_to_tensor(value, variable.dtype)
@@ -66,11 +70,11 @@ class _Slice:
                 "that shape, or one that broadcasts to it"
             )
         if tuple(tensor.shape) != tuple(like.shape):
-            tensor = PRIMITIVES["broadcast_like"].op(tensor, like)
+            tensor = broadcast_like(tensor, like)
         now = variable.value()
         items, parts = self._place()
         if operation is not None:
-            tensor = PRIMITIVES[operation].op(get_item(now, self.key), tensor)
+            tensor = operation(get_item(now, self.key), tensor)
         return variable.assign(with_items(now, tensor, *parts, key=items))
 
 
@@ -80,7 +84,7 @@ def _broadcasts(dims: Any, target: Any) -> bool:
     return len(dims) <= len(target) and all(None in p or p[0] in (1, p[1]) for p in pairs)
 
 
-def _assigner(operation: str | None, name: str) -> property:
+def _assigner(operation: Any, name: str) -> property:
     """The property of tensors that assigns to the elements a tensor was picked from."""
 
     def found(self: Tensor) -> Any:
@@ -99,7 +103,7 @@ def _assigner(operation: str | None, name: str) -> property:
 
         return assign
 
-    return property(found)
+    return property(found, doc=f"`v[key].{name}(x)` changes the elements of a variable.")
 
 
 def _variable_item(self: Variable, key: Any) -> Tensor:
@@ -110,5 +114,5 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
 
 
 Variable.__getitem__ = _variable_item  # type: ignore[method-assign, assignment]
-for _name, _how in (("assign", None), ("assign_add", "add"), ("assign_sub", "subtract")):
+for _name, _how in (("assign", None), ("assign_add", add), ("assign_sub", subtract)):
     setattr(Tensor, _name, _assigner(_how, _name))

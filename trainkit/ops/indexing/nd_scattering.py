@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.indexing.bad_indices import ignores, scattered
-from trainkit.ops.indexing.scattering import scatter, scatter_max, scatter_min
+from trainkit.ops.indexing.scattering import scatter, scatter_max, scatter_min, scatter_nd_add
 from trainkit.ops.math.elementwise import negative
 
 
@@ -93,7 +93,7 @@ def tensor_scatter_nd_add(
         >>> tk.tensor_scatter_nd_add([1, 1, 1], [[0], [2]], [5, 6]).numpy()
         array([6, 1, 7], dtype=int32)
     """
-    return _scatter(PRIMITIVES["scatter_nd_add"].op, tensor, indices, updates, bad_indices_policy)
+    return _scatter(scatter_nd_add, tensor, indices, updates, bad_indices_policy)
 
 
 def tensor_scatter_nd_sub(

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import XP_OF, Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import COMMON, CONTRACTION
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import matmul_gpu
 from trainkit.ops.arrays.axes import squeeze, transpose
 from trainkit.ops.arrays.diagonals import diagonal
@@ -198,7 +199,7 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
     if letters != out:
         result = transpose(result, [letters.index(s) for s in out])
     if result.dtype != dtype:
-        result = PRIMITIVES["cast"].op(result, dtype=dtype.name)
+        result = late_ops.cast(result, dtype=dtype.name)
     return result
 
 

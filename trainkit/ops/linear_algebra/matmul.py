@@ -24,7 +24,7 @@ from trainkit.core.dispatch.native import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import matmul_gpu, product_tuned
 from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
@@ -35,6 +35,7 @@ from trainkit.ops.core.vmap import (
     transposed,
 )
 from trainkit.ops.math.elementwise import along, conjugated
+from trainkit.ops.math.reductions import sum_to_like
 
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
 _INT8 = np.dtype(np.int8)
@@ -164,7 +165,7 @@ def _summed_like(g: Tensor, x: Tensor) -> Tensor:
             return g
     elif tuple(g.shape) == tuple(x.shape) and None not in g.shape:
         return g
-    result: Tensor = PRIMITIVES["sum_to_like"].op(g, x)
+    result: Tensor = sum_to_like(g, x)
     return result
 
 

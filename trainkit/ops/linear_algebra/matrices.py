@@ -14,7 +14,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import swap_last_axes
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, matmul
@@ -26,6 +26,7 @@ from trainkit.ops.math.elementwise import (
     equal,
     where,
 )
+from trainkit.ops.math.reductions import sum_to_like
 
 
 def matrices(x: Any, op: str, square: bool = False) -> Tensor:
@@ -88,7 +89,7 @@ def summed_like(g: Tensor, x: Tensor) -> Tensor:
     """`g` summed over the batch axes along which `x` was broadcast."""
     if tuple(g.shape) == tuple(x.shape) and None not in g.shape:
         return g
-    result: Tensor = PRIMITIVES["sum_to_like"].op(g, x)
+    result: Tensor = sum_to_like(g, x)
     return result
 
 

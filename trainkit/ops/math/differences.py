@@ -6,12 +6,13 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.facets import AXIS
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.diagonals import diagonal
@@ -245,8 +246,8 @@ sliding_product.gradients(
 def _sliding_by_steps(x: Tensor, window: Tensor) -> Any:
     if None in (x.shape[0], window.shape[0]) or not window.shape[0]:
         raise NoBatch
-    runs = PRIMITIVES["extract_sequences"].op(x, length=window.shape[0], stride=1)
-    return PRIMITIVES["matmul"].op(runs, window)
+    runs = late_ops.extract_sequences(x, length=window.shape[0], stride=1)
+    return matmul(runs, window)
 
 
 def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:

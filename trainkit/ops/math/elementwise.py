@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current, device_of, number_on
-from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
     ELEMENTWISE,
@@ -27,7 +27,7 @@ from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import ON_LARGE, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
@@ -108,9 +108,9 @@ def along(g: Tensor, slope: Any) -> Tensor:
 def conjugated(x: Any) -> Any:
     """The complex conjugate; a real `x` comes back as it is."""
     if type(x) is Tensor:
-        return x if x._array.dtype.kind != "c" else PRIMITIVES["conj"].op(x)
+        return x if x._array.dtype.kind != "c" else late_ops.conj(x)
     if isinstance(x, Tensor) and x.dtype.is_complex:
-        return PRIMITIVES["conj"].op(x)
+        return late_ops.conj(x)
     return x.conjugate() if type(x) is complex else x
 
 
@@ -362,7 +362,7 @@ def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return multiply(g, 0)
     # d(x / |x|) turns dx by the part of it that is perpendicular to x, over |x|.
     size = cast(absolute(x), x.dtype)
-    along_x = cast(PRIMITIVES["real"].op(multiply(conjugated(y), g)), x.dtype)
+    along_x = cast(late_ops.real(multiply(conjugated(y), g)), x.dtype)
     return divide(subtract(g, multiply(y, along_x)), size)
 
 

@@ -16,7 +16,7 @@ from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.creation import zeros_like
@@ -305,7 +305,7 @@ def _fuse_second(
 
 
 fused_normalization.joint_gradient(_fused_joint)
-PRIMITIVES["fused_normalization"].joint_sparse = True  # moments go to moving averages alone
+fused_normalization.primitive.joint_sparse = True  # moments go to moving averages alone
 fused_normalization_gradient.joint_gradient(_fuse_second)
 
 

@@ -23,7 +23,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.kernels.recurrent import (
     recurrent_gpu,
     recurrent_reference,
@@ -178,7 +178,7 @@ def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Any, *inputs: 
 
 
 _lstm.joint_gradient(_lstm_joint)
-PRIMITIVES["lstm"].joint_sparse = True  # often c is not looked at
+_lstm.primitive.joint_sparse = True  # often c is not looked at
 lstm_gradient.joint_gradient(_lstm_second)
 
 

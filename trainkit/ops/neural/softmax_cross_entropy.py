@@ -26,7 +26,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import Tensor
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
@@ -242,7 +242,7 @@ def _sum_of(parts: list[Tensor]) -> Tensor | None:
 
 _dense_pair.joint_gradient(_dense_pair_joint)
 _dense_pair.declare(batch=LEADING_AXES)
-PRIMITIVES["softmax_cross_entropy_and_slopes"].joint_sparse = True
+_dense_pair.primitive.joint_sparse = True
 
 # ------------------------------------------------------------------ integer labels, last axis
 
@@ -415,7 +415,7 @@ def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
 
 sparse_pair.joint_gradient(_sparse_pair_joint)
 sparse_pair.declare(batch=LEADING_AXES)
-PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].joint_sparse = True
+sparse_pair.primitive.joint_sparse = True
 
 # ------------------------------------------------------------------ the functions
 

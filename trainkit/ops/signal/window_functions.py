@@ -15,7 +15,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.kernels.cuda.constants import on_device
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
@@ -27,6 +27,7 @@ from trainkit.ops.math.elementwise import (
     absolute,
     cast,
     divide,
+    exp,
     log,
     multiply,
     power,
@@ -37,6 +38,7 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.neural.activations import relu
 from trainkit.ops.special.modified_bessel import i0
 
 # ------------------------------------------------------------------ windows
@@ -156,7 +158,7 @@ def kaiser(x: Any, beta: Any) -> Tensor:
         return convert_to_tensor(np.ones(max(n, 0)), dtype=window_dtype)
     position = subtract(multiply(cast(arange(n), window_dtype), 2 / (n - 1)), 1)
     # Rounding must not make 1 - position**2 negative at the ends.
-    inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(position))))
+    inside = sqrt(relu(subtract(1, square(position))))
     return divide(i0(multiply(steepness, inside)), i0(steepness))
 
 
@@ -231,7 +233,7 @@ def geomspace(
     low, high = cast(low, wide), cast(high, wide)
     logs = linspace(log(absolute(low)), log(absolute(high)), num, endpoint, axis=axis)
     signs = linspace(sign(low), sign(low), num, endpoint, axis=axis)
-    values = multiply(signs, PRIMITIVES["exp"].op(logs))
+    values = multiply(signs, exp(logs))
     return values if dtype is None else cast(values, dtype)
 
 

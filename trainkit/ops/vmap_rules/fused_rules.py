@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.tensor import PRIMITIVES
+from trainkit.core.dispatch import late_ops
 from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import (
@@ -114,7 +114,7 @@ def _earlier(first: Any, states: Any) -> Any:
 
 
 def _side_by_side(*parts: Any, axis: int) -> Any:
-    return PRIMITIVES["concatenate"].op(*parts, axis=axis)
+    return late_ops.concatenate(*parts, axis=axis)
 
 
 def _product(states: Any, gradients: Any) -> Any:

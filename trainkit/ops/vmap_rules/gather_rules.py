@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.dispatch import late_ops
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.vmap import (
     ItemStack,
     NoBatch,
@@ -150,7 +151,7 @@ def numbered(indices: Any, count: int) -> Tensor:
     if dims.count(-1):
         raise NoBatch
     first = convert_to_tensor(np.broadcast_to(numbers, (*dims, 1)).copy())
-    numbered_rows: Tensor = PRIMITIVES["concatenate"].op(first, rows, axis=-1)
+    numbered_rows: Tensor = late_ops.concatenate(first, rows, axis=-1)
     return numbered_rows
 
 

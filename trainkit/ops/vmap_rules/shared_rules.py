@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.dispatch import late_ops
+from trainkit.core.tensor import Tensor
 from trainkit.ops.core.vmap import (
     NoBatch,
     Rule,
@@ -92,8 +93,8 @@ def blank(dims: tuple[Any, ...], like: Any) -> Tensor:
     """
     if None in dims:
         raise NoBatch
-    zero = PRIMITIVES["cast"].op(0, dtype=like.dtype.name)
-    result: Tensor = PRIMITIVES["broadcast_to"].op(zero, shape=dims)
+    zero = late_ops.cast(0, dtype=like.dtype.name)
+    result: Tensor = late_ops.broadcast_to(zero, shape=dims)
     return result
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch import late_ops
 from trainkit.core.errors import UnimplementedError
-from trainkit.core.tensor import PRIMITIVES
 from trainkit.ops.neural import recurrence as recurrence  # declares operations
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
@@ -102,7 +102,7 @@ def _run(
 
 def _only_last(to: GraphBuilder, index: int) -> bool:
     """Whether of a result nothing but the last step is looked at."""
-    get_item = PRIMITIVES["get_item"]
+    get_item = late_ops.get_item.primitive
     return all(
         node is not None
         and node.primitive is get_item
