@@ -254,19 +254,21 @@ def end(parent: int, line: int, text: str) -> None:
         os.kill(parent, signal.SIGKILL)
 
 
-def wait_until_read(number: int) -> None:
-    """Wait until the launcher has read what this process has written: it exits at once, too.
+def wait_until_read(descriptor: int) -> None:
+    """Wait until the launcher has read what this process has written, a second at most.
+
+    The launcher exits as soon as this process has, so what is left in the pipe would be lost.
 
     Args:
-        number: of a file that may be a pipe to it.
+        descriptor: a file's, which may be a pipe to the launcher.
     """
     if fcntl is None:
         return
     unread = array.array("i", [0])
     until = time.monotonic() + _SECONDS_TO_READ
     with contextlib.suppress(OSError):  # closed
-        while stat.S_ISFIFO(os.fstat(number).st_mode) and time.monotonic() < until:
-            fcntl.ioctl(number, termios.FIONREAD, unread)
+        while stat.S_ISFIFO(os.fstat(descriptor).st_mode) and time.monotonic() < until:
+            fcntl.ioctl(descriptor, termios.FIONREAD, unread)
             if not unread[0]:
                 return
             time.sleep(1e-3)

@@ -110,6 +110,7 @@ def _of_many(text: bytes) -> int:
 
 
 def _block(state: State, text: bytes, at: int, factor: int, weight: int) -> State:
+    """The state after the 64 bytes from `at` on; `weight` is 9 for the last ones, else 1."""
     x, y, z, v, w = state
     x = _turn(x + y + v[0] + _word(text, at + 8), 37) * factor & _WORD
     y = _turn(y + v[1] + _word(text, at + 48), 42) * factor & _WORD

@@ -239,6 +239,14 @@ def _on_stacks(program: RowProgram, symbols: list[SymbolicTensor], count: int) -
 def _by_operation(
     op: Any, pairs: list[tuple[Any, int | None]], settings: dict[str, Any]
 ) -> Callable[[list[Any]], None]:
+    """A step that calls `op`, and appends the arrays of its results to the values so far.
+
+    Args:
+        op: the operation, which takes tensors.
+        pairs: for each input what it is, and the position of the value that it is instead, if any.
+        settings: for `op`.
+    """
+
     def run(values: list[Any]) -> None:
         results = op(*[x if s is None else wrap(values[s]) for x, s in pairs], **settings)
         if type(results) is tuple:
@@ -252,6 +260,7 @@ def _by_operation(
 def _by_kernel(
     kernel: Any, inputs: tuple[Any, ...], slots: list[int | None], settings: dict[str, Any]
 ) -> Callable[[list[Any]], None]:
+    """The same by a kernel on NumPy arrays, without tensors in between."""
     arrays = [x._array if type(x) is Tensor else x for x in inputs]
     pairs = list(zip(arrays, slots, strict=True))
 

@@ -27,8 +27,8 @@ class Cadence:
             raise ValueError(f"every so many steps: 'auto' or a number above 0, got {every!r}")
         self.every = every if fixed else 1
         self._is_fixed = fixed
-        self._looks = 0
-        self._cost = self._step = 0.0
+        self._note_count = 0
+        self._mean_cost = self._mean_seconds = 0.0
 
     def due(self, step: int) -> bool:
         """Whether it is done after this step, counted from 1."""
@@ -36,14 +36,14 @@ class Cadence:
 
     def note(self, cost: float, step_seconds: float) -> None:
         """Say what it has cost, and how long steps take without it, in seconds."""
-        self._looks += 1
-        if self._is_fixed or self._looks <= 1:  # the first one fills caches
+        self._note_count += 1
+        if self._is_fixed or self._note_count <= 1:  # the first one fills caches
             return
-        weight = 1.0 if self._looks == 2 else _WEIGHT
-        self._cost += weight * (cost - self._cost)
-        self._step += weight * (step_seconds - self._step)
-        share = _SHARE_OF_SHORT if self._step < _LONG_STEP else _SHARE_OF_LONG
-        ideal = self._cost / (share * max(self._step, 1e-9))
+        weight = 1.0 if self._note_count == 2 else _WEIGHT
+        self._mean_cost += weight * (cost - self._mean_cost)
+        self._mean_seconds += weight * (step_seconds - self._mean_seconds)
+        share = _SHARE_OF_SHORT if self._mean_seconds < _LONG_STEP else _SHARE_OF_LONG
+        ideal = self._mean_cost / (share * max(self._mean_seconds, 1e-9))
         every = 1
         while every < min(ideal, _LARGEST):
             every *= 2

@@ -180,7 +180,7 @@ class Restore:
             raise mismatch(Report(self.saved.name, wrong))
         match.values = [job for job in match.values if not job[2].bound]
         match.states = [job for job in match.states if not any(n.bound for n in job[2].values())]
-        self._apply(match, load_checking)
+        self._apply(match, load_and_check)
 
     # ------------------------------------------------------------------ what is left
 
@@ -268,7 +268,7 @@ class Pending:
         return type(None), ()
 
 
-def load_checking(saved: SavedFile, jobs: Jobs) -> None:
+def load_and_check(saved: SavedFile, jobs: Jobs) -> None:
     """Give variables the values of nodes, which have their shapes and dtypes.
 
     Raises:

@@ -54,7 +54,7 @@ class BatchNode(DatasetOp):
 
     def stage(self) -> Stage:
         stage = BatchStage(self.source.stage(), self.size, self.drop)
-        stage.whole = isinstance(self.source, MapNode)
+        stage.fails_whole = isinstance(self.source, MapNode)
         return stage
 
 
@@ -80,11 +80,12 @@ class BatchStage(Piped):
     """Takes the elements of a batch at once where its source can give them so.
 
     Attributes:
-        whole: whether an element that fails takes with it what comes after it in its batch, as in
-            TensorFlow, where `map` and `batch` become one step; else the next batch begins there.
+        fails_whole: whether an element that fails takes with it what comes after it in its batch,
+            as in TensorFlow, where `map` and `batch` become one step; else the next batch begins
+            there.
     """
 
-    whole = False
+    fails_whole = False
 
     def __init__(self, source: Stage, size: int, drop: bool) -> None:
         super().__init__(source)
@@ -127,7 +128,7 @@ class BatchStage(Piped):
                 break
             except Exception as error:
                 failure = failure or error
-                if not self.whole:
+                if not self.fails_whole:
                     break
         if failure is not None:
             raise failure

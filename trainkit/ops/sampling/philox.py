@@ -34,7 +34,7 @@ _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _KEY_STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 
 
-def _times(xp: ArrayModule, a: Array, b: int) -> tuple[Array, Array]:
+def _multiply_wide(xp: ArrayModule, a: Array, b: int) -> tuple[Array, Array]:
     """High and low words of the 128-bit products of uint64 `a` and the constant `b`."""
     word = xp.uint64
     a_low, a_high = a & word(_LOW), a >> word(32)
@@ -55,8 +55,8 @@ def words_by_arithmetic(xp: ArrayModule, state: Array, count: int) -> Array:
     c2, c3 = xp.zeros_like(c0), xp.zeros_like(c0)
     k0, k1 = state[2:3].copy(), xp.zeros(1, xp.uint64)
     for _ in range(10):
-        high0, low0 = _times(xp, c0, _MULTIPLIERS[0])
-        high1, low1 = _times(xp, c2, _MULTIPLIERS[1])
+        high0, low0 = _multiply_wide(xp, c0, _MULTIPLIERS[0])
+        high1, low1 = _multiply_wide(xp, c2, _MULTIPLIERS[1])
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + xp.uint64(_KEY_STEPS[0]), k1 + xp.uint64(_KEY_STEPS[1])
     return xp.stack([c0, c1, c2, c3], axis=1).reshape(-1)[:count]
@@ -405,7 +405,7 @@ def philox_integers(
 def _within(xp: ArrayModule, raw: Array, low: int, high: int) -> Array:
     """The integers, modulo 2**64, that words stand for."""
     width = high - low
-    offsets = raw if width == 1 << 64 else _times(xp, raw, width)[0]
+    offsets = raw if width == 1 << 64 else _multiply_wide(xp, raw, width)[0]
     return offsets + xp.uint64(low % (1 << 64))
 
 
