@@ -7,6 +7,8 @@ node. A node's floating point operations, counted from its shapes, take at least
 rate of a product of two matrices of 1024 x 1024, and its inputs and outputs at least their time at
 the rate at which memory is copied; the larger of the two is the node's limit (Williams, Waterman
 and Patterson 2009, the roofline model). Tensors that fit into the second cache count as free.
+Operations are those of direct sums: convolutions of 3 x 3 windows take fewer by Winograd's
+filtering, so a step may come to more than 100 %.
 Times are the processor's, of the whole process on one core, so that other processes matter less.
 """
 

@@ -43,6 +43,13 @@ results = {
     "weights of groups": by_kernel(normal(2, 9, 9, 240), normal(2, 9, 9, 480), 120),
     "depthwise": by_kernel(normal(2, 9, 9, 240), normal(2, 9, 9, 240), 240, 5),
     "wide depthwise": by_kernel(normal(2, 19, 19, 40), normal(2, 19, 19, 40), 40, 11),
+    "winograd weights": by_kernel(normal(5, 30, 30, 70), normal(5, 30, 30, 128)),
+    "winograd": tuned(
+        "conv", normal(5, 30, 30, 70), normal(3, 3, 70, 128), None, activation=None, **same
+    ),
+    "winograd of few tiles": tuned(
+        "conv", normal(2, 9, 9, 130), normal(3, 3, 130, 256), None, activation=None, **same
+    ),
     "lines": tuned("conv", normal(2, 9, 9, 70), normal(3, 3, 1, 70), None, activation=None, **same),
     "product": product_tuned.product(normal(300, 700), normal(700, 900)),
     "product by columns": product_tuned.product(normal(300, 700), normal(900, 700).T),

@@ -127,6 +127,8 @@ def _depthwise(back: bool) -> Iterator[tuple[int, ...]]:
 _KEYS: dict[str, Any] = {
     "conv_pixels": _by_channels,
     "conv_weights": _by_channels,
+    "winograd_results": lambda: ((2,), (4,)),
+    "winograd_sums": lambda: ((2,), (4,)),
     "depthwise_lines": lambda: dict.fromkeys(_depthwise(back=True)),
     "depthwise_taps": lambda: (
         (p, w, s, d, each) for p, w, s, d, _, each in _depthwise(back=False)

@@ -21,6 +21,7 @@ MEANINGS = {
     "TRAINKIT_KEEP_MEMORY": '"0" gives freed memory back at once',
     "TRAINKIT_KERNELS": "0: no kernels that came compiled with the package",
     "TRAINKIT_NATIVE": '"0" leaves the compiled half of the eager path alone',
+    "TRAINKIT_WINOGRAD": '"0" makes all convolutions of 3 x 3 by direct sums',
     "CUDA_VISIBLE_DEVICES": "which GPUs there are",
     "CUPY_ACCELERATORS": "how CuPy computes reductions",
     "CUPY_CACHE_DIR": "folder of CuPy's compiled kernels",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.convolution import conv_layout, depthwise_tuned
+from trainkit.kernels.convolution import conv_layout, depthwise_tuned, winograd_tuned
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
@@ -146,6 +146,11 @@ def forward(
         y = product(_pixels_seen(w, x), columns, shift, rectify)
         if y is not None:
             return y.reshape(batch, *w.out, filters)
+    low = 0.0 if rectify else -math.inf
+    if winograd_tuned.serves(w, batch, channels, filters, groups):
+        y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
+        if y is not None:
+            return y
     each = _by_channel(channels, filters, groups)
     # Blocks of filters don't reach from one group into the next, which has other channels.
     sixteens = _sixteens(filters if each else filters // groups)
@@ -159,9 +164,8 @@ def forward(
     # Then the kernel's rows are the rows of a tile already.
     pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
-    low = np.float32(0 if rectify else -np.inf)
     work = run, _pool(w, batch, channels, filters, groups)
-    _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
+    _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
     return y
 
 
@@ -190,6 +194,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         pixels = product(kernel_family.owned(g).reshape(-1, filters), rows.T)
         if pixels is not None:
             return _spread_pixels(w, pixels.reshape(batch, *w.out, channels))
+    if winograd_tuned.serves(w, batch, channels, filters, groups):
+        y = winograd_tuned.input_gradient(w, g, kernel, seconds)
+        if y is not None:
+            return y
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(channels if each else inside)
     run = PIXELS.find((sixteens, int(each)), seconds)
@@ -273,6 +281,10 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.kernel_gradient(w, x, g, seconds)
+    if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
+        gradient = winograd_tuned.kernel_gradient(w, x, g, seconds)
+        if gradient is not None:
+            return gradient
     each = _by_channel(channels, filters, groups)
     # by channel a tile has a row for each offset, of which there are seldom more than 9
     sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)

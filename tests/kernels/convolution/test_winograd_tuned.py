@@ -1,0 +1,268 @@
+"""Winograd's convolutions against direct sums, how exact they are, and when they are chosen."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trainkit as tk
+from trainkit.kernels.convolution import conv_reference, conv_tuned, winograd_tuned
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.threads import pools
+
+# batch, sizes, channels, filters, padding
+CASES = [
+    (2, (8, 8), 16, 16, "same"),  # whole tiles and vectors
+    (3, (9, 11), 20, 40, "same"),
+    (1, (6, 6), 17, 33, "valid"),  # one tile, no edge
+    (1, (3, 3), 64, 64, "valid"),  # a single result
+    (1, (1, 2), 32, 32, "same"),
+    (2, (13, 30), 70, 64, "valid"),
+    (2, (7, 10), 33, 31, ((1, 2), (0, 1))),
+    (1, (7, 10), 33, 65, ((4, 0), (0, 5))),  # tiles in the padding alone
+    (5, (20, 18), 130, 64, "same"),  # several strips
+    (5, (20, 18), 24, 200, "same"),
+    (2, (9, 9), 130, 130, "same"),  # tasks transform weights of their own, in pieces
+]
+
+
+def arrays(case, rng):
+    batch, sizes, channels, filters, padding = case
+    w = Windows(sizes, (3, 3), (1, 1), padding, (1, 1))
+    x = rng.normal(size=(batch, *sizes, channels)).astype("float32")
+    kernel = rng.normal(size=(3, 3, channels, filters)).astype("float32")
+    g = rng.normal(size=(batch, *w.out, filters)).astype("float32")
+    return w, x, kernel, g
+
+
+def direct(w, x, kernel, g):
+    """The three results in float64."""
+    x, kernel, g = (a.astype("float64") for a in (x, kernel, g))
+    return [
+        conv_reference.conv(np, w, x, kernel, 1),
+        conv_reference.conv_input_gradient(np, w, g, kernel, 1),
+        conv_reference.conv_kernel_gradient(np, w, x, g, 1),
+    ]
+
+
+def transformed(w, x, kernel, g, bias=None, low=-math.inf):
+    return [
+        winograd_tuned.forward(w, x, kernel, bias, low, 1.0),
+        winograd_tuned.input_gradient(w, g, kernel, 1.0),
+        winograd_tuned.kernel_gradient(w, x, g, 1.0),
+    ]
+
+
+def error(result, exact):
+    """The largest error as a part of the largest number."""
+    return np.abs(result - exact).max() / np.abs(exact).max()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_and_gradients_are_those_of_direct_sums(eager, rng, case):
+    operands = arrays(case, rng)
+    for result, exact in zip(transformed(*operands), direct(*operands), strict=True):
+        assert result.shape == exact.shape
+        assert result.dtype == np.float32
+        assert error(result, exact) < 5e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.tuples(st.integers(3, 14), st.integers(3, 14)),
+    st.integers(16, 70),
+    st.integers(16, 70),
+    st.tuples(*[st.tuples(st.integers(0, 3), st.integers(0, 3))] * 2),
+    st.integers(0, 1 << 30),
+)
+def test_any_sizes_and_paddings(batch, sizes, channels, filters, padding, seed):
+    operands = arrays((batch, sizes, channels, filters, padding), np.random.default_rng(seed))
+    for result, exact in zip(transformed(*operands), direct(*operands), strict=True):
+        assert error(result, exact) < 1e-5
+
+
+@pytest.fixture(autouse=True)
+def compiled(eager):
+    """Hypothesis takes no fixture of a single test."""
+
+
+def test_bias_and_rectifier_come_after_the_sums(rng):
+    w, x, kernel, g = arrays(CASES[1], rng)
+    bias = rng.normal(size=40).astype("float32") * 10
+    plain, *_ = transformed(w, x, kernel, g)
+    shifted, *_ = transformed(w, x, kernel, g, bias)
+    rectified, *_ = transformed(w, x, kernel, g, bias, 0.0)
+    np.testing.assert_array_equal(shifted, plain + bias)  # to the bit, as by eager calls
+    np.testing.assert_array_equal(rectified, np.maximum(shifted, 0))
+    assert (rectified == 0).any()
+    assert (rectified > 0).any()
+
+
+def test_arrays_in_another_order_or_read_only_are_taken(rng):
+    w, x, kernel, g = arrays(CASES[1], rng)
+    same = transformed(w, x, kernel, g)
+    fixed = kernel.copy()
+    fixed.flags.writeable = False
+    turned = transformed(w, np.asfortranarray(x), fixed, np.asfortranarray(g))
+    for a, b in zip(same, turned, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", [CASES[8], CASES[9], CASES[10]], ids=str)
+@pytest.mark.parametrize(("threads", "cache"), [(1, 1 << 18), (2, 1 << 24), (8, 1 << 21)])
+def test_neither_threads_nor_caches_change_a_bit(monkeypatch, case, threads, cache):
+    operands = arrays(case, np.random.default_rng(0))
+    before = transformed(*operands)
+    monkeypatch.setattr(pools, "compute_threads", lambda: threads)
+    monkeypatch.setattr(winograd_tuned, "cache_bytes", lambda level: cache)
+    if threads == 1:
+        monkeypatch.setattr(winograd_tuned, "shared", lambda nanoseconds: (0, 1))
+    for a, b in zip(before, transformed(*operands), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_strips_and_shares_differ_where_threads_and_caches_do(monkeypatch):
+    """Else the test above would compare a thing with itself."""
+    divisions = set()
+    for threads, cache in [(1, 1 << 18), (2, 1 << 24), (8, 1 << 21)]:
+        monkeypatch.setattr(pools, "compute_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(winograd_tuned, "cache_bytes", lambda level, cache=cache: cache)
+        divisions.add(winograd_tuned._division(500, 130, 64, 3))
+    assert len(divisions) == 3
+
+
+# ------------------------------------------------------------------ numbers that are not finite
+
+LARGE = (2, (16, 16), 32, 64, "same")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity less infinity
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize("index", [0, -1, 1000, 5003])
+@pytest.mark.parametrize("which", range(3))
+def test_what_is_not_finite_stays_in_the_windows_that_see_it(rng, value, index, which):
+    w, *operands = arrays(LARGE, rng)
+    operands[which].reshape(-1)[index] = value
+    x, kernel, g = operands
+    plain = (
+        conv_reference.conv(np, w, x, kernel, 1),
+        conv_reference.conv_input_gradient(np, w, g, kernel, 1),
+        conv_reference.conv_kernel_gradient(np, w, x, g, 1),
+    )
+    results = (
+        conv_tuned.forward(w, x, kernel, None, False, 1),
+        conv_tuned.input_gradient(w, g, kernel, 1),
+        conv_tuned.kernel_gradient(w, x, g, 1),
+    )
+    for result, expected in zip(results, plain, strict=True):
+        if result is not None:  # else the plain version serves
+            np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+            finite = np.abs(expected) < 1e30
+            np.testing.assert_allclose(result[finite], expected[finite], rtol=1e-3, atol=1e-3)
+            np.testing.assert_array_equal(np.isfinite(result), np.isfinite(expected))
+
+
+def test_finite_results_are_not_made_twice(rng, monkeypatch):
+    w, x, kernel, g = arrays(LARGE, rng)
+    monkeypatch.setattr(conv_tuned.PIXELS, "find", lambda *key: pytest.fail("direct sums"))
+    monkeypatch.setattr(conv_tuned.WEIGHTS, "find", lambda *key: pytest.fail("direct sums"))
+    assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
+    assert conv_tuned.input_gradient(w, g, kernel, 1) is not None
+    assert conv_tuned.kernel_gradient(w, x, g, 1) is not None
+
+
+# ------------------------------------------------------------------ which convolutions these are
+
+
+def windows(sizes=(32, 32), window=(3, 3), strides=(1, 1), dilation=(1, 1)):
+    return Windows(sizes, window, strides, "same", dilation)
+
+
+@pytest.mark.parametrize(
+    ("w", "batch", "channels", "filters", "groups", "expected"),
+    [
+        (windows(), 8, 32, 32, 1, True),
+        (windows((56, 56)), 1, 64, 64, 1, True),
+        (windows((7, 7)), 8, 512, 512, 1, True),
+        (windows((7, 7)), 1, 512, 512, 1, False),  # more work for weights than for results
+        (windows(), 8, 3, 32, 1, False),  # few channels
+        (windows(), 8, 32, 8, 1, False),  # few filters
+        (windows((8, 8)), 1, 32, 32, 1, False),  # little work
+        (windows(strides=(2, 2)), 8, 32, 32, 1, False),
+        (windows(dilation=(2, 2)), 8, 32, 32, 1, False),
+        (windows(window=(5, 5)), 8, 32, 32, 1, False),
+        (windows(), 8, 64, 64, 2, False),
+        (Windows((400,), (3,), (1,), "same", (1,)), 8, 64, 64, 1, False),
+        (Windows((8, 8, 8), (3, 3, 3), (1, 1, 1), "same", (1, 1, 1)), 8, 64, 64, 1, False),
+    ],
+)
+def test_shapes_decide(w, batch, channels, filters, groups, expected):
+    assert winograd_tuned.serves(w, batch, channels, filters, groups) is expected
+
+
+def test_gradients_of_many_weights_over_few_tiles_are_direct_sums():
+    assert not winograd_tuned.serves(windows((7, 7)), 8, 512, 512, 1, by_kernel=True)
+    assert winograd_tuned.serves(windows((14, 14)), 8, 256, 256, 1, by_kernel=True)
+
+
+def test_the_switch_gives_direct_sums(rng, monkeypatch):
+    w, x, kernel, g = arrays(LARGE, rng)
+    winograd = conv_tuned.forward(w, x, kernel, None, False, 1)
+    np.testing.assert_array_equal(winograd, transformed(w, x, kernel, g)[0])
+    monkeypatch.setattr(winograd_tuned, "ENABLED", False)
+    assert not np.array_equal(conv_tuned.forward(w, x, kernel, None, False, 1), winograd)
+
+
+# ------------------------------------------------------------------ how exact they are
+
+
+@pytest.mark.parametrize("channels", [64, 256])
+def test_errors_are_near_those_of_direct_sums(rng, monkeypatch, channels):
+    case = 2, (24, 24), channels, 32, "same"
+    w, x, kernel, g = arrays(case, rng)
+    x = np.maximum(x, 0)  # as behind a rectifier: sums that do not cancel
+    exact = direct(w, x, kernel, g)
+    errors = [error(*pair) for pair in zip(transformed(w, x, kernel, g), exact, strict=True)]
+    monkeypatch.setattr(winograd_tuned, "ENABLED", False)
+    sums = (
+        conv_tuned.forward(w, x, kernel, None, False, 1),
+        conv_tuned.input_gradient(w, g, kernel, 1),
+        conv_tuned.kernel_gradient(w, x, g, 1),
+    )
+    for winograd, plain in zip(errors, map(error, sums, exact), strict=True):
+        assert winograd < max(4 * plain, 3e-6)
+
+
+def step_of(model, optimizer):
+    def step(x, y):
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_mean((model(x) - y) ** 2)
+        grads = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables, strict=True))
+        return loss
+
+    return step
+
+
+def test_a_step_has_the_same_bits_eagerly_and_compiled(rng):
+    x = tk.constant(rng.normal(size=(4, 24, 24, 32)).astype("float32"))
+    y = tk.constant(rng.normal(size=(4, 24, 24, 32)).astype("float32"))
+    weights = []
+    for wrap in (lambda step: step, tk.function):
+        tk.random.set_seed(3)
+        model = tk.Sequential(
+            [
+                tk.layers.Conv2D(48, 3, padding="same", activation="relu"),
+                tk.layers.Conv2D(32, 3, padding="same"),
+            ]
+        )
+        model.build(x.shape)
+        step = wrap(step_of(model, tk.optimizers.SGD(0.01)))
+        for _ in range(3):
+            step(x, y)
+        weights.append([v.numpy() for v in model.trainable_variables])
+    for a, b in zip(*weights, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,411 @@
+"""Convolutions of 3 x 3 windows by Winograd's minimal filtering, and their gradients.
+
+Each number of a transformed tile belongs to one of 36 products of matrices, tiles by channels times
+channels by filters. Tiles are taken a strip at a time, so that what is transformed is still in the
+second cache when it is multiplied, and products when they are turned into results. Every sum is
+added up in the order of its terms, whatever the strips, so their size changes no bits. All is
+compiled as it is written: the same transform stands in several functions, which have to agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, int64, prange, void
+from numba.core.types import UniTuple
+
+from trainkit.kernels.convolution.conv_microkernels import turn_square
+from trainkit.kernels.convolution.winograd_transforms import (
+    GRADIENTS,
+    INPUTS,
+    PRODUCTS,
+    RESULTS,
+    SPAN,
+    STEP,
+    SUMS,
+    WEIGHTS,
+    transform_from_points,
+    transform_to_points,
+)
+from trainkit.kernels.jit.local_arrays import keep_alive
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.matmul_compiled import whole_product_tile
+from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_range, spread
+
+_IMAGES, _WEIGHTS = float32[:, :, :, ::1], float32[:, :, ::1]
+_FLAT, _TABLE = float32[::1], float32[:, ::1]
+_OFFSETS = 9
+_LINE = 16
+"""Numbers of a line of the cache."""
+_PIECE = 64
+"""Channels whose weights are transformed at a time."""
+
+
+@compiled(parallel=False, exact=True)
+def row_size(numbers):
+    """Room for a row: whole lines of the cache, and an odd number of them.
+
+    Rows a power of two apart would take each other's place in the first cache.
+    """
+    lines = (numbers + _LINE - 1) // _LINE
+    return _LINE * (lines + 1 - lines % 2)
+
+
+@compiled(parallel=False, exact=True)
+def _first_line(room):
+    """The first address in an array at which a line of the cache begins."""
+    size = 4 * _LINE
+    return (room.ctypes.data + size - 1) // size * size
+
+
+@compiled(parallel=False, exact=True)
+def _transform_tile(kind, span, lanes, images, tile, tiles, before, target, step):
+    """All numbers of a tile of images at all points; outside of an image they are zeros.
+
+    `span` is how many lines and points the tile has, `tiles` how many of them an image has along
+    its axes, and `before` how far the first one begins outside.
+    """
+    height, width, channels = images.shape[1], images.shape[2], images.shape[3]
+    down, across = tiles
+    n, i, j = tile // (down * across), tile // across % down, tile % across
+    top, left = STEP * i - before[0], STEP * j - before[1]
+    line, point = 4 * width * channels, 4 * channels
+    at = images.ctypes.data + (n * height + top) * line + left * point
+    inside = top >= 0 and left >= 0 and top + span <= height and left + span <= width
+    for c in range(0, channels, lanes):
+        if inside and c + lanes <= channels:
+            transform_to_points(
+                kind, lanes, 1, at + 4 * c, line, point, 0, span, 0, span, lanes,
+                target + 4 * c, step,
+            )  # fmt: skip
+        else:
+            transform_to_points(
+                kind, lanes, 0, at + 4 * c, line, point, -top, height - top, -left, width - left,
+                channels - c, target + 4 * c, step,
+            )  # fmt: skip
+
+
+# ------------------------------------------------------------------ results
+
+
+@compiled(parallel=False, exact=True)
+def _transform_weights(kernel, first, count, f, target, step, vectors, lanes):
+    """Weights of `count` channels from `first` on, and of filters from `f` on, at all points.
+
+    A row of `vectors * lanes` filters for each channel, zeros beyond the last filter.
+    """
+    channels, filters = kernel.shape[1], kernel.shape[2]
+    apart = 4 * channels * filters
+    for c in range(first, first + count):
+        for v in range(vectors):
+            filter_0 = f + v * lanes
+            transform_to_points(
+                WEIGHTS, lanes, 0,
+                kernel.ctypes.data + 4 * (c * filters + filter_0), 3 * apart, apart, 0, 3, 0, 3,
+                filters - filter_0, target + 4 * lanes * v, step,
+            )  # fmt: skip
+        target += 4 * vectors * lanes
+
+
+@compiled(parallel=False, exact=True)
+def _transform_turned_weights(kernel, first, count, f, target, step, vectors, lanes):
+    """The same of a kernel (9, filters, channels) whose windows are turned by half a turn."""
+    filters, channels = kernel.shape[1], kernel.shape[2]
+    square = np.empty(_OFFSETS * lanes * lanes, np.float32)
+    apart = 4 * lanes * lanes
+    for c in range(first, first + count, lanes):
+        some = min(lanes, first + count - c)
+        for v in range(vectors):
+            filter_0 = f + v * lanes
+            columns = min(lanes, filters - filter_0)
+            for k in range(_OFFSETS):
+                source = kernel.ctypes.data + 4 * ((k * filters + filter_0) * channels + c)
+                if some == lanes and columns == lanes:
+                    turn_square(
+                        lanes, source, 4 * channels, square.ctypes.data + k * apart, 4 * lanes
+                    )
+                else:
+                    for i in range(some):
+                        for j in range(columns):
+                            weight = kernel[k, filter_0 + j, c + i]
+                            square[(k * lanes + i) * lanes + j] = weight
+            for i in range(some):
+                # The last offset is the first one.
+                transform_to_points(
+                    WEIGHTS, lanes, 0,
+                    square.ctypes.data + 8 * apart + 4 * lanes * i, -3 * apart, -apart, 0, 3, 0, 3,
+                    columns, target + 4 * lanes * (vectors * i + v), step,
+                )  # fmt: skip
+        target += 4 * vectors * lanes * lanes
+    keep_alive(square)
+
+
+@compiled(parallel=False, exact=True)
+def _weights_part(part, parts, kernel, packed, channels, filters, turn, vectors, lanes):
+    """Pieces of channels of blocks of filters at all points.
+
+    packed[b, p, c] = the weights of channel c and the filters of block b at point p
+    """
+    width = vectors * lanes
+    blocks, pieces = (filters + width - 1) // width, (channels + _PIECE - 1) // _PIECE
+    step = 4 * row_size(channels * width)
+    first, last = chunk_range(part, parts, blocks * pieces, 1)
+    for number in range(first, last):
+        b, c = np.int64(number) // pieces, np.int64(number) % pieces * _PIECE
+        target = _first_line(packed) + b * PRODUCTS * step + 4 * width * c
+        count = min(_PIECE, channels - c)
+        if turn:
+            _transform_turned_weights(kernel, c, count, b * width, target, step, vectors, lanes)
+        else:
+            _transform_weights(kernel, c, count, b * width, target, step, vectors, lanes)
+
+
+@compiled(parallel=False, exact=True)
+def _write_results(
+    products, step, y, start, count, tiles, f, bias, low, noted, vectors, lanes
+):  # fmt: skip
+    """Results of `count` tiles from `start` on, for a block of filters from `f` on."""
+    out_h, out_w, filters = y.shape[1], y.shape[2], y.shape[3]
+    line, point = 4 * out_w * filters, 4 * filters
+    down, across = tiles
+    for t in range(count):
+        tile = start + t
+        n, i, j = tile // (down * across), tile // across % down, tile % across
+        bottom, right = min(STEP, out_h - STEP * i), min(STEP, out_w - STEP * j)
+        to = y.ctypes.data + (n * out_h + STEP * i) * line + STEP * j * point
+        for v in range(vectors):
+            filter_0 = f + v * lanes
+            source = products + 4 * lanes * (t * vectors + v)
+            if bottom == STEP and right == STEP and filter_0 + lanes <= filters:
+                transform_from_points(
+                    RESULTS, lanes, 1, source, step, bias.ctypes.data + 4 * filter_0, low,
+                    to + 4 * filter_0, line, point, STEP, STEP, lanes, noted,
+                )  # fmt: skip
+            elif filter_0 < filters:
+                transform_from_points(
+                    RESULTS, lanes, 0, source, step, bias.ctypes.data + 4 * filter_0, low,
+                    to + 4 * filter_0, line, point, bottom, right, filters - filter_0, noted,
+                )  # fmt: skip
+
+
+@compiled(parallel=False, exact=True)
+def _results_part(
+    part, parts, x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes
+):  # fmt: skip
+    """Results of some strips of tiles, or of some blocks of filters of these."""
+    before, (strip, shares, turn, alone) = numbers[:2], numbers[2:]
+    channels, filters, width = x.shape[3], y.shape[3], vectors * lanes
+    tiles = (y.shape[1] + STEP - 1) // STEP, (y.shape[2] + STEP - 1) // STEP
+    total, blocks = x.shape[0] * tiles[0] * tiles[1], (filters + width - 1) // width
+    row, piece = row_size(channels), _PIECE if alone else channels
+    input_step, product_step = row_size(strip * row), row_size(strip * width)
+    inputs = np.empty(PRODUCTS * input_step + _LINE, np.float32)
+    products = np.empty(PRODUCTS * product_step + _LINE, np.float32)
+    weight_step = row_size(piece * width)
+    room = np.empty(PRODUCTS * weight_step + _LINE if alone else 1, np.float32)
+    zeros = np.zeros(width, np.float32)
+    inputs_at, products_at = _first_line(inputs), _first_line(products)
+    noted_at = noted.ctypes.data + 4 * lanes * np.int64(part)
+    first, last = chunk_range(part, parts, (total + strip - 1) // strip * shares, 1)
+    transformed = -1
+    for task in range(first, last):
+        number, share = np.int64(task) // shares, np.int64(task) % shares
+        start = number * strip
+        count = min(strip, total - start)
+        if number != transformed:
+            for t in range(count):
+                _transform_tile(
+                    INPUTS, SPAN, lanes, x, start + t, tiles, before,
+                    inputs_at + 4 * row * t, 4 * input_step,
+                )  # fmt: skip
+            transformed = number
+        for b in range(share * blocks // shares, (share + 1) * blocks // shares):
+            for c in range(0, channels, piece):
+                deep = min(piece, channels - c)
+                weights = _first_line(packed) + 4 * PRODUCTS * weight_step * b
+                if alone:
+                    # Nobody else takes these weights, so they need not leave the cache.
+                    weights = _first_line(room)
+                    step = 4 * weight_step
+                    if turn:
+                        _transform_turned_weights(
+                            kernel, c, deep, b * width, weights, step, vectors, lanes
+                        )
+                    else:
+                        _transform_weights(
+                            kernel, c, deep, b * width, weights, step, vectors, lanes
+                        )
+                for p in range(PRODUCTS):
+                    for q in range(0, count, rows):
+                        to = products_at + 4 * (p * product_step + q * width)
+                        sums, sums_step = zeros.ctypes.data, 0
+                        if c > 0:
+                            sums, sums_step = to, 4 * width
+                        whole_product_tile(
+                            4, rows, vectors, lanes,
+                            inputs_at + 4 * (p * input_step + q * row + c), 4 * row, 4,
+                            weights + 4 * p * weight_step, 4 * width, deep,
+                            sums, sums_step, count - 1 - q, to, 4 * width,
+                        )  # fmt: skip
+            _write_results(
+                products_at, 4 * product_step, y, start, count, tiles, b * width, bias, low,
+                noted_at, vectors, lanes,
+            )  # fmt: skip
+    keep_alive(inputs)
+    keep_alive(products)
+    keep_alive(room)
+    keep_alive(zeros)
+
+
+def results(sixteens: int) -> Any:
+    """`run(pool, parts, ...)`: a convolution of 3 x 3 windows, 16 * sixteens filters at a time.
+
+    Its arguments:
+        x: (images, lines, points, channels).
+        kernel: (9, channels, filters), or (9, filters, channels) to be turned.
+        packed: room for all weights at all points, where not each task transforms its own.
+        bias: (filters,).
+        y: (images, lines, points, filters).
+        noted: (parts, lanes) of zeros; some are NaN afterwards if not all results are finite.
+        numbers: (lines of padding above, points of padding to the left, tiles of a strip, tasks
+            that share a strip, 1 to turn the kernel, 1 if each task transforms its weights).
+        low: the smallest result.
+    """
+    rows, vectors, lanes = tiling(sixteens)
+
+    @compiled(parallel=WITHOUT_POOL)
+    def run(pool, parts, x, kernel, packed, bias, y, noted, numbers, low):
+        if not numbers[5]:
+            channels, filters = x.shape[3], y.shape[3]
+            blocks = (filters + vectors * lanes - 1) // (vectors * lanes)
+            weights = (kernel, packed, channels, filters, numbers[4], vectors, lanes)
+            pieces = blocks * ((channels + _PIECE - 1) // _PIECE)
+            spread(pool, pieces, _weights_part, weights)
+        if WITHOUT_POOL:
+            for part in prange(parts):
+                _results_part(
+                    part, parts, x, kernel, packed, bias, y, noted, numbers, low,
+                    rows, vectors, lanes,
+                )  # fmt: skip
+        else:
+            operands = (x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes)
+            spread(pool, parts, _results_part, operands)
+
+    kinds = _IMAGES, _WEIGHTS, _FLAT, _FLAT, _IMAGES, _TABLE, UniTuple(int64, 6), float32
+    run.compile(void(*POOL, *kinds))
+    return run
+
+
+# ------------------------------------------------------------------ sums for weights
+
+
+@compiled(parallel=False, exact=True)
+def _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes):
+    """Inputs and gradients of some tiles of a strip, from tile `start` on, at all points."""
+    before, strip = numbers[:2], numbers[2]
+    tiles = (g.shape[1] + STEP - 1) // STEP, (g.shape[2] + STEP - 1) // STEP
+    row, grads_row = row_size(x.shape[3]), row_size(g.shape[3])
+    first, last = chunk_range(part, parts, count, 1)
+    for number in range(first, last):
+        t = np.int64(number)
+        _transform_tile(
+            INPUTS, SPAN, lanes, x, start + t, tiles, before,
+            _first_line(inputs) + 4 * row * t, 4 * row_size(strip * row),
+        )  # fmt: skip
+        _transform_tile(
+            GRADIENTS, STEP, lanes, g, start + t, tiles, (0, 0),
+            _first_line(grads) + 4 * grads_row * t, 4 * row_size(strip * grads_row),
+        )  # fmt: skip
+
+
+@compiled(parallel=False, exact=True)
+def _sums_part(
+    part, parts, inputs, grads, products, start, count, channels, filters, strip,
+    rows, vectors, lanes,
+):  # fmt: skip
+    """Products of some points and blocks of filters, summed over the tiles of a strip."""
+    width = vectors * lanes
+    blocks = (filters + width - 1) // width
+    row, grads_row, sums_row = row_size(channels), row_size(filters), row_size(blocks * width)
+    zeros = np.zeros(width, np.float32)
+    first, last = chunk_range(part, parts, PRODUCTS * blocks, 1)
+    for number in range(first, last):
+        p, b = np.int64(number) // blocks, np.int64(number) % blocks
+        inputs_at = _first_line(inputs) + 4 * p * row_size(strip * row)
+        grads_at = _first_line(grads) + 4 * (p * row_size(strip * grads_row) + b * width)
+        to = _first_line(products) + 4 * (p * row_size(channels * sums_row) + b * width)
+        for c in range(0, channels, rows):
+            sums, sums_step = zeros.ctypes.data, 0
+            if start > 0:
+                sums, sums_step = to, 4 * sums_row
+            whole_product_tile(
+                4, rows, vectors, lanes, inputs_at + 4 * c, 4, 4 * row, grads_at, 4 * grads_row,
+                count, sums, sums_step, channels - 1 - c, to, 4 * sums_row,
+            )  # fmt: skip
+            to += 4 * rows * sums_row
+    keep_alive(zeros)
+
+
+@compiled(parallel=False, exact=True)
+def _kernel_part(part, parts, products, y, vectors, lanes):
+    """Some rows of gradients of weights from sums of products."""
+    channels, filters, width = y.shape[1], y.shape[2], vectors * lanes
+    sums_row = row_size((filters + width - 1) // width * width)
+    apart, step = 4 * channels * filters, 4 * row_size(channels * sums_row)
+    room = np.zeros(2 * lanes, np.float32)
+    bias, noted = room.ctypes.data, room.ctypes.data + 4 * lanes
+    first, last = chunk_range(part, parts, channels, 1)
+    for number in range(first, last):
+        c = np.int64(number)
+        for f in range(0, filters, lanes):
+            transform_from_points(
+                SUMS, lanes, 0, _first_line(products) + 4 * (c * sums_row + f), step,
+                bias, np.float32(-np.inf), y.ctypes.data + 4 * (c * filters + f),
+                3 * apart, apart, 3, 3, filters - f, noted,
+            )  # fmt: skip
+    keep_alive(room)
+
+
+def sums(sixteens: int) -> Any:
+    """`run(pool, parts, ...)`: gradients of 3 x 3 weights, 16 * sixteens filters at a time.
+
+    Its arguments:
+        x: (images, lines, points, channels).
+        g: (images, lines, points, filters).
+        inputs: room for inputs of a strip at all points.
+        grads: room for gradients of a strip at all points.
+        products: room for sums of products.
+        y: (9, channels, filters).
+        numbers: (lines of padding above, points of padding to the left, tiles of a strip).
+    """
+    rows, vectors, lanes = tiling(sixteens)
+
+    @compiled(parallel=WITHOUT_POOL)
+    def run(pool, parts, x, g, inputs, grads, products, y, numbers):
+        channels, filters, strip = x.shape[3], g.shape[3], numbers[2]
+        total = g.shape[0] * ((g.shape[1] + STEP - 1) // STEP) * ((g.shape[2] + STEP - 1) // STEP)
+        for start in range(0, total, strip):
+            count = min(strip, total - start)
+            if WITHOUT_POOL:
+                for part in prange(parts):
+                    _points_part(part, parts, x, g, inputs, grads, start, count, numbers, lanes)
+                for part in prange(parts):
+                    _sums_part(
+                        part, parts, inputs, grads, products, start, count, channels, filters,
+                        strip, rows, vectors, lanes,
+                    )  # fmt: skip
+            else:
+                operands = (x, g, inputs, grads, start, count, numbers, lanes)
+                spread(pool, parts, _points_part, operands)
+                factors = (
+                    inputs, grads, products, start, count, channels, filters, strip,
+                    rows, vectors, lanes,
+                )  # fmt: skip
+                spread(pool, parts, _sums_part, factors)
+        spread(pool, parts, _kernel_part, (products, y, vectors, lanes))
+
+    kinds = _IMAGES, _IMAGES, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 3)
+    run.compile(void(*POOL, *kinds))
+    return run

@@ -1,0 +1,191 @@
+"""When 3 x 3 convolutions are made by Winograd's minimal filtering, and the room that they need.
+
+Which convolutions these are depends on shapes alone. How tiles are divided also depends on caches
+and threads, which changes no bits.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.core.cpu.processor import cache_bytes
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+Pair = tuple[int, int]
+
+RESULTS = kernel_family.Family("winograd_results", "convolution.winograd_compiled", "results")
+SUMS = kernel_family.Family("winograd_sums", "convolution.winograd_compiled", "sums")
+
+ENABLED = os.environ.get("TRAINKIT_WINOGRAD", "").strip() != "0"
+"""Whether any convolution is made in this way."""
+
+STEP, POINTS = 4, 36
+"""Results of a tile along an axis, and products of a tile for each channel and filter."""
+_LINE = 16
+"""Numbers of a line of the cache."""
+_FEWEST_CHANNELS = 16
+_LEAST_WORK = 1 << 22
+"""Multiplications of direct sums below which these are made."""
+_GAIN = 1.2
+"""By how much the estimate below has to be less than that of direct sums."""
+_TILE, _WEIGHT, _GRADIENT = 300, 300, 2000
+"""What transforms of a number of a tile, of a weight and of a weight's gradient take, measured in
+multiplications: sums for gradients of many weights leave the cache."""
+_FEWEST_TILES, _MOST_TILES = 24, 96
+"""Of a strip: fewer read all weights too often, and more leave the cache."""
+_FEW_TILES = 128
+"""So many are one strip, where many weights would have to be read again for each."""
+_NANOSECONDS = 0.006
+"""What a multiplication of direct sums takes in this way on one core."""
+
+
+def serves(
+    w: Windows, batch: int, channels: int, filters: int, groups: int, by_kernel: bool = False
+) -> bool:
+    """Whether a convolution, or its gradient by the input or by the kernel, is made in this way."""
+    if w.window != (3, 3) or w.strides != (1, 1) or w.dilation != (1, 1) or groups != 1:
+        return False
+    if not ENABLED or min(channels, filters) < _FEWEST_CHANNELS:
+        return False
+    pairs = channels * filters
+    direct = 9 * pairs * batch * math.prod(w.out)
+    tiles = batch * _tiles(w.out)
+    each = _GRADIENT if by_kernel else _WEIGHT
+    work = POINTS * tiles * pairs + _TILE * tiles * (channels + filters) + each * pairs
+    return direct >= _LEAST_WORK and _GAIN * work < direct
+
+
+def forward(
+    w: Windows, x: Array, kernel: Array, bias: Array | None, low: float, seconds: float
+) -> Array | None:
+    """Convolution, bias and rectifier, or `None` if direct sums are to make it.
+
+    That is where the kernel is not there yet, and where a result is not finite: a number that is
+    not would spread over its whole tile.
+    """
+    filters = kernel.shape[-1]
+    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
+    before = w.pads[0][0], w.pads[1][0]
+    return _results((x, kernel, shift), before, w.out, low, seconds, turn=False)
+
+
+def input_gradient(w: Windows, g: Array, kernel: Array, seconds: float) -> Array | None:
+    """The gradient by the input, or `None` as `forward`.
+
+    It is a convolution of the gradients, by the kernel whose windows are turned by half a turn.
+    """
+    before = 2 - w.pads[0][0], 2 - w.pads[1][0]
+    none = np.zeros(kernel.shape[-2], np.float32)
+    return _results((g, kernel, none), before, w.sizes, -math.inf, seconds, turn=True)
+
+
+def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | None:
+    """The gradient by the kernel, or `None` where the compiled kernel is not there yet."""
+    channels, filters = x.shape[-1], g.shape[-1]
+    sixteens = _sixteens(filters)
+    run = SUMS.find((sixteens,), seconds)
+    if run is None:
+        return None
+    _, vectors, lanes = tiling(sixteens)
+    width = vectors * lanes
+    tiles = x.shape[0] * _tiles(w.out)
+    row, grads_row = _row_size(channels), _row_size(filters)
+    sums_row = _row_size(-(-filters // width) * width)
+    pool, parts = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
+    strip = min(tiles, 2 * _strip(4 * POINTS * (row + grads_row)))
+    inputs = np.empty(POINTS * _row_size(strip * row) + _LINE, np.float32)
+    # The last block of filters is read to its end.
+    grads = np.empty(POINTS * _row_size(strip * grads_row) + _LINE + width, np.float32)
+    products = np.empty(POINTS * _row_size(channels * sums_row) + _LINE, np.float32)
+    y = np.empty((9, channels, filters), np.float32)
+    images = kernel_family.owned(x), kernel_family.owned(g)
+    run(pool, parts, *images, inputs, grads, products, y, (w.pads[0][0], w.pads[1][0], strip))
+    return y.reshape(3, 3, channels, filters)
+
+
+class _Division(NamedTuple):
+    """How a convolution is divided: `strip` tiles at a time, by `shares` tasks for each strip.
+
+    Attributes:
+        strip: tiles.
+        shares: tasks.
+        tasks: of all strips.
+        alone: each task transforms the weights that it takes.
+    """
+
+    strip: int
+    shares: int
+    tasks: int
+    alone: bool
+
+
+def _division(tiles: int, channels: int, width: int, blocks: int) -> _Division:
+    threads = pools.compute_threads()
+    if tiles <= _FEW_TILES and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
+        return _Division(tiles, blocks, blocks, alone=True)
+    strip = min(tiles, _strip(4 * POINTS * (_row_size(channels) + width)))
+    if threads > 1:
+        strip = max(min(strip, -(-tiles // (2 * threads))), min(tiles, _FEWEST_TILES))
+    strips = -(-tiles // strip)
+    shares = min(blocks, -(-2 * threads // strips)) if threads > 1 else 1
+    return _Division(strip, shares, strips * shares, alone=False)
+
+
+def _results(
+    operands: tuple[Array, Array, Array],
+    before: Pair,
+    out: tuple[int, ...],
+    low: float,
+    seconds: float,
+    turn: bool,
+) -> Array | None:
+    x, kernel, shift = operands
+    filters, (batch, channels) = len(shift), x.shape[::3]
+    sixteens = _sixteens(filters)
+    run = RESULTS.find((sixteens,), seconds)
+    if run is None:
+        return None
+    _, vectors, lanes = tiling(sixteens)
+    width, tiles = vectors * lanes, batch * _tiles(out)
+    blocks = -(-filters // width)
+    division = _division(tiles, channels, width, blocks)
+    size = 0 if division.alone else blocks * POINTS * _row_size(channels * width)
+    packed = np.empty(size + _LINE, np.float32)
+    pool, _ = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
+    parts = min(division.tasks, 4 * pools.compute_threads()) if pool else 1
+    y = np.empty((batch, *out, filters), np.float32)
+    noted = np.zeros((parts, lanes), np.float32)
+    images = kernel_family.owned(x), kernel_family.owned(kernel).reshape(9, *kernel.shape[2:])
+    numbers = *before, division.strip, division.shares, int(turn), int(division.alone)
+    run(pool, parts, *images, packed, shift, y, noted, numbers, np.float32(low))
+    return y if np.isfinite(noted).all() else None
+
+
+def _tiles(out: tuple[int, ...]) -> int:
+    """Tiles of an image."""
+    return math.prod(-(-n // STEP) for n in out)
+
+
+def _row_size(numbers: int) -> int:
+    """Room for a row, as `winograd_compiled.row_size`."""
+    lines = -(-numbers // _LINE)
+    return _LINE * (lines + 1 - lines % 2)
+
+
+def _strip(tile_bytes: int) -> int:
+    """Tiles that take half of the second cache."""
+    return max(_FEWEST_TILES, min(_MOST_TILES, cache_bytes(2) // 2 // tile_bytes))
+
+
+def _sixteens(filters: int) -> int:
+    """How many times 16 filters are summed at a time: 4, or 2 where that wastes fewer of them."""
+    return 4 if -(-filters // 16) % 4 == 0 else 2
