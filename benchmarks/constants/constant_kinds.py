@@ -31,7 +31,7 @@ VARIED_WITH = {
         kernels/random/random_tuned.py _WORD_NANOSECONDS
         kernels/recurrent/recurrent_tuned.py _NANOSECONDS
         kernels/reductions/reductions_tuned.py _NANOSECONDS
-        optimizers/base/fused_update.py _NANOSECONDS
+        optimizers/base/flat_update.py _NANOSECONDS
     """,
     "SWITCH_SECONDS": """
         kernels/attention/attention_tuned.py _SCORE_BYTES
@@ -42,7 +42,7 @@ VARIED_WITH = {
         kernels/matmul/int8_tuned.py _PLAIN
         kernels/matmul/product_tuned.py _SECONDS
         kernels/reductions/reductions_tuned.py _SUM_SECONDS
-        optimizers/base/fused_update.py _SECONDS_PER_STEP
+        optimizers/base/flat_update.py _SECONDS_PER_STEP
     """,
 }
 """Numbers that are only compared with another: that one at a quarter is all of these at four times.
@@ -95,7 +95,7 @@ OF_NO_MACHINE = {
         kernels/jit/numpy_inner_loops.py _FAST_CALL
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
-        kernels/jit/python_entry.py _ALIGNED
+        kernels/jit/python_entry.py ALIGNED SWAPPED
         kernels/jit/simd.py BYTES
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
@@ -115,7 +115,9 @@ OF_NO_MACHINE = {
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS
+        compiler/flat.py _SIZE
         compiler/generalized.py _LARGEST
+        compiler/llvm/flat_kernel.py _UNIT _RELEASED
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
         graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
@@ -123,13 +125,11 @@ OF_NO_MACHINE = {
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
-        kernels/jit/array_addresses.py _FIRST_BYTES
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/step.py _FEWEST_WEIGHTS
-        optimizers/base/fused_update.py MOST_JOINT
         optimizers/schedules.py _POINTS _USUAL_STEPS
     """,
 }

@@ -100,7 +100,7 @@ ROWS = (
         together=True,
     ),
     Row(
-        "optimizers/base/fused_update.py",
+        "optimizers/base/flat_update.py",
         "WIDE",
         ("Adam, 100 000 weights", "Adam, 600 000 weights"),
         together=True,
@@ -312,7 +312,7 @@ ROWS = (
         ),
     ),
     Row(
-        "optimizers/base/update_program.py",
+        "optimizers/base/flat_update.py",
         "PIECE",
         ("Adam without compiled loops, 600 000 weights",),
     ),
@@ -398,11 +398,6 @@ ROWS = (
             "two loops over 3000 elements in a graph",
             "two loops over 12000 elements in a graph",
         ),
-    ),
-    Row(
-        "optimizers/base/update_calls.py",
-        "MOST",
-        ("Adam without compiled loops, 8 000 weights",),
     ),
     Row(
         "autodiff/accumulation.py",

@@ -123,9 +123,9 @@ def test_ratios_are_medians_of_the_processor_and_a_low_tenth_of_the_clock(bench)
 
 
 def test_a_row_is_measured_with_three_copies(bench, capsys):
-    assert bench("constants").main(["MOST", "--rounds", "1"]) == 0
+    assert bench("constants").main(["PIECE", "--rounds", "1"]) == 0
     cells = r"\| \d+\.\d\d \| \d+\.\d\d \|"
-    assert re.search(rf"\| `MOST` of `update_calls` \| Adam .* {cells}", capsys.readouterr().out)
+    assert re.search(rf"\| `PIECE` of `flat_update` \| Adam .* {cells}", capsys.readouterr().out)
 
 
 def test_a_name_that_no_row_has_is_an_error(bench, capsys):

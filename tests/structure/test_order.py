@@ -8,7 +8,7 @@ from tests.structure.imports import import_graph
 # A file imports what stands before its own place, or at it. A file has the place of its folder
 # unless it has one of its own.
 ORDER = {
-    "compiler": ["ir", "sizes", "generalized", "tracer", "schedule", "llvm", "cuda"],
+    "compiler": ["ir", "sizes", "generalized", "tracer", "flat", "schedule", "llvm", "cuda"],
     "graph": [
         "ir",
         "control_flow",

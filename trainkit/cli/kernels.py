@@ -25,6 +25,7 @@ from trainkit.kernels.jit.library_builder import (
     can_build,
     write_objects,
 )
+from trainkit.optimizers.base.flat_update import UPDATES
 from trainkit.optimizers.base.optimizer import Optimizer
 
 _SIXTEENS = (1, 2, 3, 4)
@@ -100,11 +101,11 @@ def named_compilers() -> Iterator[None]:
 
 
 def usual_kernels() -> Iterator[Kernel]:
-    """The kernels that every user may need: all but those for unusual windows and update rules."""
+    """The kernels that every user may need: all but those for unusual windows and rules."""
     root = Path(families.__path__[0])
     for path in sorted([*root.glob("*/*_tuned.py"), *root.glob("*/png_rows.py")]):
         importlib.import_module(f"{families.__name__}.{path.parent.name}.{path.stem}")
-    built_families = [f for f in kernel_family._State.families if f.file != "jit.update_loops"]
+    built_families = [f for f in kernel_family._State.families if f is not UPDATES]
     for family in built_families:
         for key in _KEYS.get(family.name, lambda: iter([()]))():
             yield family.file, family.builder, key
@@ -166,13 +167,12 @@ def _optimizers() -> list[Optimizer]:
     ]
 
 
-def _updates() -> list[Kernel]:
-    """The loops of the usual optimizers, for float32."""
-    kernels = []
+def _updates() -> Iterator[Kernel]:
+    """What updates the weights of the usual optimizers."""
     with tk.device("/cpu:0"):  # a GPU, where there is one, has kernels of its own
-        for optimizer in _optimizers():
-            weight = tk.Variable(np.ones((4, 4), np.float32))
-            optimizer.apply_gradients([(tk.ones((4, 4)), weight)])
-            for loop in optimizer._programs.loops():
-                kernels += [(family.file, family.builder, key) for family, key in loop.kernels()]
-    return kernels
+        for dtype in (np.float32, np.float64):
+            for optimizer in _optimizers():
+                optimizer.apply([np.ones(2, dtype)], [tk.Variable(np.ones(2, dtype))])
+                for update in optimizer._programs.flat_updates():
+                    if update.kernel_key is not None:
+                        yield UPDATES.file, UPDATES.builder, update.kernel_key

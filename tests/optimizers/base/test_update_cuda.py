@@ -126,7 +126,7 @@ def test_weights_that_begin_within_a_word_are_updated_one_by_one(launches):
         parts = [cupy.asarray(whole)[start : start + 33] for _ in range(3)]
         rule.apply([tk.constant(np.ones(33, "float32"))], [tk.Variable(np.ones(33, "float32"))])
         (kernel,) = rule._programs._kernels.values()
-        scalars = [1.0, 0.9][: kernel.program.n_scalars]
+        scalars = [1.0, 0.9][: len(kernel.program.scalars)]
         assert kernel.update([parts], scalars)
         expected = whole[start : start + 33]
         assert not np.array_equal(parts[0].get(), expected)

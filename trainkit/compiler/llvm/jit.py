@@ -10,6 +10,7 @@ from trainkit.core.process.side_work import import_modules
 from trainkit.kernels.jit import llvm_target, numpy_inner_loops
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.llvm_text import optimized_code
 from trainkit.kernels.jit.object_loader import linker
 
 _FORMAT = 2
@@ -65,18 +66,9 @@ class Machine:
 
     def _compiled(self, text: str, name: str) -> bytes:
         """Object code."""
-        llvm = self._llvm
         # Objects share one linker, in which every function needs a name of its own.
-        module = llvm.parse_assembly(text.replace("@run(", f"@{name}("))
-        module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = True
-        options.slp_vectorization = False
-        options.loop_unrolling = True
-        builder = llvm.create_pass_builder(self._target, options)
-        builder.getModulePassManager().run(module, builder)
-        code: bytes = self._target.emit_object(module)
-        return code
+        module = self._llvm.parse_assembly(text.replace("@run(", f"@{name}("))
+        return optimized_code(module, self._target)
 
 
 @lru_cache(maxsize=1)

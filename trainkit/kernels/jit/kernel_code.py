@@ -1,15 +1,17 @@
-"""Where a kernel's machine code comes from: the library, the disk, or Numba.
+"""Where a kernel's machine code comes from: the library, the disk, or a compiler.
 
-What Numba compiles is kept as object code of its own, behind a function of Python, so a process
-that finds it imports no compiler. It is found by a digest of the kernel's text, of what that text
-imports, and of the processor.
+What Numba or LLVM compiles is kept as object code of its own, behind a function of Python, so a
+process that finds it imports no compiler. It is found by a digest of the kernel's text, of what
+that text imports, and of the processor.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from trainkit.kernels.jit import target
 from trainkit.kernels.jit.code_store import read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
 from trainkit.kernels.jit.kernel_library import shipped_kernel, shipped_object
+from trainkit.kernels.jit.llvm_text import LlvmText
 from trainkit.kernels.jit.numpy_inner_loops import available
 from trainkit.kernels.jit.source_digest import source_digest
 
@@ -70,23 +73,37 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...], until: float
 
 
 def compiled_kernel(module: str, builder: str, key: tuple[Any, ...]) -> Any:
-    """A kernel that Numba compiles now, kept on disk for later processes.
+    """A kernel that is compiled now, kept on disk for later processes.
 
     It is Numba's own where it can only be used as that is.
     """
     kernel = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-    object_code = importlib.import_module("trainkit.kernels.jit.object_code")
-    if not object_code.can_be_kept(kernel):
+    object_code = code_writer(kernel)
+    if object_code is None:
         return kernel
     name = function_name(module, builder, key)
     if name is None:
         # In an archive there is no text to make a digest of, so nothing is kept: the name only has
         # to be one that this process has not used.
         name = f"k{id(kernel):x}"
-        return _load(object_code.object_code(kernel, name), name)
-    code = object_code.object_code(kernel, name)
+        return _load(object_code(name), name)
+    code = object_code(name)
     write_code(_file_name(name), code)
     return _load(code, name)
+
+
+def code_writer(kernel: Any) -> Callable[..., bytes] | None:
+    """What makes object code of a kernel that a builder gave, as `LlvmText.object_code` does.
+
+    `None` where the kernel can have no code of its own.
+    """
+    if isinstance(kernel, LlvmText):
+        return kernel.object_code if available() else None
+    # imports Numba, which has made the kernel
+    numba_code = importlib.import_module("trainkit.kernels.jit.object_code")
+    if not numba_code.can_be_kept(kernel):
+        return None
+    return functools.partial(numba_code.object_code, kernel)
 
 
 def _load(code: bytes, name: str) -> Any:

@@ -23,7 +23,7 @@ from trainkit.core.process.child_python import child_command
 from trainkit.kernels.elementwise.parallel_ufuncs import library_ufuncs
 from trainkit.kernels.jit.code_store import has_code, read_code, write_code
 from trainkit.kernels.jit.digests import digest_of
-from trainkit.kernels.jit.kernel_code import function_name
+from trainkit.kernels.jit.kernel_code import code_writer, function_name
 from trainkit.kernels.jit.kernel_library import library_path, objects_path
 from trainkit.kernels.jit.llvm_target import processor, target_machine
 from trainkit.kernels.jit.python_entry import OBJECTS
@@ -195,8 +195,10 @@ def _code_of(
     if code is None:
         module, builder, key = kernel
         say(f"{builder}{key if len(repr(key)) < 40 else ''}")
-        dispatcher = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
-        code = _compiler().object_code(dispatcher, name, for_library, _triple(level))
+        built = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
+        object_code = code_writer(built)
+        assert object_code is not None, f"{builder} gives no kernel that can be kept"
+        code = object_code(name, for_library, _triple(level))
         write_code(digest, code)
     return code
 

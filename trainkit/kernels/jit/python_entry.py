@@ -47,14 +47,16 @@ OBJECTS: dict[str, type] = {"trainkit_array_type": np.ndarray, "trainkit_type_er
 The names are our own: what `PyExc_TypeError` stands for in LLVM's table of this process is up to
 Numba, for which it is the object itself.
 """
-_ARRAY_TYPE, _TYPE_ERROR = OBJECTS
+ARRAY_TYPE, _TYPE_ERROR = OBJECTS
 
-_ALIGNED, _WRITEABLE, _IN_ROWS = 0x100, 0x400, 0x1
-_SWAPPED = ord(">")
+ALIGNED, WRITEABLE, IN_ROWS = 0x100, 0x400, 0x1
+"""Flags of NumPy's arrays."""
+SWAPPED = ord(">")
+"""The byte order, in a dtype, of numbers whose high byte comes first."""
 _TEXT_UNFIT = b"the arguments do not fit the types that this kernel is compiled for\0"
 
 _OUTSIDE = f"""
-@{_ARRAY_TYPE} = external global ptr
+@{ARRAY_TYPE} = external global ptr
 @{_TYPE_ERROR} = external global ptr
 @unfit = private constant [{len(_TEXT_UNFIT)} x i8] c"{_TEXT_UNFIT[:-1].decode()}\\00"
 declare noalias ptr @malloc(i64)
@@ -243,14 +245,14 @@ class EntryText:
         from numba.np.numpy_support import as_dtype
 
         dtype = as_dtype(kind.dtype)
-        array_type = self._line(f"load ptr, ptr @{_ARRAY_TYPE}")
+        array_type = self._line(f"load ptr, ptr @{ARRAY_TYPE}")
         # The very type, no subclass: a masked array or a matrix means something else by its
         # numbers.
         self._same("ptr", self._load("ptr", thing, TYPE), array_type)
         self._same("i32", self._load("i32", thing, RANK), kind.ndim)
         # Layout "A" has its strides looked at, so it needs no flag for the order.
-        flags = _ALIGNED | (_WRITEABLE if kind.mutable else 0)
-        flags |= _IN_ROWS if kind.layout == "C" else 0
+        flags = ALIGNED | (WRITEABLE if kind.mutable else 0)
+        flags |= IN_ROWS if kind.layout == "C" else 0
         masked = self._line(f"and i32 {self._load('i32', thing, FLAGS)}, {flags}")
         self._same("i32", masked, flags)
         descr = self._load("ptr", thing, DESCR)
@@ -259,7 +261,7 @@ class EntryText:
         # Kind, size and byte order rather than the address of the dtype: equal dtypes, such as
         # those of a file, can be different objects.
         order = self._load("i8", descr, ORDER)
-        self._require(self._line(f"icmp ne i8 {order}, {_SWAPPED}"))
+        self._require(self._line(f"icmp ne i8 {order}, {SWAPPED}"))
         sizes, strides = self._load("ptr", thing, SIZES), self._load("ptr", thing, STRIDES)
         shape = [self._load("i64", sizes, 8 * i) for i in range(kind.ndim)]
         steps = [self._load("i64", strides, 8 * i) for i in range(kind.ndim)]

@@ -19,7 +19,7 @@ from trainkit.graph.ir.graph import Graph
 from trainkit.ops.math.update_weights import update_weights
 from trainkit.optimizers.base.accumulated_gradients import run_sums, trace_sums
 from trainkit.optimizers.base.clipping import clip_gradients
-from trainkit.optimizers.base.fused_update import WIDE
+from trainkit.optimizers.base.flat_update import WIDE
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_step import assign_steps, assigns
 from trainkit.optimizers.base.weight_update import WeightUpdate

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainkit.compiler.flat import FlatProgram
+from trainkit.compiler.ir import Unsupported
 from trainkit.core.tensor import Tensor
+from trainkit.core.variable import writable_arrays
 from trainkit.kernels.jit import kernel_family
-from trainkit.optimizers.base.fused_update import FIRST, FusedUpdate
+from trainkit.optimizers.base.flat_update import FlatUpdate
 from trainkit.optimizers.base.slot_state import SlotState
-from trainkit.optimizers.base.update_program import NotElementwise, UpdateProgram
 
 if TYPE_CHECKING:  # imports what writes the kernels of GPUs
     from trainkit.optimizers.base.update_cuda import RuleKernel
 
-_ON_CPU = (np.ndarray, np.generic)
 _TENSORS = frozenset((Tensor,))
+_ARRAYS = {np.ndarray}
 
 
 class StepPlan:
@@ -31,7 +33,7 @@ class StepPlan:
     """
 
     def __init__(
-        self, states: list[SlotState], programs: list[FusedUpdate | RuleKernel | None]
+        self, states: list[SlotState], programs: list[FlatUpdate | RuleKernel | None]
     ) -> None:
         self.states = states
         self._weights = [state.weight for state in states]
@@ -40,14 +42,12 @@ class StepPlan:
         # a variable whose shape may change has `_shape`: then each step has to look at it
         self._is_fixed = all(weight._shape is None for weight in self._weights)
         groups: dict[Any, list[int]] = {}
-        # on a GPU weights of all sizes share a launch
         # A weight that comes again starts from what it has become.
         once = len(set(map(id, states))) == len(states)
         for i, program in enumerate(programs):
-            is_number = not states[i].is_on_gpu and states[i].weight._value._array.size == 1
-            key = (program, is_number)
-            # alone in its group: without a program, or as one that comes again
-            groups.setdefault(key if once and program is not None else i, []).append(i)
+            # weights of all sizes share a call; alone in its group is one without a program, or
+            # that comes again
+            groups.setdefault(program if once and program is not None else i, []).append(i)
         self._groups = [
             _group(programs[indices[0]], [(i, states[i]) for i in indices])
             for indices in groups.values()
@@ -78,7 +78,7 @@ class StepPlan:
 
 
 def _group(program: Any, members: list[tuple[int, SlotState]]) -> _Group | _GpuGroup:
-    on_gpu = program is not None and not isinstance(program, FusedUpdate)
+    on_gpu = program is not None and not isinstance(program, FlatUpdate)
     return _GpuGroup(program, members) if on_gpu else _Group(program, members)
 
 
@@ -108,40 +108,38 @@ class _GpuGroup:
 
 
 class _Group:
-    """Weights of one program: all of one element, or all of more.
+    """Weights of one program on the CPU.
 
     Args:
         program: theirs, `None` where there is none.
         members: place of the gradient and state of each.
     """
 
-    def __init__(self, program: FusedUpdate | None, members: list[tuple[int, SlotState]]) -> None:
+    def __init__(self, program: FlatUpdate | None, members: list[tuple[int, SlotState]]) -> None:
         self._program = program
         self._members = members
-        sizes = [state.weight._value._array.size for _, state in members]
-        # decided once: sizes stay while the plan does
-        self.update = self._update_numbers if program and sizes[0] == 1 else self._update_arrays
+        self._indices = [i for i, _ in members]
+        # the variables of all weights one behind the other, as many for each
+        self._variables = [v for _, state in members for v in (state.weight, *state.held)]
+        self._total = sum(state.weight._value._array.size for _, state in members)
 
-    def _update_numbers(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
-        program: Any = self._program
-        call, numbers = program.of_number, program.numbers(scalars)
-        for i, state in self._members:
-            weight = state.weight._writable()
-            slots = [slot._writable() for slot in state.held]
-            grad = grads[i]
-            # read-only arrays, such as views of a file, are replaced
-            if (
-                isinstance(grad, _ON_CPU)
-                and grad.dtype is state.dtype
-                and _may_write(weight, slots)
-            ):
-                call(FIRST[weight.ndim], weight, grad, *slots, *numbers)
-            else:
-                # further holders, which would keep `update_plainly` from writing in place
-                del weight, slots
-                state.update_plainly(grad, scalars)
+    def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        """Update weights and slots with the arrays `grads`."""
+        if self._program is None or not self._update_together(self._program, grads, scalars):
+            self._update_each(grads, scalars)
 
-    def _update_arrays(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+    def _update_together(
+        self, program: FlatUpdate, grads: Sequence[Any], scalars: Sequence[Any]
+    ) -> bool:
+        """Update all in one call; `False`, with nothing changed, where that can't be."""
+        arrays, own_grads = writable_arrays(self._variables), [grads[i] for i in self._indices]
+        if set(map(type, own_grads)) != _ARRAYS:
+            # of operations on arrays without axes NumPy gives scalars
+            own_grads = [np.asarray(g) if isinstance(g, np.generic) else g for g in own_grads]
+        buffers = interleave(arrays, own_grads, program.n_buffers - 1)
+        return program.run(buffers, len(own_grads), self._total, scalars)
+
+    def _update_each(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
         members = []
         for i, state in self._members:
             buffers = None if self._program is None else state.buffers(grads[i])
@@ -153,8 +151,21 @@ class _Group:
             self._program.run_all(members, scalars)
 
 
-def _may_write(weight: Any, slots: list[Any]) -> bool:
-    return weight.flags.writeable and all([slot.flags.writeable for slot in slots])
+def interleave(written: Sequence[Any], grads: Sequence[Any], n: int) -> list[Any]:
+    """The arrays of weights as an update takes them: weight, gradient and slots of each in turn.
+
+    Args:
+        written: for each weight its array and those of its slots.
+        grads: the gradients.
+        n: how many arrays `written` has for each weight.
+    """
+    # filled by strides: a loop of Python over hundreds of weights would take longer than updating
+    # small ones
+    buffers: list[Any] = [None] * (len(written) + len(grads))
+    buffers[:: n + 1], buffers[1 :: n + 1] = written[::n], grads
+    for i in range(1, n):
+        buffers[i + 1 :: n + 1] = written[i::n]
+    return buffers
 
 
 class Programs:
@@ -165,29 +176,29 @@ class Programs:
     """
 
     def __init__(self) -> None:
-        self._programs: dict[Any, FusedUpdate | None] = {}
+        self._programs: dict[Any, FlatUpdate | None] = {}
         self._kernels: dict[Any, RuleKernel | None] = {}
         self.plan: StepPlan | None = None
 
-    def of(self, state: SlotState, n_scalars: int) -> FusedUpdate | None:
+    def of(self, state: SlotState, n_scalars: int) -> FlatUpdate | None:
         """The program of a weight's rule, made when it is first asked for."""
         if state.key in self._programs:
             return self._programs[state.key]
         try:
-            program = UpdateProgram(state.rule, len(state.names), n_scalars, state.dtype)
-        except NotElementwise:
+            program = FlatProgram(state.rule, len(state.names), n_scalars, state.dtype)
+        except Unsupported:
             # noted, so that the rule is not traced in vain at each step
             self._programs[state.key] = None
             return None
-        fused_update = self._programs[state.key] = FusedUpdate(program)
-        return fused_update
+        update = self._programs[state.key] = FlatUpdate(program)
+        return update
 
     def sees_elements_alone(self, state: SlotState) -> bool:
         """Whether a weight's rule is known to do the same for each element, whatever the shape."""
         compiled_forms = self._programs.get(state.key), self._kernels.get(state.key)
         return compiled_forms != (None, None)
 
-    def loops(self) -> list[FusedUpdate]:
+    def flat_updates(self) -> list[FlatUpdate]:
         """Those that were made for the CPU."""
         return [update for update in self._programs.values() if update is not None]
 
@@ -198,7 +209,7 @@ class Programs:
             self.plan = StepPlan(states, programs)
         return self.plan
 
-    def _chosen(self, state: SlotState, n_scalars: int) -> FusedUpdate | RuleKernel | None:
+    def _chosen(self, state: SlotState, n_scalars: int) -> FlatUpdate | RuleKernel | None:
         if state.is_in_place:
             return self.of(state, n_scalars)
         on_gpu = state.is_on_gpu and kernel_family.mode() != "off"
@@ -210,8 +221,8 @@ class Programs:
             from trainkit.optimizers.base.update_cuda import RuleKernel
 
             kernel = None
-            with contextlib.suppress(NotElementwise):
-                rule = UpdateProgram(state.rule, len(state.names), n_scalars, state.dtype)
+            with contextlib.suppress(Unsupported):
+                rule = FlatProgram(state.rule, len(state.names), n_scalars, state.dtype)
                 kernel = RuleKernel(rule)
             self._kernels[state.key] = kernel
         return self._kernels[state.key]

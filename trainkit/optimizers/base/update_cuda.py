@@ -31,11 +31,12 @@ from trainkit.compiler.cuda.cuda_table import (
     layout,
 )
 from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, name_of
-from trainkit.compiler.ir import Number
+from trainkit.compiler.flat import FlatProgram
+from trainkit.compiler.ir import Elementwise, Operand, Unsupported, View
+from trainkit.compiler.tracer import NO_UFUNCS
 from trainkit.core.devices import XP_OF, device_of
 from trainkit.kernels.cuda.raw_kernel import THREADS
 from trainkit.optimizers.base.slot_state import SlotState
-from trainkit.optimizers.base.update_program import NotElementwise, Symbol, UpdateProgram
 
 MOST_WEIGHTS = MOST_MEMBERS
 """Weights of one launch."""
@@ -50,15 +51,15 @@ class RuleKernel:
         program: what is done with each element.
 
     Raises:
-        NotElementwise: there is no text for one of its functions.
+        Unsupported: there is no text for one of its functions.
     """
 
-    def __init__(self, program: UpdateProgram) -> None:
+    def __init__(self, program: FlatProgram) -> None:
         self.program = program
         self.record = _record(program)
         # the table is the argument itself, and CUDA takes 4 KiB of arguments
         if self.record.itemsize > ARGUMENT_BYTES:
-            raise NotElementwise(f"{program.n_buffers} buffers of a weight")
+            raise Unsupported(f"{len(program.arrays)} buffers of a weight")
         self.source = _source(program)
         self._launch: Any = None
         self._failed = False
@@ -109,9 +110,9 @@ class RuleKernel:
         return table, sum(blocks)
 
 
-def _record(program: UpdateProgram) -> np.dtype[Any]:
-    scalars = ("scalar", program.dtype, (program.n_scalars,))
-    return layout(program.n_buffers, MOST_WEIGHTS, scalars)
+def _record(program: FlatProgram) -> np.dtype[Any]:
+    scalars = ("scalar", program.dtype, (len(program.scalars),))
+    return layout(len(program.arrays), MOST_WEIGHTS, scalars)
 
 
 _TEXT = """\
@@ -139,16 +140,16 @@ _TEXT = """\
 """
 
 
-def _source(program: UpdateProgram) -> KernelSource:
+def _source(program: FlatProgram) -> KernelSource:
     real, vector = type_of(program.dtype), name_of(program.dtype)
     each = min(EACH, ALIGNMENT // program.dtype.itemsize)  # more would not leave registers enough
-    buffers = range(program.n_buffers)
+    buffers = range(len(program.arrays))
     before, body = _statements(program, real, lambda k: f"b{k}[i]")
     _, body_of_vector = _statements(program, real, lambda k: f"q{k}.v[k]")
-    written = [slot for slot, _ in _written(program)]
+    written = [k for k, _ in program.assignments]
     fields = {
         "table": declaration(
-            program.n_buffers, MOST_WEIGHTS, f"{real} scalar[{program.n_scalars}]"
+            len(program.arrays), MOST_WEIGHTS, f"{real} scalar[{len(program.scalars)}]"
         ),
         "find": FIND,
         "piece": PIECE,
@@ -173,37 +174,34 @@ def _lines(lines: list[str], depth: int) -> str:
     return "\n".join(" " * depth + line for line in lines)
 
 
-def _written(program: UpdateProgram) -> list[tuple[int, Any]]:
-    """The buffers that get new values, with these; the gradient, buffer 1, gets none."""
-    buffers = program.inputs[0]
-    slots = [(i if i == 0 else i + 1, y) for i, y in enumerate(program.results)]
-    return [(slot, y) for slot, y in slots if y is not buffers[slot]]
-
-
 def _statements(
-    program: UpdateProgram, real: str, element: Callable[[int], str]
+    program: FlatProgram, real: str, element: Callable[[int], str]
 ) -> tuple[list[str], list[str]]:
     """What is done once, and with each element, given how that of a buffer is spelled."""
-    buffers, scalars = program.inputs
-    names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
-    names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
-    before = [f"{real}* b{i} = ({real}*)t.place[{i}][k] + start;" for i in range(len(buffers))]
-    before += [f"const {real} s{i} = t.scalar[{i}];" for i in range(len(scalars))]
-    body = [f"const {real} x{i} = {element(i)};" for i in range(len(buffers))]
-    for i, symbol in enumerate(program.order):
-        names[id(symbol)] = name = f"y{i}"
-        line = f"const {real} {name} = {_expression(symbol, names, program.dtype)};"
-        (before if symbol.is_scalar else body).append(line)
-    body += [f"{element(slot)} = {names[id(y)]};" for slot, y in _written(program)]
+    names: dict[View, str] = {view: f"x{i}" for i, view in enumerate(program.arrays)}
+    names |= {view: f"s{i}" for i, view in enumerate(program.scalars)}
+    before = [
+        f"{real}* b{i} = ({real}*)t.place[{i}][k] + start;" for i in range(len(program.arrays))
+    ]
+    before += [f"const {real} s{i} = t.scalar[{i}];" for i in range(len(program.scalars))]
+    body = [f"const {real} x{i} = {element(i)};" for i in range(len(program.arrays))]
+    for lines, steps in ((before, program.scalar_steps), (body, program.steps)):
+        for step in steps:
+            names[step.out] = name = f"y{len(names)}"
+            lines.append(f"const {type_of(step.out.dtype)} {name} = {_expression(step, names)};")
+    body += [f"{element(k)} = {names[result]};" for k, result in program.assignments]
     return before, body
 
 
-def _expression(symbol: Symbol, names: dict[int, str], dtype: np.dtype[Any]) -> str:
-    name = symbol.ufunc.__name__
-    if not is_known(name, (Number(0, dtype),)):
-        raise NotElementwise(name)
-    inputs = [names[id(x)] if isinstance(x, Symbol) else literal(x, dtype) for x in symbol.inputs]
-    return expression(name, dtype, inputs, dtype)
+def _expression(step: Elementwise, names: dict[View, str]) -> str:
+    if step.name not in NO_UFUNCS and not is_known(step.name, step.inputs):
+        raise Unsupported(step.name)
+
+    def text_of(x: Operand) -> str:
+        return names[x] if isinstance(x, View) else literal(x.value, x.dtype)
+
+    operands = [text_of(x) for x in step.inputs]
+    return expression(step.name, step.inputs[-1].dtype, operands, step.out.dtype)
 
 
 def gpu_buffers(state: SlotState, grad: Any) -> list[Any] | None:

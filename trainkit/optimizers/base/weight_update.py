@@ -7,7 +7,6 @@ comes compiled. A step of DenseNet-121 has 3,100 nodes so, where it had 7,500.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -16,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.compiler.flat import on_arrays
+from trainkit.compiler.ir import Elementwise
+from trainkit.compiler.tracer import NO_UFUNCS
 from trainkit.core import devices
 from trainkit.core.devices import XP_OF
 from trainkit.core.dispatch import trace_state
@@ -23,17 +25,17 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable, writable_arrays
 from trainkit.graph.ir.copied_calls import CopiedCalls
-from trainkit.optimizers.base.update_program import Symbol
+from trainkit.optimizers.base.step_plan import interleave
 
 if TYPE_CHECKING:
-    from trainkit.optimizers.base.fused_update import FusedUpdate
+    from trainkit.optimizers.base.flat_update import FlatUpdate
 
 _DTYPE, _IN_ORDER, _SHAPE = attrgetter("dtype"), attrgetter("flags.carray"), attrgetter("shape")
 _INFIX: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
-    np.true_divide: operator.truediv,
+    np.divide: operator.truediv,
     np.negative: operator.neg,
 }
 
@@ -54,20 +56,21 @@ class WeightUpdate:
         n_buffers: how many arrays follow for each weight.
     """
 
-    def __init__(self, name: str, update: FusedUpdate, is_conditional: bool) -> None:
+    def __init__(self, name: str, update: FlatUpdate, is_conditional: bool) -> None:
         self._name = name
         self._update = update
         self._program = update.program
         self._is_conditional = is_conditional
-        self.n_numbers = self._program.n_scalars + is_conditional
-        self.n_buffers = self._program.n_buffers
+        self._n_scalars = update.n_scalars
+        self.n_numbers = update.n_scalars + is_conditional
+        self.n_buffers = update.n_buffers
 
     def __repr__(self) -> str:
         return f"<rule of {self._name}>"
 
     def _split(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], Any, list[Sequence[Any]]]:
         """The numbers of the rule, the bool or `None`, and the arrays of each weight."""
-        scalars, n = inputs[: self._program.n_scalars], self.n_buffers
+        scalars, n = inputs[: self._n_scalars], self.n_buffers
         active = inputs[self.n_numbers - 1] if self._is_conditional else None
         starts = range(self.n_numbers, len(inputs), n)
         return scalars, active, [inputs[i : i + n] for i in starts]
@@ -103,10 +106,7 @@ class WeightUpdate:
             xp, where = XP_OF[type(member[0])], devices.device_of(member[0])
             buffers = [devices.to_device(x, where) for x in member]
 
-            def applied(ufunc: Any, *inputs: Any, xp: Any = xp) -> Any:
-                return getattr(xp, ufunc.__name__)(*inputs)
-
-            results += self._evaluat(applied, buffers, numbers)
+            results += self._program.evaluate(on_arrays(xp), buffers, numbers)
         return tuple(results)
 
     def bound(self, buffers: Sequence[Variable | None]) -> Callable[..., list[Any]]:
@@ -128,42 +128,22 @@ class WeightUpdate:
         def run(*arrays: Any) -> list[Any]:
             numbers, unbound = arrays[: self.n_numbers], arrays[self.n_numbers :]
             is_idle = self._is_conditional and not numbers[-1]
-            return self._write_some(targets, unbound, numbers[: self._program.n_scalars], is_idle)
+            return self._write_some(targets, unbound, numbers[: self._n_scalars], is_idle)
 
         return run
 
     def _bound_to_all(self, targets: list[list[Any]]) -> Callable[..., list[Any]]:
         """The same where all arrays but the gradients are written over."""
-        n, n_scalars, dtype = self.n_buffers - 1, self._program.n_scalars, self._program.dtype
-        # all that follows from shapes is found here, once for all calls
-        variables = [variable for group in targets for variable in group]
-        shapes = [group[0]._value._array.shape for group in targets for _ in range(n + 1)]
-        sizes = np.array([math.prod(shape) for shape in shapes[:: n + 1]], np.int64)
-        total, dtypes = int(sizes.sum()), [dtype] * len(shapes)
-        nothing: list[Any] = [None] * len(shapes)
+        n, variables = self.n_buffers - 1, [variable for group in targets for variable in group]
+        total = sum(group[0]._value._array.size for group in targets)
 
         def run(*arrays: Any) -> list[Any]:
-            grads = arrays[self.n_numbers :]
+            grads, scalars = arrays[self.n_numbers :], arrays[: self._n_scalars]
             if self._is_conditional and not arrays[self.n_numbers - 1]:
                 return []
-            written = writable_arrays(variables)
-            ordered = nothing.copy()
-            # weight, gradient and slots of each weight in turn, filled by strides: a loop of
-            # Python over hundreds of weights would take longer than updating small ones
-            ordered[:: n + 1], ordered[1 :: n + 1] = written[::n], grads
-            for i in range(1, n):
-                ordered[i + 1 :: n + 1] = written[i::n]
-            # whole lists are compared in C
-            is_plain = (
-                set(map(type, grads)) == {np.ndarray}
-                and list(map(_SHAPE, ordered)) == shapes
-                and list(map(_DTYPE, ordered)) == dtypes
-                and all(map(_IN_ORDER, ordered))
-            )
-            scalars = arrays[:n_scalars]
-            # the compiled loop takes neither views nor other types, and may not be there yet
-            if not is_plain or not self._update.run_joint(ordered, sizes, total, scalars):
-                members = [ordered[i : i + n + 1] for i in range(0, len(ordered), n + 1)]
+            buffers = interleave(writable_arrays(variables), grads, n)
+            if not self._update.run(buffers, len(grads), total, scalars):
+                members = [buffers[i : i + n + 1] for i in range(0, len(buffers), n + 1)]
                 self._write(members, scalars, targets)
             return []
 
@@ -223,8 +203,8 @@ class WeightUpdate:
     @property
     def has_operations(self) -> bool:
         """Whether there is an operation for each function of the rule."""
-        names = {x.ufunc.__name__ for x in self._program.order if x.ufunc not in _INFIX}
-        return all(hasattr(ops, name) for name in names)
+        steps = (*self._program.scalar_steps, *self._program.steps)
+        return all(step.name in NO_UFUNCS or hasattr(ops, step.name) for step in steps)
 
     def as_operations(self, inputs: Sequence[Any]) -> list[Any]:
         """What `update_weights` gives on symbols, by an operation for each step of the rule.
@@ -235,7 +215,7 @@ class WeightUpdate:
         scalars, active, members = self._split(inputs)
 
         def updated(weight: Any, grad: Any, *slots: Any) -> Sequence[Any]:
-            new = self._evaluat(_operation, [weight, grad, *slots], scalars)
+            new = self._program.evaluate(_operation, [weight, grad, *slots], scalars)
             if active is None:
                 return new
             return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
@@ -243,22 +223,13 @@ class WeightUpdate:
         calls = CopiedCalls(trace_state.current_trace())
         return [y for member in members for y in calls.results(updated, member, None)]
 
-    def _evaluat(
-        self, applied: Callable[..., Any], buffers: Sequence[Any], scalars: Sequence[Any]
-    ) -> list[Any]:
-        """The new weight and slots, with `applied(ufunc, *inputs)` for each step."""
-        program = self._program
-        symbols = [*program.inputs[0], *program.inputs[1]]
-        env = dict(zip(map(id, symbols), [*buffers, *scalars], strict=True))
-        for symbol in program.order:
-            inputs = [env[id(x)] if isinstance(x, Symbol) else x for x in symbol.inputs]
-            env[id(symbol)] = applied(symbol.ufunc, *inputs)
-        return [env[id(x)] for x in program.results]
 
-
-def _operation(ufunc: Any, *inputs: Any) -> Any:
-    function = _INFIX.get(ufunc) or getattr(ops, ufunc.__name__)
-    return function(*inputs)
+def _operation(step: Elementwise, operands: Sequence[Any]) -> Any:
+    if len(operands) == 1 and step.name in NO_UFUNCS:
+        return ops.cast(operands[0], str(step.out.dtype))
+    # numbers of NumPy would be constants of the graph, each an array of its own
+    operands = [x.item() if isinstance(x, np.generic) else x for x in operands]
+    return (_INFIX.get(getattr(np, step.name)) or getattr(ops, step.name))(*operands)
 
 
 def _copy(x: Any) -> Any:

@@ -1,0 +1,219 @@
+"""Formulas over elements, whatever their number: what an optimizer's rule does to each of a weight.
+
+A rule is run once on arrays that show neither shape nor size, so what it notes holds for weights of
+all shapes, and one code serves them all at one call. `llvm/flat_kernel.py` writes it for a CPU,
+`optimizers/base/update_cuda.py` for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import Elementwise, Number, Operand, Unsupported, View
+from trainkit.compiler.tracer import NO_UFUNCS, KernelTracer, Namespace, TracedArray
+
+_SIZE = 7
+"""Elements of the arrays that stand in for those of any size; no code depends on them."""
+_OUTSIDE_OF_RULES = (AttributeError, IndexError, TypeError, ValueError)
+"""What a rule raises that does with an array what these don't know. Run on arrays, it says so."""
+
+
+class _ElementArray(TracedArray):
+    """An array of a rule that is traced: of unknown shape, with arithmetic on its elements alone.
+
+    A decision by shape, a view or a sum would hold for the stand-in only.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dtype":
+            return self.array.dtype
+        raise Unsupported(f"the attribute {name!r} of an array")
+
+    def __len__(self) -> int:
+        raise Unsupported("the length of an array")
+
+    def __eq__(self, other: Any) -> Any:
+        return np.equal(self, other)
+
+    __hash__ = object.__hash__
+
+    def __pow__(self, exponent: Any) -> Any:
+        # as the operator of NumPy's arrays, which calls other functions than `power` for these
+        if type(exponent) in (int, float) and exponent in (2, 0.5):
+            return np.square(self) if exponent == 2 else np.sqrt(self)
+        raise Unsupported(f"a power with the exponent {exponent!r}")
+
+    def _refuse_view(self, array: Any) -> TracedArray:
+        raise Unsupported("a view")
+
+    _viewed = _refuse_view
+
+
+class _ElementTracer(KernelTracer):
+    """Notes element-wise steps, and refuses all others; what can't be compiled is seen later."""
+
+    def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
+        return True
+
+    def note(self, step: Any) -> None:
+        if not isinstance(step, Elementwise):
+            raise Unsupported(type(step).__name__)
+        super().note(step)
+
+    def constant(self, array: Any) -> TracedArray:
+        if np.ndim(array):
+            raise Unsupported("an array beside those of the rule")
+        return super().constant(array)
+
+    def whole(self, array: Any, kind: str = "temporary") -> TracedArray:
+        traced = super().whole(array, kind)
+        return _ElementArray(self, array, traced.buffer, traced._base)
+
+
+class FlatProgram:
+    """What `rule(xp, weight, grad, scalars, *slots)` does with each element.
+
+    Args:
+        rule: gives the new weight and the new slots as a tuple.
+        n_slots: how many slots it takes.
+        n_scalars: how many scalars it takes, as one tuple.
+        dtype: the NumPy dtype of all arrays and scalars.
+
+    Attributes:
+        arrays: the views of weight, gradient and slots, in this order.
+        scalars: the views of the scalars.
+        scalar_steps: what is computed from scalars and numbers alone.
+        steps: what is computed for each element, after these.
+        results: the new values of weight and slots.
+
+    Raises:
+        Unsupported: the rule does more than arithmetic on elements.
+        ValueError: it gives another number of values than there are.
+    """
+
+    def __init__(self, rule: Callable[..., Any], n_slots: int, n_scalars: int, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        trace = _ElementTracer()
+        arrays = [trace.input((_SIZE,), self.dtype) for _ in range(2 + n_slots)]
+        scalars = tuple(trace.input((), self.dtype) for _ in range(n_scalars))
+        try:
+            results = rule(Namespace(), arrays[0], arrays[1], scalars, *arrays[2:])
+        except _OUTSIDE_OF_RULES as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
+        if len(results) != 1 + n_slots:
+            raise ValueError(f"update gave {len(results)} values for a weight and {n_slots} slots")
+        self.arrays = [x.view for x in arrays]
+        self.scalars = [x.view for x in scalars]
+        self.results = [_result(x, self.dtype) for x in results]
+        for i, result in enumerate(self.results):
+            # The gradient may become a slot, as it stays as it is; another array would have to be
+            # read before it is written, which steps one after the other don't know.
+            if result in self.arrays and self.arrays.index(result) not in (1, self.target(i)):
+                raise Unsupported("an array as the new value of another")
+        steps = [_with_numbers(step) for step in _needed_steps(trace.steps, self.results)]
+        self.scalar_steps = [step for step in steps if not step.out.shape]
+        self.steps = [step for step in steps if step.out.shape]
+        self._schedule_steps()
+
+    @staticmethod
+    def target(i: int) -> int:
+        """Which of the arrays result `i` is the new value of; the gradient, 1, gets none."""
+        return i if i == 0 else i + 1
+
+    @property
+    def assignments(self) -> list[tuple[int, View]]:
+        """The arrays, by their number, that get other values, with these."""
+        targets = [(self.target(i), result) for i, result in enumerate(self.results)]
+        return [(k, result) for k, result in targets if result != self.arrays[k]]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers of the rule that have its dtype, as often as they occur, in order.
+
+        They are given to compiled code, which so serves all settings that lead to the same steps.
+        """
+        inputs = [x for step in (*self.scalar_steps, *self.steps) for x in step.inputs]
+        return [x for x in inputs if isinstance(x, Number) and x.dtype == self.dtype]
+
+    def evaluate(
+        self,
+        apply: Callable[[Elementwise, Sequence[Any]], Any],
+        arrays: Sequence[Any],
+        scalars: Sequence[Any],
+    ) -> list[Any]:
+        """The results, by `apply(step, operands)` for each step.
+
+        Args:
+            apply: a function; numbers of the rule come to it as NumPy's scalars.
+            arrays: in place of weight, gradient and slots.
+            scalars: in place of the scalars.
+        """
+        values = [*arrays, *scalars]
+        for step, operands, unused in self._schedule:
+            values.append(apply(step, [values[x] if type(x) is int else x for x in operands]))
+            # results of later steps then lie where these did, in memory that is in a cache
+            for k in unused:
+                values[k] = None
+        return [values[k] for k in self._result_registers]
+
+    def _schedule_steps(self) -> None:
+        """Note for each step where its operands are among all values, and which it reads last.
+
+        Values are those of arrays, scalars and steps, in this order: numbers are faster to find
+        them by than views.
+        """
+        steps = [*self.scalar_steps, *self.steps]
+        views = [*self.arrays, *self.scalars, *(step.out for step in steps)]
+        registers = {view: k for k, view in enumerate(views)}
+        self._result_registers = [registers[result] for result in self.results]
+        self._schedule: list[tuple[Elementwise, list[Any], list[int]]] = []
+        read = set(self.results)
+        for step in reversed(steps):
+            operands = [x.value if isinstance(x, Number) else registers[x] for x in step.inputs]
+            last_read = {x for x in step.inputs if isinstance(x, View)} - read
+            self._schedule.insert(0, (step, operands, [registers[x] for x in last_read]))
+            read |= last_read
+
+
+def _result(x: Any, dtype: np.dtype[Any]) -> View:
+    """A result in the dtype that it is kept in."""
+    if not isinstance(x, TracedArray) or not x.view.shape:
+        raise Unsupported("a result that is one number")
+    return x.astype(dtype, copy=False).view
+
+
+def _needed_steps(steps: Sequence[Any], results: Sequence[View]) -> list[Elementwise]:
+    """The steps on which results depend."""
+    views, needed_steps = set(results), []
+    for step in reversed(steps):
+        if step.out in views:
+            views.update(x for x in step.inputs if isinstance(x, View))
+            needed_steps.append(step)
+    return needed_steps[::-1]
+
+
+def _with_numbers(step: Elementwise) -> Elementwise:
+    """`step` with numbers in place of arrays of one number that the rule has brought along."""
+    inputs = [
+        Number(x.buffer.value[0][()], x.dtype)
+        if isinstance(x, View) and x.buffer.kind == "constant"
+        else x
+        for x in step.inputs
+    ]
+    return Elementwise(step.name, tuple(inputs), step.out)
+
+
+def on_arrays(xp: Any) -> Callable[[Elementwise, Sequence[Any]], Any]:
+    """What `FlatProgram.evaluate` applies to arrays of `xp`, NumPy or CuPy."""
+
+    def apply(step: Elementwise, operands: Sequence[Any]) -> Any:
+        if len(operands) == 1 and step.name in NO_UFUNCS:
+            return operands[0].astype(step.out.dtype)
+        return getattr(xp, step.name)(*operands)
+
+    return apply

@@ -1,0 +1,102 @@
+"""An optimizer's rule as one call that updates all weights: each element is read and written once.
+
+The call is machine code that does the same float operations in the same order as the rule, so both
+give the same bits. It comes compiled for the usual optimizers; that of another rule is compiled
+once the rule has done enough work for that to pay. Until then NumPy does the rule's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.flat import FlatProgram, on_arrays
+from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.threads.thread_pool import shared
+
+UPDATES = kernel_family.Family("update", "jit.llvm_text", "text_kernel", exact=True, alone=True)
+
+WIDE = 250_000
+"""From so many elements on, beyond a cache, the work is spread over the cores."""
+PIECE = 16_384
+"""Elements that NumPy's steps work on at a time: what a rule computes of them stays in a cache."""
+
+_SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
+"""What one NumPy step of a program costs."""
+_NANOSECONDS = 0.15
+"""What the call takes on one core for an element of each buffer, in memory."""
+
+_STEPS = on_arrays(np)
+
+
+class FlatUpdate:
+    """A rule for arrays in place, by NumPy's steps or, once there is one, by one call.
+
+    Args:
+        program: what is done with each element, in float32 or float64.
+    """
+
+    def __init__(self, program: FlatProgram) -> None:
+        self.program = program
+        self.n_buffers = len(program.arrays)
+        self.n_scalars = len(program.scalars)
+        self._key = (flat_kernel(program),) if has_expressions(program) else None
+        self._numbers = [float(x.value) for x in program.numbers]
+        self._n_steps = len(program.steps)
+
+    @property
+    def kernel_key(self) -> kernel_family.Key | None:
+        """What `UPDATES` knows the compiled form by, `None` for a rule that has none."""
+        return self._key
+
+    def run(self, buffers: Sequence[Any], count: int, total: int, scalars: Sequence[Any]) -> bool:
+        """Update weights in one call, if there is a call yet and all arrays are as it takes them.
+
+        Args:
+            buffers: weight, gradient and slots of the first weight, then those of the next. No two
+                weights share an array that is written.
+            count: how many weights they are.
+            total: how many elements these have.
+            scalars: what the rule takes as its scalars.
+
+        Returns:
+            Whether that is done; nothing has changed where it is not.
+        """
+        if self._key is None:
+            return False
+        seconds = _SECONDS_PER_STEP * count + _SECONDS_PER_ELEMENT * total
+        call = UPDATES.find(self._key, self._n_steps * seconds)
+        if call is None:
+            return False
+        pool = (0, 1) if total < WIDE else shared(_NANOSECONDS * self.n_buffers * total)
+        is_updated: bool = call(*pool, *scalars, *self._numbers, *buffers)
+        return is_updated
+
+    def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:
+        """Update weights in one call or, as long as there is none, each by NumPy's steps.
+
+        Args:
+            members: weight, gradient and slots of each weight: row-major arrays of one shape, of
+                the program's dtype.
+            scalars: what the rule takes as its scalars.
+        """
+        buffers = [x for member in members for x in member]
+        total = sum(member[0].size for member in members)
+        if not self.run(buffers, len(members), total, scalars):
+            numbers = [np.asarray(x, self.program.dtype) for x in scalars]
+            for member in members:
+                self._run_in_pieces(member, numbers)
+
+    def _run_in_pieces(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
+        # they are in order, so these are views to write to
+        flat = [x.reshape(-1) for x in buffers]
+        for start in range(0, flat[0].size, PIECE):
+            piece = [x[start : start + PIECE] for x in flat]
+            results = self.program.evaluate(_STEPS, piece, scalars)
+            for i, result in enumerate(results):
+                target = piece[self.program.target(i)]
+                if result is not target:
+                    target[...] = result
