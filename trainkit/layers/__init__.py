@@ -55,14 +55,14 @@ from trainkit.layers.augmentation.tones import AutoContrast as AutoContrast
 from trainkit.layers.augmentation.tones import RandomPosterization as RandomPosterization
 from trainkit.layers.augmentation.tones import Solarization as Solarization
 from trainkit.layers.base.autocast import AutocastVariable as AutocastVariable
+from trainkit.layers.base.config import deserialize as deserialize
+from trainkit.layers.base.config import get as get
+from trainkit.layers.base.config import serialize as serialize
 from trainkit.layers.base.dtype_policy import DTypePolicy as DTypePolicy
 from trainkit.layers.base.input_spec import InputSpec as InputSpec
 from trainkit.layers.base.keras_tensor import Input as Input
 from trainkit.layers.base.keras_tensor import KerasTensor as KerasTensor
 from trainkit.layers.base.layer import Layer as Layer
-from trainkit.layers.base.layer import deserialize as deserialize
-from trainkit.layers.base.layer import get as get
-from trainkit.layers.base.layer import serialize as serialize
 from trainkit.layers.convolution import Conv1D as Conv1D
 from trainkit.layers.convolution import Conv1DTranspose as Conv1DTranspose
 from trainkit.layers.convolution import Conv2D as Conv2D

@@ -11,6 +11,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.docstrings import extended
 from trainkit.layers.fused_activation import split_activation
+from trainkit.layers.quantized.quantization import Quantization, enable_lora, start_lora
 
 
 class _Windowed(Layer):
@@ -138,7 +139,9 @@ class _Conv(_Windowed):
     lora_rank: int | None
     lora_alpha: float | None
 
-    _variants_in = "trainkit.layers.quantized.dense_variants"
+    _quantization = Quantization("trainkit.layers.quantized.dense_variants")
+    enable_lora = enable_lora
+    lora_enabled = False
 
     def __init__(
         self,
@@ -182,7 +185,7 @@ class _Conv(_Windowed):
         shape = (*self.kernel_size, channels // self.groups, self.filters)
         self.kernel = self._weight("kernel", shape, "kernel")
         self.bias = self._bias_for(self.filters)
-        self._starts_lora()
+        start_lora(self)
 
     _own_convolution = False  # whether a subclass has a `convolution_op` of its own
 

@@ -17,6 +17,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.base.output_specs import Replaceable
 
 
 class InputLayer(Layer):
@@ -109,8 +110,12 @@ class InputLayer(Layer):
         """The symbolic tensor that stands for the input; it is `output`, too."""
         return self.output
 
-    def _shapes_of(self, symbols: Any) -> Any:
-        return [super()._shapes_of(symbols)]
+    @Replaceable
+    def input_shape(self) -> Any:
+        """The shape of the input in a list, as in TensorFlow 2."""
+        return [tuple(self.output.shape)]
+
+    output_shape = input_shape
 
     @property
     def dtype(self) -> str:

@@ -15,6 +15,12 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import dense
 from trainkit.layers.quantized.contractions import DENSE, EINSUM, leading_matrix
+from trainkit.layers.quantized.quantization import (
+    Quantization,
+    enable_lora,
+    serialization_spec,
+    start_lora,
+)
 from trainkit.layers.quantized.variants import HeldWeight
 
 _VARIANTS = "trainkit.layers.quantized.dense_variants"
@@ -62,7 +68,10 @@ class Dense(Layer):
     lora_alpha: Any
     quantization_config: Any
 
-    _variants_in = _VARIANTS
+    _quantization = Quantization(_VARIANTS)
+    enable_lora = enable_lora
+    lora_enabled = False
+    variable_serialization_spec = serialization_spec
     _kernel = HeldWeight("kernel")
 
     def __init__(
@@ -102,7 +111,7 @@ class Dense(Layer):
 
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]
-        if self._builds_plain((features, self.units)):
+        if self._quantization.builds_floats(self, (features, self.units)):
             self.kernel = self.add_weight(
                 "kernel",
                 (features, self.units),
@@ -120,7 +129,7 @@ class Dense(Layer):
                 constraint=self.bias_constraint,
             )
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
-        self._starts_lora()
+        start_lora(self)
 
     def kernel_matrix_shape(self) -> tuple[int, int]:
         """How many inputs and outputs the kernel has."""
@@ -166,7 +175,10 @@ class EinsumDense(Layer):
     kernel_initializer: Any
     kernel_regularizer: Any
 
-    _variants_in = _VARIANTS
+    _quantization = Quantization(_VARIANTS)
+    enable_lora = enable_lora
+    lora_enabled = False
+    variable_serialization_spec = serialization_spec
     _kernel = HeldWeight("kernel")
 
     def __init__(
@@ -209,7 +221,7 @@ class EinsumDense(Layer):
             self.equation, self.bias_axes, input_shape, self.partial_output_shape
         )
         self._input_rank = len(input_shape)
-        if self._builds_plain(kernel_shape):
+        if self._quantization.builds_floats(self, kernel_shape):
             self.kernel = self.add_weight(
                 "kernel",
                 kernel_shape,
@@ -226,7 +238,7 @@ class EinsumDense(Layer):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
-        self._starts_lora()
+        start_lora(self)
 
     def _initializer(self) -> Any:
         """The kernel's, which counts the axes that are summed over as inputs, others as outputs."""

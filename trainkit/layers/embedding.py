@@ -7,6 +7,13 @@ from typing import Any
 from trainkit import ops
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.quantized.quantization import (
+    Quantization,
+    enable_lora,
+    is_quantized,
+    serialization_spec,
+    start_lora,
+)
 from trainkit.layers.quantized.variants import HeldWeight
 
 _VARIANTS = "trainkit.layers.quantized.embedding_variants"
@@ -45,7 +52,10 @@ class Embedding(Layer):
     embeddings_regularizer: Any
     mask_zero: Any
 
-    _variants_in = _VARIANTS
+    _quantization = Quantization(_VARIANTS)
+    enable_lora = enable_lora
+    lora_enabled = False
+    variable_serialization_spec = serialization_spec
     _embeddings = HeldWeight("embeddings")
 
     def __init__(
@@ -84,7 +94,7 @@ class Embedding(Layer):
         return config
 
     def build(self, input_shape: Any = None) -> None:
-        if self._builds_plain((self.input_dim, self.output_dim)):
+        if self._quantization.builds_floats(self, (self.input_dim, self.output_dim)):
             self.embeddings = self.add_weight(
                 "embeddings",
                 (self.input_dim, self.output_dim),
@@ -92,7 +102,7 @@ class Embedding(Layer):
                 regularizer=self.embeddings_regularizer,
                 constraint=self.embeddings_constraint,
             )
-        self._starts_lora()
+        start_lora(self)
 
     def call(self, inputs: Any) -> Any:
         if not inputs.dtype.is_integer:
@@ -130,7 +140,7 @@ class ReversibleEmbedding(Embedding):
 
     embeddings_initializer: Any
 
-    _variants_in = _VARIANTS
+    _quantization = Quantization(_VARIANTS)
 
     def __init__(
         self,
@@ -160,7 +170,7 @@ class ReversibleEmbedding(Embedding):
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
-        if not self.tie_weights and not self._is_quantized:
+        if not self.tie_weights and not is_quantized(self):
             self.reverse_embeddings = self.add_weight(
                 "reverse_embeddings",
                 (self.output_dim, self.input_dim),

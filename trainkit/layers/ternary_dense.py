@@ -9,6 +9,11 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.quantized.quantization import (
+    Quantization,
+    enable_lora,
+    serialization_spec,
+)
 from trainkit.layers.quantized.variants import HeldWeight
 
 
@@ -54,7 +59,10 @@ class TernaryDense(Layer):
     kernel_constraint: Any
     bias_constraint: Any
 
-    _variants_in = "trainkit.layers.quantized.dense_variants"
+    _quantization = Quantization("trainkit.layers.quantized.dense_variants")
+    enable_lora = enable_lora
+    lora_enabled = False
+    variable_serialization_spec = serialization_spec
     _kernel = HeldWeight("kernel")
     quantization_config = None
 
@@ -86,7 +94,7 @@ class TernaryDense(Layer):
 
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]
-        if self._builds_plain((features, self.units)):
+        if self._quantization.builds_floats(self, (features, self.units)):
             self.kernel = self.add_weight(
                 "kernel",
                 (features, self.units),

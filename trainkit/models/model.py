@@ -19,8 +19,9 @@ from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.values import torch_names
 from trainkit.layers.base import tracking
+from trainkit.layers.base.config import LAYERS
 from trainkit.layers.base.keras_tensor import KerasTensor
-from trainkit.layers.base.layer import LAYERS, Layer
+from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import Replaceable
 from trainkit.models.functional import FunctionalGraph
@@ -384,21 +385,8 @@ class Model(Looped, Exportable):
         Raises:
             ValueError: an argument is none that there is, or a layer is not built.
         """
-        type_check = kwargs.pop("type_check", True)
-        if kwargs:
-            raise ValueError(
-                f"{type(self).__name__}.quantize has no arguments {', '.join(map(repr, kwargs))}"
-            )
-        config = self._resolved_quantization(mode, config)
-        self._check_quantize_args(config.mode, self.compute_dtype)
         quantizing: Any = importlib.import_module("trainkit.models.quantizing")
-        report = quantizing.quantize_model(self, config, filters, verbose, type_check)
-        self._quantization_report = report
-        self._forget_steps()
-        optimizer = getattr(self, "optimizer", None)
-        if optimizer is not None:
-            optimizer.keep_only(self.trainable_variables)
-        return report
+        return quantizing.quantize_model(self, mode, config, filters, verbose, kwargs)
 
     def get_quantization_layer_structure(self, mode: Any = None) -> Any:
         """What modes that look at data calibrate; a class with blocks says it.

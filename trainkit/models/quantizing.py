@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.layers.base.building import put_back, state_of_all
 from trainkit.layers.core import InputLayer
+from trainkit.layers.quantized.quantization import (
+    check_can_be_quantized,
+    is_quantized,
+    resolve_config,
+)
 from trainkit.quantizers.awq_core import awq_quantize
 from trainkit.quantizers.calibration import check_data, check_structure, find_layers_in_block
 from trainkit.quantizers.gptq_core import gptq_quantize
@@ -22,20 +27,30 @@ _WIDTH = 65
 
 
 def quantize_model(
-    model: Model, config: Any, filters: Any, verbose: bool, type_check: bool
+    model: Model, mode: Any, config: Any, filters: Any, verbose: bool, more: dict[str, Any]
 ) -> QuantizationReport:
     """Quantize the layers of `model`; an error leaves all of them as they were.
 
     Args:
         model: built.
-        config: what to do.
+        mode: how; see `Model.quantize`.
+        config: the mode's numbers.
         filters: which layers are meant.
         verbose: whether the report is printed.
-        type_check: whether classes derived from layers that can be quantized are left alone.
+        more: `type_check`, whether classes derived from layers that can be quantized are left
+            alone.
 
     Raises:
-        ValueError: the filters are none, data for a calibration is missing, or a layer refuses.
+        ValueError: there is no such argument, the filters are none, data for a calibration is
+            missing, or a layer refuses.
     """
+    type_check = more.pop("type_check", True)
+    if more:
+        raise ValueError(
+            f"{type(model).__name__}.quantize has no arguments {', '.join(map(repr, more))}"
+        )
+    config = resolve_config(mode, config)
+    check_can_be_quantized(model, config.mode)
     check_filters(filters)
     structure, covered = _structure(model, config)
     before = state_of_all(model)
@@ -49,6 +64,11 @@ def quantize_model(
         for variable, value in values:
             variable.assign(value)
         raise
+    model._quantization_report = report
+    model._forget_steps()
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None:
+        optimizer.keep_only(model.trainable_variables)
     warning = report.summary_warning()
     if warning is not None:
         warnings.warn(warning, stacklevel=4)
@@ -85,7 +105,7 @@ def _quantized_layers(
             report.add_skipped(path, report.SKIP_OUTSIDE_STRUCTURE)
         elif not should_quantize_layer(layer, filters):
             report.add_skipped(path, report.SKIP_FILTERED)
-        elif layer._is_quantized:
+        elif is_quantized(layer):
             report.add_skipped(path, report.SKIP_ALREADY_QUANTIZED)
         else:
             try:
@@ -104,7 +124,7 @@ def summary_of_quantization(model: Model) -> str:
     layers = [
         layer
         for layer in model._flatten_layers()
-        if layer._is_quantized and layer.weights and not hasattr(layer, "train_step")
+        if is_quantized(layer) and layer.weights and not hasattr(layer, "train_step")
     ]
     if not layers:
         return "\n".join([*lines, "No quantized layers found."])

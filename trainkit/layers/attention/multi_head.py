@@ -11,7 +11,7 @@ from trainkit.core.masks import mask_of
 from trainkit.layers.activation import Softmax
 from trainkit.layers.attention.projections import ProjectedAttention, misfit
 from trainkit.layers.base.arguments import keep, share, whole
-from trainkit.layers.base.layer import LAYERS
+from trainkit.layers.base.config import LAYERS
 from trainkit.layers.dense import EinsumDense
 from trainkit.layers.dropout import Dropout
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.layers.base import tracking
+from trainkit.layers.base.call_spec import FRAME
+from trainkit.layers.base.error_context import called_on_none
 from trainkit.layers.base.paths import current_path, scope
 from trainkit.layers.base.weights import WeightHolder
 
@@ -71,6 +73,51 @@ def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
         object.__setattr__(layer, "__class__", state.pop("__class__"))
         layer.__dict__.clear()
         layer.__dict__.update(state)
+
+
+def first_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Build and call; a failure leaves this layer and those inside as they were."""
+    # The outermost first call notes the whole tree. One inside need not: each layer would be noted
+    # once for each layer around it.
+    outermost = not FRAME.builds
+    states = state_of_all(layer) if outermost else []
+    FRAME.builds = True
+    try:
+        with scope(layer):
+            if "name" in layer.__dict__:  # else `_prepare` says what is wrong
+                layer.__dict__["_path"] = current_path()  # a map of dtype policies asks for it
+            args, kwargs = layer._prepare(args, kwargs)
+            # Before the call: it comes back through `__call__`, which would build once more.
+            layer.__dict__.update(built=True, _locked=layer._locks)
+            y = layer(*args, **kwargs)
+            if y is None:
+                layer.__dict__["_gave_none"] = True
+            return y
+    except BaseException as error:
+        missing = called_on_none(layer, FRAME.entry, args) if isinstance(error, Exception) else ""
+        put_back(states)
+        if missing:
+            raise ValueError(missing) from error
+        raise
+    finally:
+        if outermost:
+            FRAME.builds = False
+
+
+def build_for_symbols(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check and build for arguments with `Spec`s, where the class says its output shape."""
+    states = [] if layer.built else state_of_all(layer)
+    try:
+        with scope(layer):
+            args, kwargs = layer._prepare(args, kwargs)
+            # A class without a build of its own was left to its call, which shapes do not reach
+            # where the class says its output itself; it is built as far as shapes can.
+            if not layer.built:
+                shapes = layer._facts.shapes_for("build", layer, args, kwargs)
+                layer.build(*list(shapes.values())[:1])
+    except BaseException:
+        put_back(states)
+        raise
 
 
 def all_built(layer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`get_config` by itself: the arguments of `__init__` and what became of them."""
+"""Configs: what `get_config` gives by itself, and layers from their configs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.config_values import described_lambda
-from trainkit.core.registry import serialize_object
+from trainkit.core.registry import Registry, deserialize_object, serialize_object
+from trainkit.layers.base.dtype_policy import policy_of
+from trainkit.layers.quantized.quantization import read_config
+
+LAYERS = Registry("layers", "layer")
 
 # These come from Layer.get_config in a form of their own.
 _BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast", "weights"}
@@ -133,3 +137,59 @@ def _plain(target: Any, value: Any) -> Any:
 def without_trainable(config: dict[str, Any]) -> dict[str, Any]:
     """The config of a layer without weights whose Keras class does not take `trainable`."""
     return {name: value for name, value in config.items() if name != "trainable" or not value}
+
+
+def read_argument(key: str, value: Any) -> Any:
+    """An argument from a config: a layer or policy where a dict describes one."""
+    if key == "dtype":
+        return policy_of(value) if isinstance(value, dict) else value
+    if key == "quantization_config":
+        return read_config(value)
+    if isinstance(value, dict | list):
+        return deserialize_object(value)
+    return value
+
+
+def get(identifier: Any) -> Any:
+    """A layer from its config, class, name, or itself.
+
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
+    Example:
+        >>> type(tk.layers.get({"class_name": "Dense", "config": {"units": 3}})).__name__
+        'Dense'
+    """
+    return LAYERS.get(identifier)
+
+
+def serialize(layer: Any) -> dict[str, Any]:
+    """A layer as a dict that `deserialize` reads.
+
+    Args:
+        layer: the layer.
+
+    Example:
+        >>> tk.layers.serialize(tk.layers.Dense(3))["config"]["units"]
+        3
+    """
+    described: dict[str, Any] = serialize_object(layer)
+    return described
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The layer that `serialize` described, with new weights.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
+
+    Raises:
+        ValueError: the config names an unknown class.
+
+    Example:
+        >>> config = tk.layers.serialize(tk.layers.Dense(3))
+        >>> tk.layers.deserialize(config).units
+        3
+    """
+    return LAYERS.deserialize(config, custom_objects)

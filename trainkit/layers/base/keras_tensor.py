@@ -20,12 +20,14 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
 from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.layers.base import mask_propagation
-from trainkit.layers.base.layer import LAYERS, Layer
+from trainkit.layers.base.building import build_for_symbols
+from trainkit.layers.base.config import LAYERS
+from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.operation_configs.functions import call_as_keras
 from trainkit.layers.base.operation_configs.keras_rules import Written
 from trainkit.layers.base.operation_configs.writing import as_keras
-from trainkit.layers.base.output_specs import described
+from trainkit.layers.base.output_specs import described, note_symbolic_call
 from trainkit.layers.core import InputLayer
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.shaping import reshape
@@ -215,7 +217,7 @@ def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> CallNode:
             x.node = node
     # An input layer is called on nothing: what it gives is its `input`, too.
     first = outputs if isinstance(layer, InputLayer) else (args, kwargs)
-    node.index = layer._note_symbolic_call(first, outputs)
+    node.index = note_symbolic_call(layer, first, outputs)
     return node
 
 
@@ -234,7 +236,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with_masks = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
     # Running `call` on shapes builds a layer on the way; a class that says its output skips that.
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
-        layer._get_ready(*nest.map_structure(described, (args, with_masks)))
+        build_for_symbols(layer, *nest.map_structure(described, (args, with_masks)))
     specs = layer.compute_output_spec(*args, **with_masks)
 
     def symbol(spec: Any) -> Any:
@@ -246,7 +248,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     node.outputs = nest.map_structure(symbol, specs)
     # The number goes into configs, which name a symbol by layer, call and output.
-    node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
+    node.index = note_symbolic_call(layer, (args, kwargs), node.outputs)
     mask_propagation.pass_on(layer, args, with_masks, node.outputs)
     return node.outputs
 
@@ -448,7 +450,7 @@ def _symbol_for(layer: InputLayer, tensor: KerasTensor | None) -> None:
         symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
     symbol.node = CallNode(layer, (), {})
     symbol.node.outputs = symbol
-    symbol.node.index = layer._note_symbolic_call(symbol, symbol)
+    symbol.node.index = note_symbolic_call(layer, symbol, symbol)
 
 
 InputLayer._symbol_for = _symbol_for

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from trainkit import constraints, initializers, ops, regularizers
+from trainkit import constraints, ops, regularizers
 from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import (
@@ -16,41 +17,41 @@ from trainkit.core.errors import (
     UnknownArgumentError,
 )
 from trainkit.core.names import name_for
-from trainkit.core.registry import Registry, deserialize_object, serialize_object
+from trainkit.core.registry import serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import OVERWRITTEN, Variable
-from trainkit.layers.base import mask_propagation, tracking, weight_budget
+from trainkit.layers.base import mask_propagation, output_specs, tracking
 from trainkit.layers.base.autocast import first_input, symbol_in, to_input
-from trainkit.layers.base.building import (
-    all_built,
-    marking_built,
-    put_back,
-    state_of_all,
-)
+from trainkit.layers.base.building import all_built, first_call, marking_built
 from trainkit.layers.base.call_spec import FRAME, CallSpec
 from trainkit.layers.base.config import (
+    LAYERS,
     accepted,
     arguments_of,
     own_get_config,
+    read_argument,
     written_by_users,
 )
 from trainkit.layers.base.dtype_policy import DTypePolicy, described_policy, policy_of
-from trainkit.layers.base.error_context import called_on_none, explain, nearest_argument
+from trainkit.layers.base.error_context import explain, nearest_argument
 from trainkit.layers.base.input_spec import InputSpec, check_inputs, check_positional
-from trainkit.layers.base.nested_shapes import known_sizes, specs_of, tuples_of
-from trainkit.layers.base.paths import current_path, path_in, scope
+from trainkit.layers.base.nested_shapes import shapes_of, specs_of, tuples_of
+from trainkit.layers.base.output_specs import Replaceable
 from trainkit.layers.base.rematerialization import SCOPES, rematerialize
-from trainkit.layers.base.stateless_call import StatelessCalls
-from trainkit.layers.base.weight_arguments import check_options, memory_for, placed, set_autocast
-from trainkit.layers.base.weights import check_unlocked
-from trainkit.layers.quantized.quantizable import Quantizable, read_config
+from trainkit.layers.base.stateless_call import stateless_call
+from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
+from trainkit.layers.base.weights import WeightHolder, check_unlocked
+from trainkit.layers.quantized.quantization import (
+    Quantization,
+    is_quantized,
+    refuse_mode,
+)
 
-LAYERS = Registry("layers", "layer")
 _HELD = masks.HELD
 
 
-class Layer(Quantizable, StatelessCalls):
+class Layer(WeightHolder):
     """A function with weights; the base of all layers and models.
 
     A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with
@@ -87,7 +88,12 @@ class Layer(Quantizable, StatelessCalls):
     _losses_held: Any
     _ready_dtype: Any
     _ready_shape: Any
+    _symbolic_call: Any
+    _facts: CallSpec
+    _path: str | None
+    quantization_config: Any
 
+    _quantization: ClassVar[Quantization] = Quantization()  # of no forms but floats
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
     _warns_of_lost_masks = True
@@ -214,25 +220,13 @@ class Layer(Quantizable, StatelessCalls):
         """
         name, shape, initializer, dtype = placed(args, name, shape, initializer, dtype)
         check_unlocked(self)
-        weight_dtype = dtypes.as_dtype(dtype or self.variable_dtype)
-        label = name or "variable"
-        sizes = known_sizes(self, label, () if shape is None else shape)
-        # Before any memory is asked for: a file of a few bytes can name a weight of any size.
-        weight_budget.spend(self, label, sizes, weight_dtype)
-        default = "glorot_uniform" if weight_dtype.is_floating else "zeros"
-        make = initializers.get(default if initializer is None else initializer)
-        check_options(self, aggregation)
-        with memory_for(self, label, sizes, weight_dtype):
-            start = make(sizes, dtype=weight_dtype.name)
-            variable = Variable(start, bool(trainable), label, weight_dtype)
-        set_autocast(variable, self if autocast else None)
+        variable = make_weight(
+            self, name or "variable", shape, initializer, dtype, bool(trainable), aggregation
+        )
+        if autocast:
+            set_autocast(variable, self)
         if overwrite_with_gradient:
             OVERWRITTEN[id(variable)] = variable
-        # Fixed now: only while layers are being built it is known which ones are around this one.
-        variable.path = path_in(self, label)
-        # Programs of TensorFlow see "kernel:0"; weights of layers have the names that Keras gives.
-        variable._numbered = False
-        variable.aggregation = "none" if aggregation is None else aggregation
         variable.regularizer = regularizers.get(regularizer)
         variable.constraint = constraints.get(constraint)
         if not self._trainable:
@@ -290,11 +284,19 @@ class Layer(Quantizable, StatelessCalls):
     # ------------------------------------------------------------------ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # A call like the last one that was checked, on a tensor of that shape and dtype without any
-        # mask about, needs no conversion, no check and no search for symbols, which cost more than
-        # a small layer computes. `_array` is asked, since the shape of a Tensor is an object of its
-        # own.
+        # In plain words, without what makes it fast:
+        #
+        #     args, kwargs = self._prepare(args, kwargs)  # cast, checked; the layer built
+        #     kwargs["training"] = what the caller says, else the call around, else the default
+        #     y = self.call(*args, **kwargs)
+        #     mask_propagation.pass_on(self, args, kwargs, y)
+        #
         frame, facts, has_masks = FRAME, self._facts, False
+
+        # 1. The arguments. A call like the last one that was checked, on a tensor of that shape and
+        # dtype without any mask about, needs no conversion, no check and no search for symbols,
+        # which cost more than a small layer computes. `_array` is asked, since the shape of a
+        # Tensor is an object of its own.
         if not (
             len(args) == 1
             and not _HELD
@@ -303,19 +305,23 @@ class Layer(Quantizable, StatelessCalls):
             and x._array.dtype is self._ready_dtype
             and (not kwargs or (len(kwargs) == 1 and "training" in kwargs))
         ):
+            # A symbol of a functional model makes a node of that model in place of a result.
             symbol = symbol_in(args, kwargs)
             if symbol is not None:
                 return symbol.apply_layer(self, args, kwargs)
+            # The layer is built, and called once more, by a call that can be undone as a whole.
             if not self.built:
-                return self._first_call(args, kwargs)
+                return first_call(self, args, kwargs)
             args, kwargs = self._prepare(args, kwargs)
             has_masks = masks.any_held() or "mask" in kwargs
+
+        # 2. What the call is for. In order of priority: what the caller says, by keyword or by
+        # position; what the call around runs for; the default of `call`'s argument. A None from the
+        # caller says nothing. What is said holds for the layers inside even if this `call` has no
+        # such argument, which then must not get it.
         entry, outer = frame.entry, frame.training
         training = outer
         if kwargs and "training" in kwargs:
-            # An explicit None asks for what the call around runs for. What a caller says holds for
-            # the layers inside even if this `call` has no such argument, which then must not get
-            # it.
             training = outer if kwargs["training"] is None else kwargs["training"]
             if not facts.takes_training:
                 del kwargs["training"]
@@ -330,13 +336,17 @@ class Layer(Quantizable, StatelessCalls):
                 args = (*args[:position], training, *args[position + 1 :])
             else:
                 kwargs["training"] = training
+
+        # 3. The frame, which calls inside read. Losses outlive the call that added them, as
+        # `losses` is read after it; the next call from outside ends them. A call from within must
+        # not: those of its siblings are there.
         frame.training = training
-        # Losses outlive the call that added them, as `losses` is read after it; the next call from
-        # outside ends them. A call from within must not: those of its siblings are there.
         if entry is None:
             frame.entry = self
             if self._losses_held:
                 self._clear_losses()
+
+        # 4. The call itself, whose errors get the name of the layer.
         try:
             y = self.call(*args, **kwargs)
             if self.activity_regularizer is not None:
@@ -346,7 +356,9 @@ class Layer(Quantizable, StatelessCalls):
             raise
         finally:
             frame.entry, frame.training = entry, outer
-        # `_HELD` is asked again, as the call itself may have set the first mask.
+
+        # 5. The masks of the result. `_HELD` is asked again, as the call itself may have set the
+        # first one.
         if has_masks or _HELD or (facts.makes_masks and self.supports_masking):
             mask_propagation.pass_on(self, args, kwargs, y)
         return y
@@ -354,36 +366,6 @@ class Layer(Quantizable, StatelessCalls):
     def _default_training_within(self, entry: Layer) -> Any:
         """What `training` is, where its default holds and nobody says, in a call of `entry`."""
         return self._facts.training_default
-
-    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Build and call; a failure leaves this layer and those inside as they were."""
-        # The outermost first call notes the whole tree. One inside need not: each layer would be
-        # noted once for each layer around it.
-        outermost = not FRAME.builds
-        states = state_of_all(self) if outermost else []
-        FRAME.builds = True
-        try:
-            with scope(self):
-                if "name" in self.__dict__:  # else `_prepare` says what is wrong
-                    self.__dict__["_path"] = current_path()  # a map of dtype policies asks for it
-                args, kwargs = self._prepare(args, kwargs)
-                # Before the call: it comes back through `__call__`, which would build once more.
-                self.__dict__.update(built=True, _locked=self._locks)
-                y = self(*args, **kwargs)
-                if y is None:
-                    self.__dict__["_gave_none"] = True
-                return y
-        except BaseException as error:
-            missing = (
-                called_on_none(self, FRAME.entry, args) if isinstance(error, Exception) else ""
-            )
-            put_back(states)
-            if missing:
-                raise ValueError(missing) from error
-            raise
-        finally:
-            if outermost:
-                FRAME.builds = False
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments converted, checked and completed; the layer built."""
@@ -421,21 +403,6 @@ class Layer(Quantizable, StatelessCalls):
             return  # the call that follows builds the layers inside
         self.build(**self._facts.shapes_for("build", self, args, kwargs))
 
-    def _get_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Check and build for arguments with `Spec`s, for a class that says its output shape."""
-        states = [] if self.built else state_of_all(self)
-        try:
-            with scope(self):
-                args, kwargs = self._prepare(args, kwargs)
-                # A class without a build of its own was left to its call, which shapes do not reach
-                # where the class says its output itself; it is built as far as shapes can.
-                if not self.built:
-                    shapes = self._facts.shapes_for("build", self, args, kwargs)
-                    self.build(*list(shapes.values())[:1])
-        except BaseException:
-            put_back(states)
-            raise
-
     def _regularize_activity(self, y: Any) -> None:
         for out in nest.flatten(y):
             if is_tensor(out):
@@ -444,6 +411,160 @@ class Layer(Quantizable, StatelessCalls):
                 penalty = convert_to_tensor(self.activity_regularizer(out))
                 batch = ops.shape(out)[0] if len(out.shape) else 1
                 self.add_loss(ops.divide_no_nan(penalty, ops.cast(batch, penalty.dtype)))
+
+    def stateless_call(
+        self,
+        trainable_variables: Sequence[Any],
+        non_trainable_variables: Sequence[Any],
+        *args: Any,
+        return_losses: bool = False,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Call the layer with other values of its variables; its own stay as they are.
+
+        Args:
+            trainable_variables: a value for each of `trainable_variables`.
+            non_trainable_variables: a value for each of `non_trainable_variables`; seeds of
+                random layers are among them.
+            *args: of the call.
+            return_losses: give back the losses of the call, too.
+            **kwargs: of the call.
+
+        Returns:
+            The outputs and the values of `non_trainable_variables` after the call, as a tuple; with
+            `return_losses` the list of losses that layers added comes third.
+
+        Raises:
+            NotBuiltError: the layer has no weights yet.
+            ValueError: there is not one value for each variable, or one of another shape.
+
+        Example:
+            >>> layer = tk.layers.Dense(1, kernel_initializer="ones")
+            >>> layer.build((None, 2))
+            >>> x, others = tk.ones((1, 2)), [tk.ones((2, 1)) * 3.0, tk.zeros(1)]
+            >>> y, _ = layer.stateless_call(others, [], x)
+            >>> float(y[0, 0]), float(layer(x)[0, 0])
+            (6.0, 2.0)
+        """
+        return stateless_call(
+            self, trainable_variables, non_trainable_variables, args, kwargs, return_losses
+        )
+
+    # ------------------------------------------------------------------ shapes without values
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """`Spec`s of the result of a call, found without computing it.
+
+        They are what `compute_output_shape` says, in the compute dtype, if a class of the user
+        defines it; else `call` is run on shapes, for which the layer gets built.
+
+        Args:
+            *args: arguments of the call, with `Spec`s or symbolic tensors for tensors.
+            **kwargs: those given by keyword.
+        """
+        return output_specs.specs_of_call(self, args, kwargs)
+
+    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
+        """The shape of the output for inputs of these shapes; nothing is built or changed.
+
+        Args:
+            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are
+                not known, or a list or dict of them.
+            **more: shapes by keyword, counted after the others.
+        """
+        return output_specs.shapes_of_call(self, [*input_shapes, *more.values()])
+
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """`compute_output_spec`, under Keras's other name."""
+        return self.compute_output_spec(*args, **kwargs)
+
+    @property
+    def input(self) -> Any:
+        """The symbolic input of the layer's first call in a functional model; a list of several.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return output_specs.symbols_of_call(self, 0)
+
+    @property
+    def output(self) -> Any:
+        """The symbolic output of the layer's first call in a functional model; a list of several.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return output_specs.symbols_of_call(self, 1)
+
+    @Replaceable
+    def input_shape(self) -> Any:
+        """The shape of the input of the layer's first call in a functional model.
+
+        A tuple, with `None` for sizes that are not known; a list of them for several inputs, and
+        for an `InputLayer`, as in TensorFlow 2.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return shapes_of(self.input)
+
+    @Replaceable
+    def output_shape(self) -> Any:
+        """The shape of the output of the layer's first call in a functional model.
+
+        A tuple, or a list of them, as `input_shape` is.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return shapes_of(self.output)
+
+    # ------------------------------------------------------------------ quantization
+
+    @property
+    def quantization_mode(self) -> str | None:
+        """The mode in which the layer is quantized, or will be built; `None` for none."""
+        mode: str | None = self.dtype_policy.at(self._path).quantization_mode
+        return mode
+
+    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+        """Keep the weights in few bits from now on.
+
+        Args:
+            mode: `"int8"`, `"int4"`, `"float8"`, `"ternary"`, `"gptq"` or `"awq"`.
+            type_check: whether a class derived from a layer that can be quantized is refused.
+            config: a `QuantizationConfig` in place of the mode's own, or its mode.
+
+        Raises:
+            ValueError: the layer is not built, or quantized already, or the mode does not exist or
+                does not fit.
+            NotImplementedError: the layer can't be quantized, or not in this mode. It stays as it
+                was.
+        """
+        self._quantization.quantize(self, mode, type_check, config)
+
+    def quantized_build(self, input_shape: Any, mode: str, config: Any = None) -> None:
+        """Make the weights of a quantized layer, without values yet.
+
+        Args:
+            input_shape: the shape of the kernel or table before it is quantized.
+            mode: how.
+            config: a `QuantizationConfig`; by default the dtype policy says the rest.
+
+        Raises:
+            NotImplementedError: the layer can't be quantized, or not in this mode.
+        """
+        self._quantization.build(self, input_shape, mode, config)
+
+    def quantized_call(self, *args: Any, **kwargs: Any) -> Any:
+        """The call of a quantized layer, which `call` is once it is quantized.
+
+        Raises:
+            NotImplementedError: it is not quantized.
+        """
+        if not is_quantized(self):
+            refuse_mode(self, self.quantization_mode)
+        return self.call(*args, **kwargs)
 
     # ------------------------------------------------------------------ dtypes
 
@@ -499,7 +620,7 @@ class Layer(Quantizable, StatelessCalls):
         its arguments as they stand in the config.
         """
         raw = written_by_users(cls)  # type: ignore[arg-type]
-        arguments = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
+        arguments = {k: v if k in raw else read_argument(k, v) for k, v in config.items()}
         if arguments.get("quantization_config", 0) is None:  # Keras notes that it has none
             del arguments["quantization_config"]
         try:
@@ -570,60 +691,4 @@ def _facts_of(kind: type) -> CallSpec:
 _BASE_BUILD = Layer.build = marking_built(Layer.build)  # type: ignore[method-assign]
 
 
-def _argument(key: str, value: Any) -> Any:
-    """An argument from a config: a layer or policy where a dict describes one."""
-    if key == "dtype":
-        return policy_of(value) if isinstance(value, dict) else value
-    if key == "quantization_config":
-        return read_config(value)
-    if isinstance(value, dict | list):
-        return deserialize_object(value)
-    return value
-
-
-def get(identifier: Any) -> Any:
-    """A layer from its config, class, name, or itself.
-
-    Args:
-        identifier: a name, a config, a class, or what is to be given back.
-
-    Example:
-        >>> type(tk.layers.get({"class_name": "Dense", "config": {"units": 3}})).__name__
-        'Dense'
-    """
-    return LAYERS.get(identifier)
-
-
-def serialize(layer: Any) -> dict[str, Any]:
-    """A layer as a dict that `deserialize` reads.
-
-    Args:
-        layer: the layer.
-
-    Example:
-        >>> tk.layers.serialize(tk.layers.Dense(3))["config"]["units"]
-        3
-    """
-    described: dict[str, Any] = serialize_object(layer)
-    return described
-
-
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """The layer that `serialize` described, with new weights.
-
-    Args:
-        config: what `serialize` gave, or a name.
-        custom_objects: classes and functions by name, besides those that are registered.
-
-    Raises:
-        ValueError: the config names an unknown class.
-
-    Example:
-        >>> config = tk.layers.serialize(tk.layers.Dense(3))
-        >>> tk.layers.deserialize(config).units
-        3
-    """
-    return LAYERS.deserialize(config, custom_objects)
-
-
-__all__ = ["DTypePolicy", "InputSpec", "Layer", "deserialize", "get", "serialize"]
+__all__ = ["DTypePolicy", "InputSpec", "Layer"]

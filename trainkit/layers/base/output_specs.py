@@ -1,9 +1,9 @@
-"""`SpecsByRunning`: the half of a layer that knows the shapes of results without values."""
+"""Shapes and dtypes of a layer's results, from what a subclass says or from a run on shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape
@@ -12,9 +12,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.layers.base.building import all_built, put_back, state_of_all
-from trainkit.layers.base.call_spec import CallSpec
 from trainkit.layers.base.nested_shapes import is_shape, specs_of
-from trainkit.layers.base.weights import WeightHolder
 
 
 def described(x: Any) -> Any:
@@ -36,169 +34,107 @@ class Replaceable:
         return self if owner is None else self._read(owner)
 
 
-class SpecsByRunning(WeightHolder):
-    """Shapes and dtypes of results, from what a subclass says or from running `call` on shapes."""
+def specs_of_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Spec`s of the result of a call; see `Layer.compute_output_spec`.
 
-    _losses_held: Any
-    _symbolic_call: Any
-    compute_dtype: Any
+    Raises:
+        ShapeError: what `compute_output_shape` gave is no shape.
+    """
+    if not layer._facts.own_output_shape:
+        return specs_by_running(layer, *args, **kwargs)
+    # Nobody runs `call` here, and that is what builds the layers inside.
+    if not all_built(layer):
+        _build_inner_layers(layer, args, kwargs)
+    shapes = layer._facts.shapes_for("compute_output_shape", layer, args, kwargs)
+    result = nest.map_structure(
+        lambda size: _as_size(layer, size), layer.compute_output_shape(**shapes)
+    )
+    # An iterable of another kind is one shape, and so is a list of nothing but sizes; other lists
+    # and tuples are nests of shapes.
+    if not isinstance(result, list | tuple | dict) or is_shape(result):
+        result = tuple(result)
+    try:
+        return _specs_like(result, layer.compute_dtype)
+    except TypeError as error:
+        raise ShapeError(
+            f"layer {layer.name!r} ({type(layer).__name__}): compute_output_shape gave {result}, "
+            f"which is no shape and no nest of them, for\n  input  {shapes}"
+        ) from error
 
-    _facts: CallSpec
 
-    if TYPE_CHECKING:
+def specs_by_running(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """`Spec`s of the result of a call that is run on shapes, which builds the layer."""
+    args, kwargs = nest.map_structure(described, args), nest.map_structure(described, kwargs)
+    try:
+        return eval_shape.result_specs(layer, *args, **kwargs)
+    finally:
+        if layer._losses_held:
+            layer._clear_losses()
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        """`Spec`s of the result of a call, found without computing it.
+def shapes_of_call(layer: Any, shapes: list[Any]) -> Any:
+    """The shape of the result of a call; see `Layer.compute_output_shape`."""
+    specs = [specs_of(shape, layer.compute_dtype) for shape in shapes]
+    # The run builds the layer for these shapes, which nobody may have meant it to be built for.
+    states = state_of_all(layer)
+    try:
+        if layer._facts.own_output_spec:
+            result = layer.compute_output_spec(*specs)
+        else:
+            result = specs_by_running(layer, *specs)
+    finally:
+        put_back(states)
+    return nest.map_structure(
+        lambda y: tuple(y.shape) if isinstance(y, Spec | Tensor) else y, result
+    )
 
-        They are what `compute_output_shape` says, in the compute dtype, if a class of the user
-        defines it; else `call` is run on shapes, for which the layer gets built.
 
-        Args:
-            *args: arguments of the call, with `Spec`s or symbolic tensors for tensors.
-            **kwargs: those given by keyword.
-        """
-        if not self._facts.own_output_shape:
-            return self._specs_by_running(*args, **kwargs)
-        # Nobody runs `call` here, and that is what builds the layers inside.
-        if not all_built(self):
-            self._build_inner_layers(args, kwargs)
-        shapes = self._facts.shapes_for("compute_output_shape", self, args, kwargs)
-        result = nest.map_structure(self._as_size, self.compute_output_shape(**shapes))
-        # An iterable of another kind is one shape, and so is a list of nothing but sizes; other
-        # lists and tuples are nests of shapes.
-        if not isinstance(result, list | tuple | dict):
-            result = tuple(result)
-        elif is_shape(result):
-            result = tuple(result)
-        try:
-            return _specs_like(result, self.compute_dtype)
-        except TypeError as error:
-            raise ShapeError(
-                f"layer {self.name!r} ({type(self).__name__}): compute_output_shape gave {result}, "
-                f"which is no shape and no nest of them, for\n  input  {shapes}"
-            ) from error
+def note_symbolic_call(layer: Any, inputs: Any, outputs: Any) -> int:
+    """Remember the symbolic tensors of the first call in a model; how many went before."""
+    first, last, calls = layer._symbolic_call or (inputs, outputs, 0)
+    # Past `__setattr__`, which would look for parts among the symbols and forget those gathered.
+    layer.__dict__["_symbolic_call"] = (first, last, calls + 1)
+    return int(calls)
 
-    def _build_inner_layers(self, args: Any, kwargs: Any) -> None:
-        """Build the layers inside, which `call` alone knows the inputs of, where it takes shapes.
 
-        One that takes values only, which may be why the layer says its output shape, builds them at
-        the first call with values.
-        """
-        states = state_of_all(self)
-        try:
-            self._specs_by_running(*args, **kwargs)
-        except Exception:
-            put_back(states)
+def symbols_of_call(layer: Any, index: int) -> Any:
+    """The symbolic inputs (0) or outputs (1) of the first call in a model: one, or a list.
 
-    def _as_size(self, size: Any) -> Any:
-        """A size that `compute_output_shape` gave; a whole float, of a division, is an int."""
-        if isinstance(size, float) and not size.is_integer():
-            raise ShapeError(
-                f"layer {self.name!r} ({type(self).__name__}): compute_output_shape gave the size "
-                f"{size}, which is no whole number"
-            )
-        return int(size) if isinstance(size, float) else size
-
-    def _specs_by_running(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = nest.map_structure(described, args), nest.map_structure(described, kwargs)
-        try:
-            return eval_shape.result_specs(self, *args, **kwargs)
-        finally:
-            if self._losses_held:
-                self._clear_losses()
-
-    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
-        """The shape of the output for inputs of these shapes; nothing is built or changed.
-
-        Args:
-            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are
-                not known, or a list or dict of them.
-            **more: shapes by keyword, counted after the others.
-        """
-        shapes = list(input_shapes) + list(more.values())
-        specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
-        # The run builds the layer for these shapes, which nobody may have meant it to be built for.
-        states = state_of_all(self)
-        own = self._facts.own_output_spec
-        try:
-            result = (self.compute_output_spec if own else self._specs_by_running)(*specs)
-        finally:
-            put_back(states)
-        return nest.map_structure(
-            lambda y: tuple(y.shape) if isinstance(y, Spec | Tensor) else y, result
+    Raises:
+        AttributeError: there was none.
+    """
+    if layer._symbolic_call is None:
+        raise AttributeError(
+            f"layer {layer.name!r} has no input or output yet: it was never called on the "
+            "symbolic tensors of a functional model"
         )
+    leaves = nest.flatten(layer._symbolic_call[index])
+    # A call takes numbers and texts as well, which are no inputs.
+    symbols = [x for x in leaves if isinstance(x, SymbolicTensor)]
+    return symbols[0] if len(symbols) == 1 else symbols
 
-    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
-        """`compute_output_spec`, under Keras's other name."""
-        return self.compute_output_spec(*args, **kwargs)
 
-    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> int:
-        """Remember the symbolic tensors of the first call in a model; how many went before."""
-        first, last, calls = self._symbolic_call or (inputs, outputs, 0)
-        # Past `__setattr__`, which would look for parts among the symbols and forget those
-        # gathered.
-        object.__setattr__(self, "_symbolic_call", (first, last, calls + 1))
-        return calls
+def _build_inner_layers(layer: Any, args: Any, kwargs: Any) -> None:
+    """Build the layers inside, which `call` alone knows the inputs of, where it takes shapes.
 
-    @property
-    def input(self) -> Any:
-        """The symbolic input of the layer's first call in a functional model; a list of several.
+    One that takes values only, which may be why the layer says its output shape, builds them at the
+    first call with values.
+    """
+    states = state_of_all(layer)
+    try:
+        specs_by_running(layer, *args, **kwargs)
+    except Exception:
+        put_back(states)
 
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._symbolic(0)
 
-    @property
-    def output(self) -> Any:
-        """The symbolic output of the layer's first call in a functional model; a list of several.
-
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._symbolic(1)
-
-    @Replaceable
-    def input_shape(self) -> Any:
-        """The shape of the input of the layer's first call in a functional model.
-
-        A tuple, with `None` for sizes that are not known; a list of them for several inputs, and
-        for an `InputLayer`, as in TensorFlow 2.
-
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._shapes_of(self.input)
-
-    @Replaceable
-    def output_shape(self) -> Any:
-        """The shape of the output of the layer's first call in a functional model.
-
-        A tuple, or a list of them, as `input_shape` is.
-
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._shapes_of(self.output)
-
-    def _shapes_of(self, symbols: Any) -> Any:
-        """The shape of a symbolic tensor, or of each of a list of them, as tuples."""
-        if isinstance(symbols, list):
-            return [tuple(x.shape) for x in symbols]
-        return tuple(symbols.shape)
-
-    def _symbolic(self, index: int) -> Any:
-        if self._symbolic_call is None:
-            raise AttributeError(
-                f"layer {self.name!r} has no input or output yet: it was never called on the "
-                "symbolic tensors of a functional model"
-            )
-        leaves = nest.flatten(self._symbolic_call[index])
-        # A call takes numbers and texts as well, which are no inputs.
-        symbols = [x for x in leaves if isinstance(x, SymbolicTensor)]
-        return symbols[0] if len(symbols) == 1 else symbols
+def _as_size(layer: Any, size: Any) -> Any:
+    """A size that `compute_output_shape` gave; a whole float, of a division, is an int."""
+    if isinstance(size, float) and not size.is_integer():
+        raise ShapeError(
+            f"layer {layer.name!r} ({type(layer).__name__}): compute_output_shape gave the size "
+            f"{size}, which is no whole number"
+        )
+    return int(size) if isinstance(size, float) else size
 
 
 def _specs_like(shapes: Any, dtype: str) -> Any:

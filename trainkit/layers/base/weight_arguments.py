@@ -7,11 +7,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from trainkit import initializers
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError
 from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import Variable
+from trainkit.layers.base import weight_budget
 from trainkit.layers.base.autocast import AutocastVariable
+from trainkit.layers.base.nested_shapes import known_sizes
+from trainkit.layers.base.paths import path_in
 
 _BY_POSITION = ("shape", "initializer", "dtype")
 _AGGREGATIONS = (None, *AGGREGATIONS)
@@ -50,16 +54,41 @@ def placed(args: tuple[Any, ...], name: Any, *by_keyword: Any) -> tuple[Any, Any
     return name, *values.values()
 
 
-def check_options(layer: Any, aggregation: Any) -> None:
-    """Refuse what no weight can do.
+def make_weight(
+    layer: Any,
+    label: str,
+    shape: Any,
+    initializer: Any,
+    dtype: Any,
+    trainable: bool,
+    aggregation: Any,
+) -> Variable:
+    """A weight for `layer`, with its first values; see `Layer.add_weight`.
 
     Raises:
         InvalidArgumentError: `aggregation` is none of Keras's.
+        ResourceExhaustedError: there is no memory for it.
+        ValueError: a size is not known, or the initializer is none.
     """
+    weight_dtype = dtypes.as_dtype(dtype or layer.variable_dtype)
+    sizes = known_sizes(layer, label, () if shape is None else shape)
+    # Before any memory is asked for: a file of a few bytes can name a weight of any size.
+    weight_budget.spend(layer, label, sizes, weight_dtype)
+    default = "glorot_uniform" if weight_dtype.is_floating else "zeros"
+    make = initializers.get(default if initializer is None else initializer)
     if aggregation not in _AGGREGATIONS:
         raise InvalidArgumentError(
             f"layer {layer.name!r}: aggregation must be one of {_AGGREGATIONS}, got {aggregation!r}"
         )
+    with memory_for(layer, label, sizes, weight_dtype):
+        start = make(sizes, dtype=weight_dtype.name)
+        variable = Variable(start, trainable, label, weight_dtype)
+    # Fixed now: only while layers are being built it is known which ones are around this one.
+    variable.path = path_in(layer, label)
+    # Programs of TensorFlow see "kernel:0"; weights of layers have the names that Keras gives.
+    variable._numbered = False
+    variable.aggregation = "none" if aggregation is None else aggregation
+    return variable
 
 
 @contextlib.contextmanager
@@ -81,8 +110,8 @@ def memory_for(layer: Any, label: str, sizes: tuple[int, ...], dtype: Any) -> It
 
 
 def set_autocast(variable: Variable, layer: Any) -> None:
-    """Let calls of `layer` see a floating weight in its compute dtype; `None` for never."""
-    if layer is None or not layer.autocast or not variable.dtype.is_floating:
+    """Let calls of `layer` see a floating weight in its compute dtype."""
+    if not layer.autocast or not variable.dtype.is_floating:
         return
     variable._autocasts = True  # type: ignore[attr-defined]
     follow_policy(variable, layer)

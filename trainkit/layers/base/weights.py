@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,8 +66,7 @@ class WeightHolder(Trackable):
     _trainable: bool
     _own: list[Variable]
     _losses: list[Any]
-    _taken_policy: Callable[[Any], Any]
-    _follow_quantization: Callable[[], None]
+    _quantization: ClassVar[Any]
     _locks = True  # whether building it ends the time in which it may be given weights
 
     # ------------------------------------------------------------------ weights
@@ -244,13 +242,13 @@ class WeightHolder(Trackable):
         if name in ("input_spec", "dtype_policy"):
             self.__dict__["_ready_shape"] = None
         if name == "dtype_policy":
-            value = self._taken_policy(value)
+            value = self._quantization.policy_for(self, value)
         Trackable.__setattr__(self, name, value)
         CHANGES.note(value)
         if name == "dtype_policy":
             for variable in self._own:
                 follow_policy(variable, self)
-            self._follow_quantization()
+            self._quantization.follow_policy(self)
         # A weight that another one replaces is gone for optimizers and files as well, and one that
         # was made by itself becomes a weight by being an attribute.
         if isinstance(old, Variable) and old is not value:

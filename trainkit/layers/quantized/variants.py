@@ -21,6 +21,7 @@ class Variant:
     plain_class: type
     mode: str | None = None
     _stores_itself = True  # files ask `save_own_variables`
+    is_gptq_calibrated = is_awq_calibrated = False
 
     if TYPE_CHECKING:
 
