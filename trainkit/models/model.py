@@ -29,14 +29,14 @@ from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import check_keys, drawing
 from trainkit.models.model_html import model_html
 from trainkit.models.saving import model_to_json, save_model, written_once
-from trainkit.models.served_inputs import Exportable
+from trainkit.models.served_inputs import default_signatures, export_model
 from trainkit.models.summarizing import summary_text
 from trainkit.models.training import fit_arguments, state_tree
-from trainkit.models.training.fit import Looped
 from trainkit.models.training.state_tree import set_state_tree
+from trainkit.models.training.trainer import Trainer
 
 
-class Model(Looped, Exportable):
+class Model(Trainer):
     """A layer with a training loop.
 
     Made in three ways: from symbolic tensors, `Model(inputs, outputs)`; as a stack,
@@ -331,6 +331,49 @@ class Model(Looped, Exportable):
             **kwargs: those of `keras.saving.save_model`.
         """
         save_model(self, filepath, overwrite, zipped, **kwargs)
+
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write the model, for inference, as a folder or file that needs none of its Python code.
+
+        As a folder, `tk.saved_model.load(filepath).serve(x)` calls it; so does `TFSMLayer`, and,
+        with NumPy and h5py alone, `trainkit/saved_graph/standalone.py`. The size of the batch
+        stays free. The folder is in trainkit's own format: TensorFlow and its servers can't read
+        it. As an ONNX file, onnxruntime and whatever else reads ONNX calls it.
+
+        Args:
+            filepath: the folder, or, if it ends in ".onnx", the ONNX file; what is missing is made.
+            format: `"tf_saved_model"`, the name that Keras has for such folders, or `"onnx"`, for
+                which the path must end in ".onnx".
+            verbose: whether the endpoints are printed; by default they are.
+            input_signature: as for `ExportArchive.add_endpoint`; by default what the model was
+                built for.
+            **kwargs: of ONNX files `opset_version`, `ir_version` and `verify`, as for
+                `tk.saved_graph.export_onnx`.
+
+        Raises:
+            ValueError: another format, a path that does not fit it, or the model is not built.
+            TypeError: an argument that the format does not have.
+            UnimplementedError: a layer calls Python or a lookup table, as `StringLookup` does:
+                export the layers after it, and apply it to the data.
+
+        Example:
+            >>> model = tk.Sequential([tk.Input((3,)), tk.layers.Dense(2)])
+            >>> model.export("served", verbose=False)
+            >>> tk.saved_model.load("served").serve(tk.ones((4, 3))).shape
+            TensorShape([4, 2])
+        """
+        export_model(self, filepath, format, verbose, input_signature, kwargs)
+
+    def _default_signatures(self) -> dict[str, Any]:
+        """What `tk.saved_model.save` serves the model by; nothing if its inputs are not known."""
+        return default_signatures(self)
 
     def get_state_tree(self, value_format: str = "backend_tensor") -> dict[str, Any]:
         """The values of all variables, nested by their paths.

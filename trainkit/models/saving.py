@@ -45,7 +45,7 @@ from trainkit.core.registry import (
 from trainkit.layers.base.weight_budget import WeightBudget
 from trainkit.models.legacy.legacy_config import decoded, is_legacy, modern
 from trainkit.models.legacy.legacy_saving import load_h5_model, save_h5_model
-from trainkit.models.training.fit import Looped
+from trainkit.models.training.trainer import Trainer
 from trainkit.optimizers import LossScaleOptimizer
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ def make_model(config: dict[str, Any], source: str) -> Any:
         raise CheckpointError(
             f"{source}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
-    if not isinstance(model, Looped) and not getattr(type(model), "_saved_alone", False):
+    if not isinstance(model, Trainer) and not getattr(type(model), "_saved_alone", False):
         raise CheckpointError(f"{source} holds no model, its config describes {model!r}")
     return model
 

@@ -81,7 +81,7 @@ POINTS = (
     Point(
         "models.training.step_function", "CompiledStep.__call__", "step", _always("compiled step")
     ),
-    Point("models.training.trainer", "Trained.train_step", "step", _always("train_step")),
+    Point("models.training.trainer", "Trainer.train_step", "step", _always("train_step")),
     Point("callbacks.callback_list", "CallbackList.call", "callbacks", _hook),
     Point("callbacks.callback_list", "CallbackList.batch_begin", "callbacks", _batch_hook("begin")),
     Point("callbacks.callback_list", "CallbackList.batch_end", "callbacks", _batch_hook("end")),

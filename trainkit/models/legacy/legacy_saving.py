@@ -41,7 +41,7 @@ from trainkit.models.legacy.legacy_config import (
     modern_loss,
     modern_optimizer,
 )
-from trainkit.models.training.fit import Looped
+from trainkit.models.training.trainer import Trainer
 
 _SURPRISES = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError)
 _OTHERWISE = (*_SURPRISES, RuntimeError)
@@ -222,7 +222,7 @@ def _make(config: Any, file: LegacyFile) -> Any:
         raise CheckpointError(
             f"{file.name}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
-    if not isinstance(model, Looped):
+    if not isinstance(model, Trainer):
         raise CheckpointError(f"{file.name} holds no model, its config describes {model!r}")
     if not model.built and next(iter(weight_paths(model)), None) is None and _has_weights(file):
         raise CheckpointError(

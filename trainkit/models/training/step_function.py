@@ -190,3 +190,38 @@ class StepsInARow:
         if len(results) == 1:
             return results[0]
         return nest.map_structure(lambda *parts: ops.concatenate(parts, axis=0), *results)
+
+
+def make_steps(model: Any, mode: str, step: Callable[[Any], Any], force: bool) -> Any:
+    """A function of batches; the one made before, unless what it depends on has changed.
+
+    Args:
+        model: compiled.
+        mode: `"train"`, `"test"` or `"predict"`.
+        step: the method of the model that takes one batch.
+        force: make it anew in any case.
+    """
+    depends: list[Any] = [model.run_eagerly, model.jit_compile, model.steps_per_execution]
+    if mode == "train":
+        depends += [id(v) for v in model.trainable_variables]
+    entry = model._steps_made.get(mode)
+    if force or entry is None or entry[0] != depends:
+        module = str(getattr(step, "__module__", ""))  # a functools.partial has none
+        is_own = mode == "train" and not module.startswith("trainkit.")
+        if not model.run_eagerly:
+            many = model.steps_per_execution > 1
+            first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
+            if model.distribute_strategy.virtual is not None:  # as many turns make many calls
+                first_eager = 0
+            kind = OwnTrainStep if is_own else CompiledStep
+            step = kind(model, step, model.jit_compile, first_eager)
+        elif is_own:
+            step = own_step_run_eagerly(step)
+        entry = model._steps_made[mode] = (depends, StepsInARow(model, step, mode == "predict"))
+    return entry[1]
+
+
+def minimize(optimizer: Any, tape: Any, loss: Any, variables: list[Any]) -> None:
+    """Let `optimizer` take a step with the gradients of `loss`; replicas join theirs on the way."""
+    if not (REPLICAS and optimizer._step_from(tape, loss, variables, True)):
+        optimizer.apply(tape.gradient(loss, variables), variables)

@@ -1,47 +1,47 @@
-"""`Trained`: how a model is compiled, and what it does with one batch."""
+"""`Trainer`: how a model is compiled, what it does with one batch, and with all of them."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from trainkit import optimizers
 from trainkit.autodiff.tape import GradientTape
-from trainkit.collectives.replica import REPLICAS
+from trainkit.callbacks.callback import numbers
+from trainkit.callbacks.history import History
+from trainkit.callbacks.progress import LoopBar
 from trainkit.core import nest
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.trackable import tracked
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
-from trainkit.metrics import Mean
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.base.stateless_call import scope_of_values
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.layer_links import LayerLinks
 from trainkit.models.layer_scopes import layer_scopes, shorten_names
-from trainkit.models.training import data_adapters, first_batch
+from trainkit.models.training import (
+    batch_sources,
+    data_adapters,
+    first_batch,
+    fit_arguments,
+    training_loop,
+)
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
-from trainkit.models.training.stateless_loss import StatelessLosses
+from trainkit.models.training.compiling import compile_model
+from trainkit.models.training.fit import callback_list, divide, fit_model, speaking
 from trainkit.models.training.step_cache import StepCache, held_metrics
-from trainkit.models.training.step_function import (
-    EAGER_PREDICTIONS,
-    FIRST_EAGER,
-    CompiledStep,
-    OwnTrainStep,
-    StepsInARow,
-    own_step_run_eagerly,
-)
+from trainkit.models.training.step_function import make_steps, minimize
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
 
 
-class Trained(StatelessLosses):
-    """A layer with an optimizer, a loss and metrics, and steps on batches; the base of `Model`.
+class Trainer(Layer):
+    """A layer with an optimizer, a loss and metrics, and loops over batches; the base of `Model`.
 
     Attributes:
         compiled: whether `compile` was called.
@@ -49,7 +49,7 @@ class Trained(StatelessLosses):
         loss: what `compile` was given.
     """
 
-    _untracked = StatelessLosses._untracked | _UNTRACKED
+    _untracked = Layer._untracked | _UNTRACKED
     # parts that only training needs: what is saved to be served has none of them
     _training_parts = frozenset({"optimizer", "compiled_metrics"})
     _graph: FunctionalGraph | None
@@ -68,6 +68,8 @@ class Trained(StatelessLosses):
     training_run: Any
     stop_training: bool
     _unseen: bool
+    _loss_tracker: Any
+    _compiled_metrics: Any
     stop_evaluating: bool
     stop_predicting: bool
     steps_per_execution: int
@@ -128,6 +130,12 @@ class Trained(StatelessLosses):
         names = ("train_function", "test_function", "predict_function", "_facts_of_steps")
         self.__dict__.update(dict.fromkeys(names), _steps_made={})
 
+    def reset_states(self) -> None:
+        """Put what stateful layers keep between calls back to zeros, in models inside too."""
+        for layer in self._flatten_layers(include_self=False):
+            if hasattr(layer, "reset_states") and not isinstance(layer, Trainer):
+                layer.reset_states()
+
     # ------------------------------------------------------------------ compile
 
     @with_known_arguments
@@ -162,72 +170,17 @@ class Trained(StatelessLosses):
             ValueError: an unknown name of an optimizer, loss or metric; the text lists those near
                 it.
         """
-        if jit_compile not in ("auto", True, False):
-            raise ValueError(
-                f"compile: jit_compile must be True, False or 'auto', got {jit_compile!r}"
-            )
-        if not isinstance(steps_per_execution, int | np.integer) or steps_per_execution < 1:
-            raise ValueError(
-                f"compile: steps_per_execution must be a whole number, 1 or more, got "
-                f"{steps_per_execution!r}"
-            )
-        if jit_compile is True and run_eagerly:
-            warnings.warn(
-                "compile: with run_eagerly=True nothing is compiled, jit_compile=True does nothing",
-                stacklevel=3,
-            )
-            jit_compile = False
-        resolved_optimizer = None if optimizer is None else optimizers.get(optimizer)
-        names = None if self._graph is None else self._graph.output_operations
-        tracked_metrics = tracked([])  # all metrics made by this call, for checkpoints
-        with self.distribute_strategy.placement():
-            compiled_loss = (
-                None
-                if loss is None
-                else CompiledLoss(loss, loss_weights, names, tracked_metrics.append)
-            )
-            compiled_metrics = None
-            if metrics is not None or weighted_metrics is not None:
-                compiled_metrics = CompiledMetrics(
-                    metrics, weighted_metrics, names, tracked_metrics.append
-                )
-            if (
-                auto_scale_loss
-                and self.dtype_policy.name == "mixed_float16"
-                and resolved_optimizer is not None
-            ):
-                if not isinstance(resolved_optimizer, optimizers.LossScaleOptimizer):
-                    resolved_optimizer = optimizers.LossScaleOptimizer(resolved_optimizer)
-            self.optimizer = resolved_optimizer
-            self._loss_tracker = Mean(name="loss")
-            tracked_metrics.append(self._loss_tracker)
-        self._compiled_metrics = tracked_metrics
-        self.__dict__.update(
-            loss=loss,
-            _compile_loss=compiled_loss,
-            _compile_metrics=compiled_metrics,
-            run_eagerly=bool(run_eagerly),
-            steps_per_execution=int(steps_per_execution),
-            jit_compile=jit_compile,
-            stop_training=False,
-            compiled=True,
-            _unseen=True,
-            train_function=None,
-            test_function=None,
-            predict_function=None,
-            _steps_made={},
-            _step_cache=StepCache(),
-            _compile_arguments={
-                "optimizer": optimizer,
-                "loss": loss,
-                "loss_weights": loss_weights,
-                "metrics": metrics,
-                "weighted_metrics": weighted_metrics,
-                "run_eagerly": run_eagerly,
-                "steps_per_execution": steps_per_execution,
-                "jit_compile": jit_compile,
-            },
-        )
+        arguments = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "loss_weights": loss_weights,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+            "run_eagerly": run_eagerly,
+            "steps_per_execution": steps_per_execution,
+            "jit_compile": jit_compile,
+        }
+        compile_model(self, arguments, auto_scale_loss)
 
     def _require_compiled(self, method: str) -> None:
         if not self.compiled:
@@ -280,6 +233,218 @@ class Trained(StatelessLosses):
         """How the layers feed one another in a graph that `graph_for` gave."""
         return LayerLinks(self, graph)
 
+    # ------------------------------------------------------------------ many batches
+
+    @with_known_arguments
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: dict[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        run: Any = None,
+        loggers: Any = None,
+    ) -> History:
+        """Train the model.
+
+        Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP end it after the batch, or after the
+        validation under way: `ModelCheckpoint` and `BackupAndRestore` save, a line says so, and the
+        history so far is returned, with `interrupted` set; `BackupAndRestore(exit_status=75)` ends
+        the process instead. A second signal acts as usual.
+
+        Args:
+            x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
+            y: targets, for arrays.
+            batch_size: samples in a batch of arrays, 32 by default; of all replicas together, where
+                a strategy has several.
+            epochs: number of the epoch to end with.
+            verbose: 0 for silence, 1 for a bar, 2 for two lines per epoch, `"auto"` for 1.
+            callbacks: list of `Callback`s.
+            validation_split: share of the arrays, at their end, that is kept out of training.
+            validation_data: (x, y), (x, y, sample_weight), or a data set.
+            shuffle: whether arrays are shuffled before each epoch; `"batch"` shuffles whole
+                batches.
+            class_weight: weights by class number.
+            sample_weight: a weight for each sample, for arrays.
+            initial_epoch: the epoch to begin with, from 0.
+            steps_per_epoch: batches in an epoch; 0 stands for all, as in Keras.
+            validation_steps: batches in a validation; likewise.
+            validation_batch_size: samples in a batch of it, `batch_size` by default.
+            validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
+            run: a folder, or a `RunJournal`: writes down what happens step by step, with
+                checkpoints, for `tk.runs.open`; a run that was killed goes on.
+            loggers: a list of `tk.loggers`, which get the settings, the numbers of each epoch, and
+                the end.
+
+        Returns:
+            A `History`.
+
+        Raises:
+            ValueError: the model is not compiled, or arguments do not go together.
+        """
+        self._require_compiled("fit")
+        return fit_model(
+            self,
+            (x, y, sample_weight),
+            validation_split,
+            validation_data,
+            callbacks,
+            loggers,
+            run,
+            batch_size=batch_size,
+            epochs=epochs,
+            verbose=verbose,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+            validation_freq=validation_freq,
+        )
+
+    @with_known_arguments
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """The loss and metrics on some data.
+
+        Args:
+            x: as for `fit`.
+            y: targets, for arrays.
+            batch_size: samples in a batch of arrays, 32 by default.
+            verbose: 0 for silence, else a bar and a line at the end.
+            sample_weight: a weight for each sample, for arrays.
+            steps: how many batches.
+            callbacks: list of `Callback`s.
+            return_dict: give a dict by names.
+
+        Returns:
+            The loss, or a list of the loss, the metrics and the losses of several outputs, or a
+            dict.
+
+        Raises:
+            ValueError: the model is not compiled, or there is no data.
+        """
+        self._require_compiled("evaluate")
+        feed = divide(
+            self, batch_sources.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
+        )
+        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
+        called = callback_list(self, callbacks, None, LoopBar, params)
+        self.__dict__["stop_evaluating"] = False
+        with speaking(self):
+            values = training_loop.run_evaluate(self, feed, called)
+        return values if return_dict else fit_arguments.in_order(values, self.metrics)
+
+    @with_known_arguments
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """The outputs for some data, as NumPy arrays.
+
+        Args:
+            x: as for `fit`.
+            batch_size: samples in a batch of arrays, 32 by default.
+            verbose: 0 for silence, else a bar if it takes long.
+            steps: how many batches.
+            callbacks: list of `Callback`s.
+
+        Raises:
+            ValueError: there is no data.
+        """
+        feed = divide(self, batch_sources.feed(x, batch_size=batch_size, steps=steps))
+        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
+        called = callback_list(self, callbacks, None, LoopBar, params)
+        self.__dict__["stop_predicting"] = False
+        with speaking(self):
+            outputs = training_loop.run_predict(self, feed, called)
+        if len(outputs) == 1:
+            return nest.map_structure(np.array, outputs[0])
+        return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+    # ------------------------------------------------------------------ one batch
+
+    @with_known_arguments
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: dict[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Train on one batch.
+
+        Args:
+            x: inputs.
+            y: targets.
+            sample_weight: a weight for each sample.
+            class_weight: weights by class number.
+            return_dict: give a dict by names.
+
+        Returns:
+            The loss, or a list of the loss and the metrics on this batch, or a dict.
+        """
+        self._require_compiled("train_on_batch")
+        self._clear_metrics()
+        if class_weight:
+            sample_weight = data_adapters.weights_of_classes(
+                data_adapters.as_arrays(y), sample_weight, class_weight
+            )
+        logs = self._on_batch("train", x, y, sample_weight)
+        return self._results(logs, return_dict)
+
+    @with_known_arguments
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Evaluate one batch; the arguments and the result are those of `train_on_batch`."""
+        self._require_compiled("test_on_batch")
+        self._clear_metrics()
+        logs = self._on_batch("test", x, y, sample_weight)
+        return self._results(logs, return_dict)
+
+    @with_known_arguments
+    def predict_on_batch(self, x: Any) -> Any:
+        """The outputs for one batch, as NumPy arrays."""
+        outputs = self._on_batch("predict", x)
+        return nest.map_structure(np.array, outputs)
+
+    def _on_batch(self, mode: str, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        with self.distribute_strategy.placement():
+            batch = fit_arguments.as_batch(x, y, sample_weight)
+            return training_loop.on_batch(self, mode, batch)
+
+    def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
+        values = numbers(logs)
+        return values if return_dict else fit_arguments.in_order(values, self.metrics)
+
     # ------------------------------------------------------------------ metrics
 
     @property
@@ -315,7 +480,7 @@ class Trained(StatelessLosses):
     def get_metrics_result(self) -> dict[str, Any]:
         """The results of all metrics by name."""
         results: dict[str, Any] = {}
-        own = type(self).metrics is Trained.metrics and self.compiled
+        own = type(self).metrics is Trainer.metrics and self.compiled
         tracker = self.__dict__.get("_loss_tracker")
         for metric in self._step_cache.all_metrics(self) if own else self.metrics:
             if metric is tracker and self._compile_loss is None and not self._tracks_loss():
@@ -325,7 +490,7 @@ class Trained(StatelessLosses):
         return results
 
     def _tracks_loss(self) -> bool:
-        if self._compile_loss is not None or type(self).compute_loss is not Trained.compute_loss:
+        if self._compile_loss is not None or type(self).compute_loss is not Trainer.compute_loss:
             return True
         return bool(float(self._loss_tracker.count) > 0)
 
@@ -395,6 +560,62 @@ class Trained(StatelessLosses):
             )
         return total
 
+    def stateless_compute_loss(
+        self,
+        trainable_variables: Sequence[Any],
+        non_trainable_variables: Sequence[Any],
+        metrics_variables: Sequence[Any],
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> tuple[Any, tuple[Any, Any, Any]]:
+        """`compute_loss` with other values of the variables; the model's own stay as they are.
+
+        Args:
+            trainable_variables: a value for each of `trainable_variables`.
+            non_trainable_variables: a value for each of `non_trainable_variables`.
+            metrics_variables: a value for each of `metrics_variables`.
+            x: inputs.
+            y: targets.
+            y_pred: outputs of the model, as `stateless_call` gives them.
+            sample_weight: a weight for each sample.
+            training: whether it is for training.
+
+        Returns:
+            The loss, a scalar tensor, and a tuple of three lists: the values of
+            `trainable_variables`, `non_trainable_variables` and `metrics_variables` after it.
+
+        Raises:
+            NotBuiltError: the model has no weights yet.
+            ValueError: there is not one value for each variable, or there is no loss at all.
+
+        Example:
+            >>> model = tk.Sequential([tk.layers.Dense(1, input_shape=(2,))])
+            >>> model.compile("sgd", "mse")
+            >>> weights = [v.value() for v in model.trainable_variables]
+            >>> counts = [v.value() for v in model.metrics_variables]
+            >>> loss, after = model.stateless_compute_loss(
+            ...     weights, [], counts, y=tk.ones((1, 1)), y_pred=tk.zeros((1, 1))
+            ... )
+            >>> float(loss), len(after)
+            (1.0, 3)
+        """
+        state, metrics = self.non_trainable_variables, self.metrics_variables
+        replacements = {
+            "trainable_variables": (self.trainable_variables, trainable_variables),
+            "non_trainable_variables": (state, non_trainable_variables),
+            "metrics_variables": (metrics, metrics_variables),
+        }
+        with scope_of_values(self, "stateless_compute_loss", replacements):
+            loss = self.compute_loss(
+                x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training
+            )
+            after = [variable.value() for variable in state]
+            metrics_after = [variable.value() for variable in metrics]
+        return loss, (trainable_variables, after, metrics_after)
+
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
@@ -426,8 +647,7 @@ class Trained(StatelessLosses):
                 raise ValueError(
                     f"model {self.name!r} has weights to train: give compile() an optimizer"
                 )
-            if not (REPLICAS and self.optimizer._step_from(tape, scaled, variables, True)):
-                self.optimizer.apply(tape.gradient(scaled, variables), variables)
+            minimize(self.optimizer, tape, scaled, variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def _outputs(self, x: Any, training: bool) -> Any:
@@ -456,7 +676,7 @@ class Trained(StatelessLosses):
         """
         x, y, sample_weight = data_adapters.unpack(data)
         y_pred = self._outputs(x, training=False)
-        own_loss = type(self).compute_loss is not Trained.compute_loss
+        own_loss = type(self).compute_loss is not Trainer.compute_loss
         if own_loss or self._compile_loss is not None or self._step_cache.losses(self):
             loss = self._loss_of(x, y, y_pred, sample_weight, training=False)
             self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
@@ -485,39 +705,18 @@ class Trained(StatelessLosses):
         Returns:
             The function.
         """
-        self.train_function = self._made("train", self.train_step, force)
+        self.train_function = make_steps(self, "train", self.train_step, force)
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `test_function`, the like for `evaluate`."""
-        self.test_function = self._made("test", self.test_step, force)
+        self.test_function = make_steps(self, "test", self.test_step, force)
         return self.test_function
 
     def make_predict_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
         """Make `predict_function`, which gives the outputs for so many batches, joined."""
-        self.predict_function = self._made("predict", self.predict_step, force)
+        self.predict_function = make_steps(self, "predict", self.predict_step, force)
         return self.predict_function
-
-    def _made(self, mode: str, step: Callable[[Any], Any], force: bool) -> Any:
-        """A function of batches; the one made before, unless what it depends on has changed."""
-        depends: list[Any] = [self.run_eagerly, self.jit_compile, self.steps_per_execution]
-        if mode == "train":
-            depends += [id(v) for v in self.trainable_variables]
-        entry = self._steps_made.get(mode)
-        if force or entry is None or entry[0] != depends:
-            module = str(getattr(step, "__module__", ""))  # a functools.partial has none
-            is_own = mode == "train" and not module.startswith("trainkit.")
-            if not self.run_eagerly:
-                many = self.steps_per_execution > 1
-                first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
-                if self.distribute_strategy.virtual is not None:  # as many turns make many calls
-                    first_eager = 0
-                kind = OwnTrainStep if is_own else CompiledStep
-                step = kind(self, step, self.jit_compile, first_eager)
-            elif is_own:
-                step = own_step_run_eagerly(step)
-            entry = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
-        return entry[1]
 
 
 def _core_spec(spec: Any) -> Any:
