@@ -11,7 +11,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.docstrings import extended
 from trainkit.layers.fused_activation import split_activation
-from trainkit.layers.quantized.quantization import Quantization, enable_lora, start_lora
+from trainkit.layers.quantized.quantization import LayerQuantization, enable_lora, start_lora
 
 
 class _Windowed(Layer):
@@ -139,7 +139,7 @@ class _Conv(_Windowed):
     lora_rank: int | None
     lora_alpha: float | None
 
-    _quantization = Quantization("trainkit.layers.quantized.dense_variants")
+    _quantization = LayerQuantization("trainkit.layers.quantized.dense_variants")
     enable_lora = enable_lora
     lora_enabled = False
 

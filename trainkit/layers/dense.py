@@ -16,7 +16,7 @@ from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import dense
 from trainkit.layers.quantized.contractions import DENSE, EINSUM, leading_matrix
 from trainkit.layers.quantized.quantization import (
-    Quantization,
+    LayerQuantization,
     enable_lora,
     serialization_spec,
     start_lora,
@@ -68,7 +68,7 @@ class Dense(Layer):
     lora_alpha: Any
     quantization_config: Any
 
-    _quantization = Quantization(_VARIANTS)
+    _quantization = LayerQuantization(_VARIANTS)
     enable_lora = enable_lora
     lora_enabled = False
     variable_serialization_spec = serialization_spec
@@ -175,7 +175,7 @@ class EinsumDense(Layer):
     kernel_initializer: Any
     kernel_regularizer: Any
 
-    _quantization = Quantization(_VARIANTS)
+    _quantization = LayerQuantization(_VARIANTS)
     enable_lora = enable_lora
     lora_enabled = False
     variable_serialization_spec = serialization_spec

@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized.quantization import (
-    Quantization,
+    LayerQuantization,
     enable_lora,
     is_quantized,
     serialization_spec,
@@ -52,7 +52,7 @@ class Embedding(Layer):
     embeddings_regularizer: Any
     mask_zero: Any
 
-    _quantization = Quantization(_VARIANTS)
+    _quantization = LayerQuantization(_VARIANTS)
     enable_lora = enable_lora
     lora_enabled = False
     variable_serialization_spec = serialization_spec
@@ -140,7 +140,7 @@ class ReversibleEmbedding(Embedding):
 
     embeddings_initializer: Any
 
-    _quantization = Quantization(_VARIANTS)
+    _quantization = LayerQuantization(_VARIANTS)
 
     def __init__(
         self,

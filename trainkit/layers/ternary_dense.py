@@ -10,7 +10,7 @@ from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized.quantization import (
-    Quantization,
+    LayerQuantization,
     enable_lora,
     serialization_spec,
 )
@@ -59,7 +59,7 @@ class TernaryDense(Layer):
     kernel_constraint: Any
     bias_constraint: Any
 
-    _quantization = Quantization("trainkit.layers.quantized.dense_variants")
+    _quantization = LayerQuantization("trainkit.layers.quantized.dense_variants")
     enable_lora = enable_lora
     lora_enabled = False
     variable_serialization_spec = serialization_spec

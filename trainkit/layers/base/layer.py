@@ -43,7 +43,7 @@ from trainkit.layers.base.stateless_call import stateless_call
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
 from trainkit.layers.quantized.quantization import (
-    Quantization,
+    LayerQuantization,
     is_quantized,
     refuse_mode,
 )
@@ -93,7 +93,7 @@ class Layer(WeightHolder):
     _path: str | None
     quantization_config: Any
 
-    _quantization: ClassVar[Quantization] = Quantization()  # of no forms but floats
+    _quantization: ClassVar[LayerQuantization] = LayerQuantization()  # of no forms but floats
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
     _warns_of_lost_masks = True

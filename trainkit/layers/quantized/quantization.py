@@ -1,4 +1,4 @@
-"""`Quantization`: what a class of layers can be asked about keeping its weights in few bits."""
+"""`LayerQuantization`: the forms of few bits in which layers of a class keep their weights."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _RESOLVING = "trainkit.quantizers.resolving"
 _READING = "trainkit.quantizers.reading"
 
 
-class Quantization:
+class LayerQuantization:
     """The forms of weights that layers of a class can have, and the way from one to another.
 
-    A class that can be quantized has one, `_quantization = Quantization(module)`. Classes derived
-    from it can't be quantized unless they have one of their own: their `call` may be another.
+    A class that can be quantized has one, `_quantization = LayerQuantization(module)`. Classes
+    derived from it can't be quantized unless they have one of their own: their `call` may be
+    another.
 
     Args:
         variants: the name of the module of the forms, which is loaded when one is asked for: they

@@ -14,11 +14,11 @@ from trainkit.callbacks.loggers import log_metrics
 from trainkit.callbacks.progress import ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.process import console
+from trainkit.models.replicas import replica_feeds
 from trainkit.models.training import (
     batch_sources,
     fit_arguments,
     limits,
-    replica_feeds,
     training_loop,
 )
 

@@ -123,5 +123,5 @@ def steps(count: Any, name: str = "steps") -> int | None:
 
 
 def _warn(bound: int, name: str) -> int:
-    warnings.warn(f"keras.config limits {name} to {bound}", stacklevel=5)
+    warnings.warn(f"keras.config limits {name} to {bound}", stacklevel=6)
     return bound

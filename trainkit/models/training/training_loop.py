@@ -15,12 +15,11 @@ from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.process.console import say_beside
+from trainkit.models.replicas.replica_runner import ReplicaRunner, runner_of
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
 from trainkit.models.training.memory_report import out_of_memory
-from trainkit.models.training.mirrored_steps import steps_of
-from trainkit.models.training.replica_steps import OneBatch, ReplicaSteps
-from trainkit.models.training.training_run import Steps, TrainingRun
+from trainkit.models.training.training_run import TrainingRun
 
 
 def run_fit(
@@ -48,7 +47,7 @@ def run_fit(
         validate: gives the logs of the validation for an epoch, empty when it is not due.
         interruption: tells whether a signal has come, since before the data was looked at.
     """
-    replicas = steps_of(model, "train")
+    replicas = runner_of(model, "train")
     run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption, replicas)
     model.__dict__["training_run"] = run
     try:
@@ -218,23 +217,23 @@ class ReplicaPortion(Portion):
     """
 
     def __init__(
-        self, batches: Any, batch_count: int, wait: DataWait | None, replicas: ReplicaSteps
+        self, batches: Any, batch_count: int, wait: DataWait | None, replicas: ReplicaRunner
     ) -> None:
         super().__init__(batches, batch_count, wait)
         self.replicas = replicas
 
     def __next__(self) -> Any:
-        self.replicas.taking()
+        self.replicas.leave()
         batch = super().__next__()
-        self.replicas.took(self.batches.rows)  # type: ignore[attr-defined]
+        self.replicas.enter(self.batches.rows)  # type: ignore[attr-defined]
         return batch
 
 
 def portion_of(
-    batches: Iterator[Any], batch_count: int, wait: DataWait | None, replicas: Steps | None
+    batches: Iterator[Any], batch_count: int, wait: DataWait | None, replicas: ReplicaRunner | None
 ) -> Portion:
     """What an epoch takes its batches from."""
-    if not isinstance(replicas, ReplicaSteps):
+    if replicas is None or replicas.is_of_one_process:
         return Portion(batches, batch_count, wait)
     return ReplicaPortion(batches, batch_count, wait, replicas)
 
@@ -258,7 +257,8 @@ def _run_portion(
 ) -> tuple[bool, dict[str, Any]]:
     model, feed, replicas = run.model, run.feed, run.replicas
     function, together = _function_of(model, "train", replicas), model.steps_per_execution
-    agrees = isinstance(replicas, ReplicaSteps) and callbacks.hears_batches("train")
+    agrees = replicas is not None and not replicas.is_of_one_process
+    agrees = agrees and callbacks.hears_batches("train")
     logs: dict[str, Any] = {}
     total, begun = feed.steps, run.step
     while feed.more() and not (model.stop_training and portion.done):
@@ -303,7 +303,7 @@ def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
 
 
 def _function_of(
-    model: Any, mode: str, replicas: Steps | None = None
+    model: Any, mode: str, replicas: ReplicaRunner | None = None
 ) -> Callable[[Iterator[Any]], Any]:
     """The function of an iterator over batches, which a subclass may make itself.
 
@@ -332,13 +332,12 @@ def _checked_logs(model: Any, mode: str, logs: Any) -> dict[str, Any]:
 
 def on_batch(model: Any, mode: str, batch: Any) -> Any:
     """The logs or outputs of one batch."""
-    replicas = steps_of(model, mode)
-    function = _function_of(model, mode, replicas)
-    if isinstance(replicas, ReplicaSteps):
-        replicas.begin_batch()
-        result = function(OneBatch(replicas, batch))
-    else:
+    replicas = runner_of(model, mode)
+    function = _function_of(model, mode)
+    if replicas is None:
         result = function(iter([batch]))
+    else:
+        result = replicas.run_batch(function, batch)
     if mode == "predict" or type(result) is dict:
         return result
     return _checked_logs(model, mode, result)
@@ -359,7 +358,7 @@ def run_evaluate(
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
     last_batch = 0
-    replicas = steps_of(model, "test")
+    replicas = runner_of(model, "test")
     for last_batch, logs in _steps(model, feed, callbacks, "test", replicas):
         if type(logs) is not dict:
             logs = _checked_logs(model, "test", logs)
@@ -381,13 +380,13 @@ def run_evaluate(
     return values
 
 
-def _agree(replicas: Steps | None, callbacks: CallbackList, mode: str, stop: str) -> None:
+def _agree(replicas: ReplicaRunner | None, callbacks: CallbackList, mode: str, stop: str) -> None:
     if replicas is not None and callbacks.hears_batches(mode):
         replicas.agree(stop)
 
 
 def _steps(
-    model: Any, feed: Feed, callbacks: CallbackList, mode: str, replicas: Steps | None
+    model: Any, feed: Feed, callbacks: CallbackList, mode: str, replicas: ReplicaRunner | None
 ) -> Iterator[tuple[int, Any]]:
     """The number of the last batch and the result of each execution."""
     function, together = _function_of(model, mode, replicas), model.steps_per_execution
@@ -420,7 +419,7 @@ def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
     """The outputs for each batch, or for each execution of several, of `feed`."""
     callbacks.call("on_predict_begin", {})
     outputs = []
-    replicas = steps_of(model, "predict")
+    replicas = runner_of(model, "predict")
     for last_batch, batch_outputs in _steps(model, feed, callbacks, "predict", replicas):
         outputs.append(batch_outputs)
         callbacks.batch_end("predict", last_batch, {"outputs": batch_outputs})

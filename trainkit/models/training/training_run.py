@@ -16,16 +16,13 @@ from trainkit.core.values import attribute_state
 from trainkit.core.variable import Variable
 from trainkit.models import part_settings
 from trainkit.models.part_settings import is_of_package
+from trainkit.models.replicas.replica_runner import ReplicaRunner
 from trainkit.models.training.batch_sources import Feed
-from trainkit.models.training.mirrored_steps import MirroredSteps
-from trainkit.models.training.replica_steps import ReplicaSteps
 from trainkit.ops.sampling.random import global_generator
 
 _ITERATOR = "iterator."
 _ATTRIBUTES = "attributes."
 _SETTINGS = "settings"
-
-Steps = ReplicaSteps | MirroredSteps
 
 
 class TrainingRun(Trackable):
@@ -47,7 +44,7 @@ class TrainingRun(Trackable):
 
     _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
     batches: Any
-    replicas: Steps | None
+    replicas: ReplicaRunner | None
     portion: Any
     data_wait: str
     _settings_at_first: part_settings.Settings | None
@@ -59,7 +56,7 @@ class TrainingRun(Trackable):
         callbacks: Iterable[Any],
         epoch: int,
         interruption: Interruption,
-        replicas: Steps | None = None,
+        replicas: ReplicaRunner | None = None,
     ) -> None:
         self.model, self.feed = model, feed
         self.interruption = interruption
@@ -76,9 +73,9 @@ class TrainingRun(Trackable):
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM has come; with replicas, to any as all of them know."""
         replicas = self.replicas
-        return (
-            replicas.interrupted if isinstance(replicas, ReplicaSteps) else self.interruption.asked
-        )
+        if replicas is None or replicas.is_of_one_process:
+            return self.interruption.asked
+        return replicas.interrupted
 
     def agree(self) -> None:
         """Let all replicas know whether one of them wants to stop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from trainkit.checkpoints.replicas import whole_state
 from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.tree_sum import TreeSum
 from trainkit.core import devices
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.core.tensor import Tensor
@@ -108,19 +110,22 @@ def _broadcast(variables: Sequence[Variable], group: ProcessGroup) -> None:
 class SharedState:
     """What metrics hold, and what steps change in a model besides its weights.
 
-    Before an execution all ranks hold the same. Ranks other than 0 then count from 0 on; after it
-    the sums over all are what each rank holds, so that results are those of the global batches.
+    Before an execution all replicas hold the same. Those other than 0 then count from 0 on; after
+    it the sums over all are what each holds, so that results are those of the global batches.
 
     Args:
         model: the model.
-        group: the processes.
+        group: the processes, or the threads.
+        count: how many replicas there are in all of them.
         trains: whether steps change the statistics of the model, too.
     """
 
-    def __init__(self, model: Any, group: ProcessGroup, trains: bool) -> None:
+    def __init__(self, model: Any, group: ProcessGroup, count: int, trains: bool) -> None:
         self.model, self.group, self.trains = model, group, trains
         self.counted: list[Variable] = []
         self.statistics: list[Variable] = []
+        self._count = count
+        self._sums: TreeSum | None = None
         self._before: dict[int, Any] = {}
         self._without_rows: dict[int, Any] | None = None
         self._known_for: Any = None
@@ -133,20 +138,28 @@ class SharedState:
         self._has_looked = True
 
     def begin(self) -> None:
-        """Before the first batch of an execution."""
+        """Before the first turn of an execution."""
         if not self._has_looked:
             self._look()
         self._has_looked = False
-        self._without_rows = None
         self._before = {id(v): v.value() for v in self.statistics}
-        if self.group.rank:
+        self._sums = TreeSum(self.group, self._count, np.float64, "the metrics of a step")
+
+    def begin_turn(self, rank: int) -> None:
+        """Before the first batch of a replica.
+
+        Args:
+            rank: its number.
+        """
+        self._without_rows = None
+        if rank:
             for variable in self.counted:
                 if not is_mean(variable):
                     array = variable._value._array
                     variable.assign(np.zeros(array.shape, array.dtype))
 
     def begin_without_rows(self) -> None:
-        """Before a batch of which this rank has no rows, and which must not be counted here."""
+        """Before a batch of which a replica has no rows, and which must not be counted here."""
         if self._without_rows is None:
             self._without_rows = {id(v): array_of(v).copy() for v in self.counted}
 
@@ -159,8 +172,7 @@ class SharedState:
         if self._looks > 1:
             return
         self._looks += 1
-        metrics = tracking.once([*_own_metrics(model), *model.metrics])
-        self.counted = tracking.once([v for metric in metrics for v in metric.variables])
+        self.counted = counted_variables(model)
         if self.trains:
             counted = {id(v) for v in self.counted}
             self.statistics = [
@@ -169,43 +181,54 @@ class SharedState:
                 if v.dtype.is_floating and not tracking.was_trainable(v) and id(v) not in counted
             ]
 
-    def end(self, share: float, extra: Sequence[float]) -> Any:
-        """After the last batch of an execution: all that is shared travels in one array.
+    def end_turn(self, rank: int, share: float, extra: Sequence[float]) -> None:
+        """After the last batch of a replica: all that is shared becomes one array.
 
         Args:
-            share: which part of the rows of all ranks this one had.
+            rank: its number.
+            share: which part of the rows of all replicas it had.
             extra: further numbers, which are added up.
-
-        Returns:
-            The sums of `extra`.
         """
         counted_ids = {id(v) for v in self.counted}
+        self._look_for_new()
+        terms = [self._term(v, rank, id(v) in counted_ids) for v in self.counted]
+        terms += [self._change(v, share) for v in self.statistics]
+        parts = [np.asarray(x, np.float64).reshape(-1) for x in terms]
+        assert self._sums is not None
+        self._sums.add([np.concatenate([*parts, np.asarray(extra, np.float64)])])
+
+    def _look_for_new(self) -> None:
+        """Look for variables that the turn has made, as a metric does in its first step."""
         self._looks = min(self._looks, 1)
         self._look()
-        own = [self._own(v, id(v) in counted_ids) for v in self.counted]
-        own += [self._change(v, share) for v in self.statistics]
-        parts = [np.asarray(x, np.float64).reshape(-1) for x in own]
-        flat = np.concatenate([*parts, np.asarray(extra, np.float64)])
-        self.group.all_reduce(flat, what="the metrics of a step")
-        at = 0
-        for variable, part in zip([*self.counted, *self.statistics], parts, strict=True):
-            joined = flat[at : at + part.size].reshape(tuple(variable.shape))
-            at += part.size
-            self._take(variable, joined)
-        self._before = {}
-        return flat[at:]
 
-    def _own(self, variable: Variable, was_counted: bool) -> Any:
-        """What this rank adds to the value that all will hold."""
+    def end(self) -> Any:
+        """After the last turn: each replica holds the sums over all.
+
+        Returns:
+            The sums of `extra`, and zeros after them.
+        """
+        assert self._sums is not None
+        flat, offset = self._sums.total(), 0
+        for variable in [*self.counted, *self.statistics]:
+            shape = tuple(variable.shape)
+            size = math.prod(shape)
+            self._take(variable, flat[offset : offset + size].reshape(shape))
+            offset += size
+        self._before = {}
+        return flat[offset:]
+
+    def _term(self, variable: Variable, rank: int, was_counted: bool) -> Any:
+        """What a replica adds to the value that all will hold."""
         value = array_of(variable)
         if self._without_rows is not None:
             value = self._without_rows.get(id(variable), np.zeros_like(value))
         if is_mean(variable):
-            return value / self.group.size
-        if self.group.rank and counts_in_first(variable):
+            return value / self._count
+        if rank and counts_in_first(variable):
             return np.zeros_like(value)
-        # Made in this execution: its first value, which all ranks have, counts once.
-        if self.group.rank and not was_counted:
+        # Made in this execution: its first value, which all replicas have, counts once.
+        if rank and not was_counted:
             first = _first_value(self.model, variable)
             return value if first is None else value - first
         return value
@@ -214,6 +237,8 @@ class SharedState:
         """The change of a statistic, by the rows that made it; all of a new one's value."""
         before = self._before.get(id(variable))
         value = np.asarray(array_of(variable), np.float64)
+        if not share:  # whatever the row that stood in has made of it
+            return np.zeros_like(value)
         if before is None:
             return value * share
         return (value - devices.to_numpy(before._array)) * share
@@ -223,6 +248,54 @@ class SharedState:
         if before is not None:
             joined = np.asarray(devices.to_numpy(before._array), np.float64) + joined
         variable.assign(joined.astype(variable._value._array.dtype))
+
+
+class StateByTurns(SharedState):
+    """The same where replicas take turns: each begins with what all had before the step.
+
+    Attributes:
+        written: what a turn assigns, also beside the model, as generators that nothing tracks.
+    """
+
+    def __init__(self, model: Any, group: ProcessGroup, count: int, trains: bool) -> None:
+        super().__init__(model, group, count, trains)
+        self.written: list[Variable] = []
+        self._first_values: list[tuple[Variable, Any]] = []
+        self._is_first_turn = True
+
+    def begin(self) -> None:
+        super().begin()
+        counted = {id(v) for v in self.counted}
+        variables = [v for v in self.model.variables if not tracking.was_trainable(v)]
+        variables += [
+            part for _, part in traverse(global_generator()) if isinstance(part, Variable)
+        ]
+        variables = [
+            v for v in variables if self.trains or not v.dtype.is_floating or id(v) in counted
+        ]
+        model_ids = {id(v) for v in self.model.variables}
+        variables += [v for v in self.written if id(v) not in model_ids]
+        self._first_values = [(v, v.value()) for v in tracking.once([*self.counted, *variables])]
+        self._is_first_turn = True
+
+    def begin_turn(self, rank: int) -> None:
+        if not self._is_first_turn:
+            self.undo()
+        self._is_first_turn = False
+        super().begin_turn(rank)
+
+    def undo(self) -> None:
+        """Let all be as it was before the step."""
+        for variable, value in self._first_values:
+            variable.assign(value)
+
+    def _look_for_new(self) -> None:
+        """Nothing: a rehearsal has made all."""
+
+    def end(self) -> Any:
+        sums = super().end()
+        self._first_values = []
+        return sums
 
 
 def is_mean(variable: Variable) -> bool:
@@ -235,13 +308,19 @@ def counts_in_first(variable: Variable) -> bool:
     return bool(aggregation_name(variable.aggregation) == _OF_FIRST)
 
 
-def _own_metrics(model: Any) -> list[Any]:
+def counted_variables(model: Any) -> list[Variable]:
+    """The variables of the metrics of a model."""
+    metrics = tracking.once([*_compiled_metrics(model), *model.metrics])
+    return tracking.once([v for metric in metrics for v in metric.variables])
+
+
+def _compiled_metrics(model: Any) -> list[Any]:
     """The metrics that `compile` made, which a subclass's `metrics` may leave out."""
     return list(model.__dict__.get("_compiled_metrics", ()))
 
 
 def _first_value(model: Any, variable: Variable) -> Any:
-    for metric in tracking.once([*_own_metrics(model), *model.metrics]):
+    for metric in tracking.once([*_compiled_metrics(model), *model.metrics]):
         added = getattr(getattr(metric, "_own", None), "added", ())
         for own, value in added:
             if own is variable:
