@@ -86,10 +86,10 @@ class BackupAndRestore(Callback):
         self.max_to_keep = max(max_to_keep, 2) if double_checkpoint else max_to_keep
         self.manager: Any = None
         self.fresh = False
-        self.__dict__["stored"] = None
+        self.stored = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self.__dict__["stored"] = None
+        self.stored = None
         self._manage(self.max_to_keep if self.restore else 1)
         if self.restore:
             # After the other callbacks have begun, since their state is restored as well.
@@ -97,16 +97,16 @@ class BackupAndRestore(Callback):
 
     def _manage(self, max_to_keep: int) -> None:
         checkpoint = Checkpoint(run=self.model.training_run, kernels=KernelChoice())
-        self.__dict__["manager"] = CheckpointManager(
+        self.manager = CheckpointManager(
             checkpoint, self.backup_dir, max_to_keep, checkpoint_name="run"
         )
-        self.__dict__["fresh"] = max_to_keep != self.max_to_keep
+        self.fresh = max_to_keep != self.max_to_keep
 
     def _save(self) -> None:
         run = self.model.training_run
         self.manager.save()  # which the first of several processes writes
         wait_for_rank_0(self.model, f"{self.backup_dir} is written")
-        self.__dict__["stored"] = (run.epoch, run.step)
+        self.stored = (run.epoch, run.step)
         if self.fresh:  # this removed the files of an earlier run
             self._manage(self.max_to_keep)
 

@@ -71,15 +71,15 @@ class Callback(Trackable):
 
     @model.setter
     def model(self, model: Any) -> None:
-        self.__dict__["_model"] = model
+        self._model = model
 
     def set_model(self, model: Any) -> None:
         """Hear which model is trained."""
-        self.__dict__["_model"] = model
+        self._model = model
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Hear how it is trained."""
-        self.__dict__["params"] = params
+        self.params = params
 
     def in_other_ranks(self) -> Callback | None:
         """What is called in the other processes in place of one that is `only_rank_0`, if anything.

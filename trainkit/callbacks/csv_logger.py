@@ -68,7 +68,7 @@ class CSVLogger(Callback):
         """Write the head, or take up the file that there is."""
         rows = self._rows() if self.append or self.resumed else []
         if rows and rows[0] and rows[0][0] == "epoch":
-            self.__dict__["columns"] = rows[0][1:]
+            self.columns = rows[0][1:]
             if self.resumed:
                 rows = [rows[0], *(row for row in rows[1:] if row and int(row[0]) < epoch)]
         else:
@@ -76,7 +76,7 @@ class CSVLogger(Callback):
             if not any(name.startswith("val_") for name in logs):
                 # later epochs may be validated
                 columns += [f"val_{name}" for name in columns]
-            self.__dict__["columns"] = columns
+            self.columns = columns
             rows = [["epoch", *columns]]
         self._rewrite(rows)
 

@@ -123,7 +123,7 @@ class EarlyStopping(Callback):
     def _keep_weights(self, epoch: int) -> None:
         self.best_epoch = epoch
         if self.restore_best_weights:
-            self.__dict__["best_weights"] = self.model.get_weights()
+            self.best_weights = self.model.get_weights()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         if self.stopped_epoch and self.verbose:
@@ -149,4 +149,4 @@ class EarlyStopping(Callback):
         self.wait, self.stopped_epoch, self.best_epoch = (int(n) for n in arrays["counts"])
         count = len(arrays) - 2
         weights = [arrays[f"{_WEIGHT}{i}"] for i in range(count)]
-        self.__dict__["best_weights"] = weights or None
+        self.best_weights = weights or None

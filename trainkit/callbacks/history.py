@@ -47,7 +47,8 @@ class History(Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.__dict__.update(history={}, epoch=[], interrupted=False, _epochs={})
+        self.history, self.epoch, self._epochs = {}, [], {}
+        self.interrupted = False
 
     def __repr__(self) -> str:
         if not self.epoch:
@@ -96,7 +97,7 @@ class History(Callback):
         columns = {k.removeprefix(_PREFIX): v.tolist() for k, v in arrays.items() if k != "epoch"}
         epochs = [int(n) for n in arrays["epoch"]]
         when = {name: _spread(epochs, len(values)) for name, values in columns.items()}
-        self.__dict__.update(epoch=epochs, history=columns, _epochs=when)
+        self.epoch, self.history, self._epochs = epochs, columns, when
 
     def plot(self, metrics: Sequence[str] | None = None, figure: Any = None) -> Any:
         """Draw the metrics over the epochs with matplotlib, each with that of the validation.

@@ -110,14 +110,14 @@ class ProgressBar(_Bar):
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.steps_done = batch + 1
-        self.__dict__["batch_logs"] = logs
+        self.batch_logs = logs or {}
         if self._is_due():
             self._show(self.title, self.params.get("steps"), logs)
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         if self.draws and self.title:
-            self.__dict__["validating"] = Pace()
-            self.__dict__["batch_logs"] = numbers(self.batch_logs)
+            self.validating = Pace()
+            self.batch_logs = numbers(self.batch_logs)
             self._show_validation(0)
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -125,7 +125,7 @@ class ProgressBar(_Bar):
             self._show_validation(batch + 1)
 
     def on_test_end(self, logs: Logs | None = None) -> None:
-        self.__dict__["validating"] = None
+        self.validating = None
 
     def _show_validation(self, step_count: int) -> None:
         """The line with the bar of the validation in place of that of training."""

@@ -45,9 +45,10 @@ class RemoteMonitor(Callback):
     ) -> None:
         super().__init__()
         self.root, self.path, self.field = root, path, field
-        self.__dict__["headers"] = headers  # as it was given
+        self.headers = headers
         self.send_as_json = bool(send_as_json)
 
+    _untracked = Callback._untracked | {"headers"}
     headers: dict[str, str] | None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:

@@ -68,6 +68,7 @@ class RunJournal(Callback):
     stores_runs = True
     _untracked = Callback._untracked | {
         "log", "facts", "validation", "replay", "_optimizer", "_run", "_hot", "_reader",
+        "_logs", "_earlier",
     }  # fmt: skip
     log: RunLog | None
     replay: ProgramReplay | None
@@ -77,6 +78,7 @@ class RunJournal(Callback):
     _run: Any
     _reader: StepReader
     _logs: Any
+    _hot: tuple[Any, ...]
 
     def __init__(
         self,
@@ -91,32 +93,32 @@ class RunJournal(Callback):
         self.settings = {"keep": keep, "save_every": save_every, "digest_every": digest_every}
         RunLog(folder, **self.settings)  # which refuses what is out of range
         self.keep_data = bytes_of(keep_data)
-        self.__dict__.update(log=None, replay=None, facts={}, validation=None)
-        self.__dict__.update(_optimizer=None, _run=None)
+        self.log, self.replay, self.facts, self.validation = None, None, {}, None
+        self._optimizer = self._run = None
         self._forget()
 
     def _forget(self) -> None:
         """Nothing is known of any step."""
-        fields = self.__dict__
-        fields.update(steps=0, _reader=StepReader(_numbers_of), _logs=None, _hot=())
+        self.steps, self._logs, self._hot = 0, None, ()
+        self._reader = StepReader(_numbers_of)
 
     def describe(self, validation: Any = None, **facts: Any) -> None:
         """Take what only `fit` knows, for the header; and the feed of the validation."""
-        self.__dict__.update(facts=facts, validation=validation)
+        self.facts, self.validation = facts, validation
 
     # ------------------------------------------------------------------ beginning
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        fields = self.__dict__
         self._forget()
-        fields.update(replay=replay_of(self.folder), _run=self.model.training_run)
+        self.replay, self._run = replay_of(self.folder), self.model.training_run
+        self._earlier = None
         if self.replay is not None:
             self.replay.used = True
         if self.replay is None or self.replay.output is not None:
             if not rank_of(self.model):
                 folder = self.folder if self.replay is None else self.replay.output
-                fields["log"] = RunLog(folder or self.folder, **self.settings)
-                fields["earlier"] = self.log.earlier() if self.log is not None else None
+                self.log = RunLog(folder or self.folder, **self.settings)
+                self._earlier = self.log.earlier()
         self._run.keeps_batches = self.log is not None or self.replay is not None
         self.model.training_run.before_training(self._begin)
 
@@ -129,8 +131,8 @@ class RunJournal(Callback):
         optimizer = self.model.optimizer
         while hasattr(optimizer, "inner_optimizer"):
             optimizer = optimizer.inner_optimizer
-        self.__dict__["_optimizer"] = optimizer
-        earlier = self.__dict__.pop("earlier", None)
+        self._optimizer = optimizer
+        earlier, self._earlier = self._earlier, None
         if self.log is not None and earlier is not None and not run.resumed and not self.replay:
 
             def restore(path: str) -> None:
@@ -140,12 +142,12 @@ class RunJournal(Callback):
         log, replay = self.log, self.replay
         reader = self._reader
         reader.epoch = run.epoch if run.step else -1
-        self.__dict__["_hot"] = (run, None, None, optimizer, replay)
+        self._hot = (run, None, None, optimizer, replay)
         if log is None:
             return
         state = StateDigests({"model": self.model, "random": global_generator()})
         log.begin(self.steps, earlier, checkpoint, state, self._facts, reader)
-        self.__dict__["_hot"] = (run, log, log.waiting, optimizer, replay)
+        self._hot = (run, log, log.waiting, optimizer, replay)
         if optimizer is None or optimizer.built:  # otherwise the first step makes what is missing
             log.save()
 
@@ -225,7 +227,7 @@ class RunJournal(Callback):
     # ------------------------------------------------------------------ steps
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.__dict__["_epoch_began"] = perf_counter()
+        self._epoch_began = perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         replay = self.__dict__["replay"]
@@ -276,7 +278,7 @@ class RunJournal(Callback):
         self, replay: ProgramReplay, facts: tuple[Any, ...], batches: list[Any]
     ) -> None:
         if self.log is None:
-            self.__dict__["_logs"] = facts[5]
+            self._logs = facts[5]
             if replay.lines is None:
                 self._reader.count(facts[2], facts[4])
             else:
@@ -324,7 +326,7 @@ class RunJournal(Callback):
             ending = "stopped" if run.epoch < self.params["epochs"] else "finished"
         log.save()
         log.end(ending)
-        self.__dict__["log"] = None
+        self.log = None
 
     @contextlib.contextmanager
     def open_until_the_end(self) -> Iterator[None]:
@@ -332,7 +334,7 @@ class RunJournal(Callback):
         try:
             yield
         except BaseException as error:
-            log, self.__dict__["log"] = self.log, None
+            log, self.log = self.log, None
             if log is not None:
                 log.end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error)
             raise
@@ -356,7 +358,7 @@ class RunJournal(Callback):
         if not {"steps", "seen", "mean", "count"} <= set(arrays):
             raise ValueError(f"RunJournal stores 'steps', 'seen', 'mean', got {sorted(arrays)}")
         reader = self._reader
-        self.__dict__["steps"] = int(arrays["steps"])
+        self.steps = int(arrays["steps"])
         reader.rows = int(arrays["seen"])
         reader.mean, reader.mean_rows = float(arrays["mean"]), int(arrays["count"])
 

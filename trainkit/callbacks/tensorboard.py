@@ -95,7 +95,7 @@ class TensorBoard(Callback):
         self.write_steps_per_second = write_steps_per_second
         self.write_graph, self.write_images = bool(write_graph), bool(write_images)
         self.embeddings_freq = embeddings_freq
-        self.__dict__["embeddings_metadata"] = embeddings_metadata
+        self.embeddings_metadata = embeddings_metadata
         self.every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self.first_profiled, self.last_profiled = _batches_to_profile(profile_batch)
         self.sampler = GradientSampler(time_budget) if write_gradients else None
@@ -148,7 +148,7 @@ class TensorBoard(Callback):
         return None if self.sampler is None else LooksAlong(self.sampler)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self.__dict__["writers"] = {}
+        self.writers = {}
         self._end_profile(save=False)  # of a training that an error ended
         self.batches_seen = 0
         if self.sampler is not None:
@@ -202,7 +202,7 @@ class TensorBoard(Callback):
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batches_seen += 1
         if self.batches_seen == self.first_profiled:
-            self.__dict__["profiled"] = profiler.profile()
+            self.profiled = profiler.profile()
             self.profiled.__enter__()
         if self.sampler is not None:
             self.sampler.before_step(self.model)
@@ -210,7 +210,7 @@ class TensorBoard(Callback):
     def _end_profile(self, save: bool = True) -> None:
         profile = self.profiled
         if profile is not None:
-            self.__dict__["profiled"] = None
+            self.profiled = None
             profile.__exit__()
             if save:
                 profile.write_summary(os.path.join(self.log_dir, "train"))
@@ -290,7 +290,7 @@ class TensorBoard(Callback):
             self.sampler.release()
         for writer in self.writers.values():
             writer.close()
-        self.__dict__["writers"] = {}
+        self.writers = {}
 
 
 def _batches_to_profile(profile_batch: Any) -> tuple[int, int]:

@@ -52,25 +52,25 @@ class TerminateOnNaN(Callback):
         super().__init__()
         self.raise_error, self.explain = bool(raise_error), bool(explain)
         self.bundle_dir = local_path(bundle_dir)
-        self.__dict__.update(_before=None, _has_all=False)
+        self._before, self._has_all = None, False
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         if self.explain:  # slots that the first step would make could not be put back
             self.model.training_run.keeps_batches = True
             self.model.prepare(self.model.training_run.feed.spec())
-        self.__dict__.update(_before=None, _has_all=False)
+        self._before, self._has_all = None, False
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         if not self.explain:
             return
         if self._before is not None and self._has_all:
-            self.__dict__["_before"] = self._before.again()
+            self._before = self._before.again()
             return
         # slots and metrics are made by the first step; those taken after it are all there are
-        self.__dict__["_has_all"] = self._before is not None
+        self._has_all = self._before is not None
         optimizer = self.model.optimizer
         slots = [] if optimizer is None else optimizer.variables
-        self.__dict__["_before"] = Snapshot(self.model, global_generator(), others=slots)
+        self._before = Snapshot(self.model, global_generator(), others=slots)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         loss = (logs or {}).get("loss")
@@ -82,7 +82,7 @@ class TerminateOnNaN(Callback):
                 self._end(f"after batch {batch} not all of {', '.join(weights)} is finite")
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        self.__dict__.update(_before=None, _has_all=False)
+        self._before, self._has_all = None, False
 
     def _end(self, message: str) -> None:
         hint = "look for NaN in the data, or for a learning rate that is too large"

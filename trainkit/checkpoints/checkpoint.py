@@ -29,7 +29,7 @@ from trainkit.checkpoints.restore.status import NothingRestored, RestoreStatus
 from trainkit.checkpoints.tree_html import tree_html
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
-from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.trackable import Trackable, set_silently, tracked
 from trainkit.core.variable import Variable
 
 _NUMBERED = re.compile(r"^(?P<prefix>.*)-(?P<number>\d+)$", re.DOTALL)
@@ -69,7 +69,7 @@ class Checkpoint(Trackable):
         if root is not None:
             _require_state("root", root)
         self._stands_for = root
-        self.__dict__["_failed"] = set()  # counts of saves that failed in the background
+        set_silently(self, _failed=set())  # counts of saves that failed in the background
         for name, part in parts.items():
             part = tracked(part)
             _require_state(name, part)
@@ -242,7 +242,7 @@ class Checkpoint(Trackable):
         writer = self.__dict__.get("_writer")
         if writer is None:
             writer = BackgroundWriter()
-            object.__setattr__(self, "_writer", writer)
+            set_silently(self, _writer=writer)
         return writer
 
     def sync(self) -> None:

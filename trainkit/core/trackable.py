@@ -17,7 +17,8 @@ class Trackable:
     """An object with named parts; checkpoints, `variables` and summaries all come from these.
 
     A class that keeps state which is not in Variables overrides `state_arrays` and
-    `load_state_arrays`. Names in `_untracked` are never parts.
+    `load_state_arrays`. Names in `_untracked` are never parts, and their lists and dicts stay what
+    they are.
 
     Attributes may have any name, `parts` and `state_arrays` too: whoever traverses the tree asks
     the class, `type(x).parts(x)`.
@@ -27,7 +28,7 @@ class Trackable:
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(value)
-        if kind is list or kind is dict or kind is tuple:
+        if (kind is list or kind is dict or kind is tuple) and name not in self._untracked:
             value = tracked(value)
         try:
             object.__setattr__(self, name, value)
@@ -76,6 +77,20 @@ class Trackable:
             raise ValueError(
                 f"{type(self).__name__} stores no arrays of its own, the file has {names}"
             )
+
+
+def set_silently(owner: Any, **attributes: Any) -> None:
+    """Set attributes of an object past its `__setattr__`.
+
+    For what a layer or model keeps for itself, and what nobody but it reads. `__setattr__` would
+    make containers of lists and dicts and parts of trackable values, forget the parts that were
+    gathered, and let compiled steps look at all settings again.
+
+    Args:
+        owner: the object.
+        **attributes: kept as they are.
+    """
+    owner.__dict__.update(attributes)
 
 
 def _refuse_read_only(owner: Trackable, name: str) -> None:

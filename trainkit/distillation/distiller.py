@@ -12,6 +12,7 @@ from trainkit.core.registry import (
     register_keras_serializable,
     serialize_object,
 )
+from trainkit.core.trackable import set_silently
 from trainkit.distillation.losses import check_structure, is_drawn, losses_of, total
 from trainkit.losses.loss import Loss
 from trainkit.models import Model
@@ -70,7 +71,7 @@ class Distiller(Model):
         self.distillation_loss_weights = _checked_weights(compared, weights)
         for loss in compared:
             loss.validate_model_compatibility(teacher, student)
-        self.__dict__["distillation_losses"] = compared
+        set_silently(self, distillation_losses=compared)
         self.teacher = teacher
         self.student = student
         self.__dict__["_teacher_feature_extractor"] = _extractor(
@@ -79,7 +80,7 @@ class Distiller(Model):
         self.__dict__["_student_feature_extractor"] = _extractor(
             student, [loss.student_layer_name for loss in compared]
         )
-        self.__dict__["_seen"] = (None, None)
+        set_silently(self, _seen=(None, None))
         teacher.trainable = False
         self.student_loss_tracker = metrics.Mean(name="student_loss")
         self.distillation_loss_tracker = metrics.Mean(name="distillation_loss")
@@ -106,7 +107,7 @@ class Distiller(Model):
             raise ValueError(
                 f"Distiller.compile: metrics must be a list or tuple, got {type(metrics).__name__}"
             )
-        self.__dict__["_student_loss"] = losses_of(loss, "Distiller.compile")
+        set_silently(self, _student_loss=losses_of(loss, "Distiller.compile"))
         super().compile(optimizer=optimizer, loss=None, metrics=metrics, **kwargs)
         self.__dict__["_compile_arguments"]["loss"] = loss
 
@@ -122,7 +123,7 @@ class Distiller(Model):
         if extractor is None or kwargs:
             return self.student(inputs, training=training, **kwargs)
         features = extractor(inputs, training=training)
-        self.__dict__["_seen"] = (features[_FINAL], features)
+        set_silently(self, _seen=(features[_FINAL], features))
         return features[_FINAL]
 
     def compute_loss(
@@ -180,7 +181,7 @@ class Distiller(Model):
     def _by_teacher(self, x: Any, y_pred: Any, training: bool) -> Any:
         of_teacher = _features(self._teacher_feature_extractor, self.teacher, x, False)
         student_output, of_student = self.__dict__["_seen"]
-        self.__dict__["_seen"] = (None, None)
+        set_silently(self, _seen=(None, None))
         if student_output is not y_pred:
             of_student = {_FINAL: y_pred}
             if self._student_feature_extractor is not None:

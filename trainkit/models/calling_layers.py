@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
+from trainkit.core.trackable import set_silently
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.layer import Layer
 
@@ -33,7 +34,7 @@ def calling_layers(primitive: Any, traced: Any, resources: Sequence[Any]) -> lis
     calls = _Calls(primitive)
     try:
         for layer in layers.values():
-            layer.__dict__["call"] = calls.counted(layer, layer.call)
+            set_silently(layer, call=calls.counted(layer, layer.call))
         signature = traced.input_signature
         function(traced.python_function, input_signature=signature).get_concrete_function()
     finally:
@@ -41,7 +42,7 @@ def calling_layers(primitive: Any, traced: Any, resources: Sequence[Any]) -> lis
             if before[key] is None:
                 layer.__dict__.pop("call", None)
             else:
-                layer.__dict__["call"] = before[key]
+                set_silently(layer, call=before[key])
     return calls.names
 
 

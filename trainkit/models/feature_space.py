@@ -15,6 +15,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.names import unique_name
 from trainkit.core.registry import deserialize_object
+from trainkit.core.trackable import set_silently
 from trainkit.data import Dataset
 from trainkit.layers.base.keras_tensor import Input
 from trainkit.layers.base.layer import Layer
@@ -326,7 +327,7 @@ class FeatureSpace(Layer):
                 for name, feature in self.features.items()
             }
             self._choose_encoders()
-            object.__setattr__(self, "_symbols", (inputs, self._encode(inputs)))
+            set_silently(self, _symbols=(inputs, self._encode(inputs)))
             self.built = True
         return self._symbols[1]
 

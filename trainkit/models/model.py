@@ -16,7 +16,7 @@ from trainkit.core import nest
 from trainkit.core.names import explain_attribute
 from trainkit.core.process.console import say
 from trainkit.core.registry import CustomObjectScope, deserialize_object
-from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.trackable import Trackable, set_silently, traverse
 from trainkit.core.values import torch_names
 from trainkit.layers.base import tracking
 from trainkit.layers.base.config import LAYERS
@@ -86,7 +86,7 @@ class Model(Trainer):
         if isinstance(inputs, dict):
             check_keys(inputs)
         graph = FunctionalGraph(inputs, outputs)
-        self.__dict__["_graph"] = graph
+        set_silently(self, _graph=graph)
         self._drop_symbols()
         self._layers = list(graph.operations)
         self.built = True
@@ -94,7 +94,7 @@ class Model(Trainer):
     def _drop_symbols(self) -> None:
         """Forget arguments that are symbolic: the graph has them, and can be copied."""
         if any(isinstance(x, KerasTensor) for x in nest.flatten(self._init_arguments)):
-            self.__dict__["_init_arguments"] = ((), {})
+            set_silently(self, _init_arguments=((), {}))
 
     @classmethod
     def _takes_ends(cls) -> bool:
@@ -129,7 +129,7 @@ class Model(Trainer):
         super()._build_for(args, kwargs)
         if args and "_build_shapes" not in self.__dict__:
             shape = nest.map_structure(fit_arguments.shape_of_any_batch, args[0])
-            self.__dict__["_build_shapes"] = {"input_shape": shape}
+            set_silently(self, _build_shapes={"input_shape": shape})
 
     # ------------------------------------------------------------------ what it is made of
 

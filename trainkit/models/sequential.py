@@ -9,11 +9,12 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import ConfigError, InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import put_back, state_of_all
 from trainkit.layers.base.keras_tensor import KerasTensor, symbol_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.paths import current_path, scope
-from trainkit.layers.base.tracking import all_layers
+from trainkit.layers.base.tracking import all_layers, forget_parts
 from trainkit.layers.core import InputLayer
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_inputs import fitted, masked
@@ -79,7 +80,7 @@ class Sequential(Model):
                 self._set_ends(*self._drawn_through(self._ends, self._layers[-1:]))
         except BaseException:
             self._layers.pop()
-            self.__dict__["_found"] = None
+            forget_parts(self)
             raise
 
     def _accept(self, layer: Any, names: dict[str, Layer]) -> Layer:
@@ -111,7 +112,7 @@ class Sequential(Model):
         if not self.layers:
             raise ValueError(f"model {self.name!r} has no layers to take off")
         layer: Layer = self._layers.pop()
-        self.__dict__["_found"] = None
+        forget_parts(self)
         ends = self._ends
         self._forget()
         if ends is not None and self._layers and rebuild:
@@ -122,7 +123,7 @@ class Sequential(Model):
 
     def _forget(self) -> None:
         """Take it that the stack was never built."""
-        self.__dict__.update(_ends=None, _chart=None, _takes=None, _ready_shape=None, built=False)
+        set_silently(self, _ends=None, _chart=None, _takes=None, _ready_shape=None, built=False)
 
     def _draw_up(self) -> None:
         """Build on the shape of the input, if it is known, and note the symbolic tensors."""
@@ -160,7 +161,7 @@ class Sequential(Model):
         x, y = ends
         try:
             with eval_shape.eagerly(), trace_state.silence(), scope(self):
-                self.__dict__["_path"] = current_path()
+                set_silently(self, _path=current_path())
                 for layer in layers:
                     y = layer(y)
         except BaseException:
@@ -170,7 +171,7 @@ class Sequential(Model):
 
     def _set_ends(self, x: KerasTensor, y: KerasTensor) -> None:
         rank_and_dtype = (len(x.shape), x.dtype.dtype)
-        self.__dict__.update(_ends=(x, y), _chart=None, _takes=rank_and_dtype, _ready_shape=None)
+        set_silently(self, _ends=(x, y), _chart=None, _takes=rank_and_dtype, _ready_shape=None)
         self.__dict__.setdefault("_build_shapes", {"input_shape": tuple(x.shape)})
         self.__dict__.setdefault("_in_build", False)
         self.built = True
@@ -204,7 +205,7 @@ class Sequential(Model):
         super().__setstate__(state)
         graph = state["_chart"]
         if graph is not None:
-            self.__dict__["_ends"] = (graph.inputs, graph.outputs)
+            set_silently(self, _ends=(graph.inputs, graph.outputs))
 
     @property
     def layers(self) -> list[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.trackable import set_silently
 from trainkit.quantizers.layer_filters import should_quantize_layer
 
 _SEED = 42
@@ -81,14 +82,14 @@ def watched_calls(layers: dict[str, Any], note: Callable[[str, Any], None]) -> I
     before = {name: layer.__dict__.get("call") for name, layer in layers.items()}
     try:
         for name, layer in layers.items():
-            layer.__dict__["call"] = hooked(name, layer.call)
+            set_silently(layer, call=hooked(name, layer.call))
         yield
     finally:
         for name, layer in layers.items():
             if before[name] is None:
                 layer.__dict__.pop("call", None)
             else:
-                layer.__dict__["call"] = before[name]
+                set_silently(layer, call=before[name])
 
 
 def get_dataloader(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.core import InputLayer
 from trainkit.models.sequential import Sequential
 
@@ -48,7 +49,7 @@ def drop_inputs(model: Any, described: Any) -> Any:
         layers = stack._layers if isinstance(stack, Sequential) else []
         if layers and isinstance(layers[0], InputLayer) and layers[0].name not in names:
             del layers[0]
-            stack.__dict__["_found"] = None
+            forget_parts(stack)
     return model
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core.errors import CheckpointError, InvalidArgumentError, NotFoundError
 from trainkit.core.files.local_paths import local_path
-from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, traverse
+from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, set_silently, traverse
 from trainkit.core.variable import Variable
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.loading import GraphReader, LoadedFunction, read_document
@@ -44,7 +44,7 @@ class LoadedObject(Trackable):
     _kind: str  # the class of the saved object
 
     def __init__(self, kind: str) -> None:
-        self.__dict__["_kind"] = kind
+        set_silently(self, _kind=kind)
 
     def __repr__(self) -> str:
         return f"<loaded {self._kind}>"
@@ -160,7 +160,7 @@ class _Tree:
         if not isinstance(root, LoadedObject):
             raise CheckpointError("the saved model is refused: its outermost object is a container")
         signatures = {e["name"]: self._signature(e) for e in self._document["signatures"]}
-        root.__dict__["signatures"] = SignatureMap(signatures)
+        set_silently(root, signatures=SignatureMap(signatures))
         return root
 
     def _empty(self, entry: dict[str, Any]) -> Any:

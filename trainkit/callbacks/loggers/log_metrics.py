@@ -56,21 +56,22 @@ class LogMetrics(Callback):
             raise ValueError(f"LogMetrics: every must be a whole number from 0, got {every!r}")
         self.every = every
         self.steps = self._before = 0
-        self.__dict__.update(loggers=listed, settings={}, _is_open=False)
+        self.loggers, self._is_open = listed, False
+        self.settings: dict[str, Any] = {}
 
     def describe(self, **settings: Any) -> None:
         """Take what only `fit` knows, for the hyperparameters."""
-        self.__dict__["settings"] = settings
+        self.settings = settings
 
     # ------------------------------------------------------------------ of training
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.steps = self._before = 0
-        self.__dict__["_is_open"] = True
+        self._is_open = True
         optimizer = self.model.optimizer
         config = {} if optimizer is None else optimizer.get_config()
         settings = {
-            **self.__dict__["settings"],
+            **self.settings,
             "optimizer": {**config, "class": type(optimizer).__name__},
             "model": {"name": self.model.name, "class": type(self.model).__name__},
         }
@@ -104,7 +105,7 @@ class LogMetrics(Callback):
 
     def _finish(self, ending: str) -> None:
         if self.__dict__["_is_open"]:
-            self.__dict__["_is_open"] = False
+            self._is_open = False
             for logger in self.__dict__["loggers"]:
                 logger.finish(ending)
 

@@ -29,7 +29,7 @@ from trainkit.checkpoints.restore.object_graph import file_name, join
 from trainkit.checkpoints.restore.report import Difference, Report
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
-from trainkit.core.trackable import Trackable
+from trainkit.core.trackable import Trackable, set_silently
 from trainkit.core.variable import Variable
 
 _WRONG = ("other shape", "other dtype")
@@ -305,7 +305,7 @@ def _set_hook(part: Trackable, hook: Pending) -> None:
     """Leave `hook` with `part`, and with the object that it stands for."""
     for owner in (part, getattr(part, "_stands_for", None)):
         if owner is not None:
-            object.__setattr__(owner, "_pending_restore", hook)
+            set_silently(owner, _pending_restore=hook)
 
 
 def mismatch(report: Report) -> CheckpointMismatchError:

@@ -88,7 +88,7 @@ class SameShuffleNode(ShuffleNode):
     node: ShuffleNode
 
     def __init__(self, node: ShuffleNode, source: DatasetOp) -> None:
-        self.__dict__["node"] = node
+        self.node = node
         self.source, self.buffer_size, self.reshuffle = source, node.buffer_size, node.reshuffle
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.registry import serialize_object
+from trainkit.core.trackable import set_silently
 from trainkit.layers.activation import Softmax
 from trainkit.layers.base.arguments import whole
 from trainkit.layers.base.layer import Layer
@@ -104,7 +105,7 @@ class ProjectedAttention(Layer):
             activity_regularizer=self._activity_regularizer,
             **settings,
         )
-        dense.__dict__["_warns_of_lost_masks"] = False  # the masks are this layer's to handle
+        set_silently(dense, _warns_of_lost_masks=False)  # the masks are this layer's to handle
         return dense
 
     def _compute_attention_mask(

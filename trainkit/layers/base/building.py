@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base import tracking
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.error_context import called_on_none
@@ -25,20 +26,20 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
             kwargs = {names[0]: kwargs.pop("input_shape"), **kwargs}  # its name before Keras 3
         shapes = {**dict(zip(names, args, strict=False)), **kwargs}
         inside = self.__dict__.get("_in_build", False)  # `super().build()` of a subclass's build
-        self.__dict__["_in_build"] = True
+        set_silently(self, _in_build=True)
         try:
             # Weights need values now, not symbols of a graph that is traced around the first call,
             # and tapes must not see initial values computed. The scope gives the paths of weights.
             with eval_shape.eagerly(), trace_state.silence(), scope(self):
-                self.__dict__["_path"] = current_path()
+                set_silently(self, _path=current_path())
                 build(self, *args, **kwargs)
         except BaseException:
             put_back([(self, before)])
             raise
         # Not before the build has ended: what it calls would take the layer for one with weights.
         self.built = True
-        self.__dict__.update(
-            _build_shapes=shapes, _in_build=inside, _locked=self._locks and not inside
+        set_silently(
+            self, _build_shapes=shapes, _in_build=inside, _locked=self._locks and not inside
         )
         # A checkpoint that waits for weights hears of attributes as they are set, and of the others
         # here. By the class, as an attribute of the user's may be called `parts`.
@@ -85,13 +86,13 @@ def first_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     try:
         with scope(layer):
             if "name" in layer.__dict__:  # else `_prepare` says what is wrong
-                layer.__dict__["_path"] = current_path()  # a map of dtype policies asks for it
+                set_silently(layer, _path=current_path())  # a map of dtype policies asks for it
             args, kwargs = layer._prepare(args, kwargs)
             # Before the call: it comes back through `__call__`, which would build once more.
-            layer.__dict__.update(built=True, _locked=layer._locks)
+            set_silently(layer, built=True, _locked=layer._locks)
             y = layer(*args, **kwargs)
             if y is None:
-                layer.__dict__["_gave_none"] = True
+                set_silently(layer, _gave_none=True)
             return y
     except BaseException as error:
         missing = called_on_none(layer, FRAME.entry, args) if isinstance(error, Exception) else ""

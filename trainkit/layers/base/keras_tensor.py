@@ -18,6 +18,7 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
+from trainkit.core.trackable import set_silently
 from trainkit.graph.control_flow.operation_lookup import find_operation
 from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.building import build_for_symbols
@@ -279,7 +280,7 @@ class PrimitiveCall(Operation):
             raise InvalidArgumentError(f"there is no operation {primitive!r}")
         super().__init__(name=name or unique_name(primitive))
         self.primitive = primitive
-        self.__dict__["settings"] = dict(settings or {})  # as it is: tuples stay hashable
+        set_silently(self, settings=dict(settings or {}))  # as it is: tuples stay hashable
 
     def call(self, *inputs: Any) -> Any:
         return PRIMITIVES[self.primitive].op(*inputs, **self.settings)
@@ -350,7 +351,7 @@ class FunctionCall(PrimitiveCall):
         Operation.__init__(self, name or unique_name(function.rpartition(".")[2]))
         self.primitive, self.__dict__["settings"] = "", {}
         self.function = function
-        self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
+        set_silently(self, arguments=(args, kwargs))  # as they are: no containers of parts
 
     def call(self, *inputs: Any) -> Any:
         args, kwargs = self._arguments_with(inputs)

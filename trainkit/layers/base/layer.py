@@ -40,6 +40,7 @@ from trainkit.layers.base.nested_shapes import shapes_of, specs_of, tuples_of
 from trainkit.layers.base.output_specs import Replaceable
 from trainkit.layers.base.rematerialization import SCOPES, rematerialize
 from trainkit.layers.base.stateless_call import stateless_call
+from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import make_weight, placed, set_autocast
 from trainkit.layers.base.weights import WeightHolder, check_unlocked
 from trainkit.layers.quantized.quantization import (
@@ -234,7 +235,7 @@ class Layer(WeightHolder):
             tracking.set_trainable(variable, False)
         # A weight counts although no attribute may ever hold it.
         self._own.append(variable)
-        self.__dict__["_found"] = None
+        forget_parts(self)
         return variable
 
     add_variable = add_weight

@@ -11,6 +11,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import all_built, put_back, state_of_all
 from trainkit.layers.base.nested_shapes import is_shape, specs_of
 
@@ -93,7 +94,7 @@ def note_symbolic_call(layer: Any, inputs: Any, outputs: Any) -> int:
     """Remember the symbolic tensors of the first call in a model; how many went before."""
     first, last, calls = layer._symbolic_call or (inputs, outputs, 0)
     # Past `__setattr__`, which would look for parts among the symbols and forget those gathered.
-    layer.__dict__["_symbolic_call"] = (first, last, calls + 1)
+    set_silently(layer, _symbolic_call=(first, last, calls + 1))
     return int(calls)
 
 

@@ -15,6 +15,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch.eval_shape import result_specs
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.call_spec import FRAME
 
 _MODES = ("full", "activations", "larger_than", "list_of_layers", None)
@@ -93,7 +94,7 @@ def rematerialize(layer: Any, mode: RematMode) -> None:
     if named or (mode.mode not in (None, "list_of_layers") and layer._rematerialized_by_scopes):
         # Beside the method of the class, which `__call__` then does not reach; other layers of the
         # class pay nothing, and a subclass may go on to override `call`.
-        layer.__dict__["call"] = RematerializedCall(layer, mode)
+        set_silently(layer, call=RematerializedCall(layer, mode))
 
 
 class RematerializedCall:
@@ -156,7 +157,7 @@ def _without_losses(call: Callable[[], Any]) -> Any:
     finally:
         for layer, loss in FRAME.noted:
             # By identity: `==` compares tensors element by element.
-            layer.__dict__["_losses"] = [x for x in layer._losses if x is not loss]
+            set_silently(layer, _losses=[x for x in layer._losses if x is not loss])
         FRAME.noted = outer
 
 
@@ -194,14 +195,14 @@ class _LayerContext(CallContext):
         finally:
             frame.entry, frame.training, frame.noted = outer
             for layer, losses in saved_losses:
-                layer.__dict__["_losses"] = losses
+                set_silently(layer, _losses=losses)
 
     def replace(self, left: list[Any]) -> None:
         """Let layers hold the losses through which gradients go."""
         # Tensors from inside have no gradient outside of the call, those in their place do. A scope
         # around this one has to hear of them, as it replaces them once more.
         for (layer, old), new in zip(self._noted, left, strict=True):
-            layer.__dict__["_losses"] = [new if loss is old else loss for loss in layer._losses]
+            set_silently(layer, _losses=[new if loss is old else loss for loss in layer._losses])
             if FRAME.noted is not None:
                 FRAME.noted.append((layer, new))
 

@@ -72,6 +72,11 @@ def freeze_alone(layer: Any, numbers: Any) -> None:
         weights[number].trainable = False
 
 
+def forget_parts(layer: Any) -> None:
+    """Forget what was gathered of `layer`, whose parts are others now."""
+    layer.__dict__["_found"] = None
+
+
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
     """Own variables, generators and other parts of `layer`.
 

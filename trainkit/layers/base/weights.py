@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainkit.core.errors import ShapeError
-from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.trackable import Trackable, set_silently, tracked
 from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
+from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.base.weight_arguments import follow_policy
 
 # What a copy works out anew, or must not take along: symbols of a call lead to the whole model that
@@ -37,11 +38,11 @@ class StateLock:
 
     def lock(self, msg: str | None = None) -> None:
         """Let the layer take no more; the text of the error is always the same."""
-        self._layer.__dict__["_locked"] = True
+        set_silently(self._layer, _locked=True)
 
     def unlock(self) -> None:
         """Let the layer take weights and layers again."""
-        self._layer.__dict__["_locked"] = False
+        set_silently(self._layer, _locked=False)
 
 
 def check_unlocked(layer: Any) -> None:
@@ -120,7 +121,7 @@ class WeightHolder(Trackable):
         # changes.
         CHANGES.trainable += 1
         for layer in tracking.all_layers(self, WeightHolder):
-            layer.__dict__["_trainable"] = bool(value)
+            set_silently(layer, _trainable=bool(value))
             for variable in tracking.own_variables(layer):
                 tracking.set_trainable(variable, bool(value))
 
@@ -269,12 +270,12 @@ class WeightHolder(Trackable):
 
     def _untrack_variable(self, variable: Variable) -> None:
         """Let `variable` be no weight of this layer any more."""
-        self.__dict__["_found"] = None
+        forget_parts(self)
         self._own[:] = [v for v in self._own if v is not variable]
 
     def __delattr__(self, name: str) -> None:
         value = self.__dict__.get(name)
-        self.__dict__["_found"] = None
+        forget_parts(self)
         object.__delattr__(self, name)
         if isinstance(value, Variable):
             self._own[:] = [v for v in self._own if v is not value]

@@ -14,6 +14,7 @@ from trainkit.core.errors import ConfigError, InvalidArgumentError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.trackable import set_silently
 from trainkit.core.variable import Variable
 from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
@@ -101,7 +102,7 @@ class JaxLayer(Layer):
         self._state_tree: Any = None
         self.jax_params: dict[str, Variable] = {}
         self.jax_state: dict[str, Variable] = {}
-        self.__dict__["_compiled"] = {}  # no part of the layer
+        set_silently(self, _compiled={})  # no part of the layer
         if params is not None and (state is not None or not takes_state):
             self._make_variables(params, state)
             self.built = True

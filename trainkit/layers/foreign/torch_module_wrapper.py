@@ -13,6 +13,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import ConfigError, InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor, wrap
+from trainkit.core.trackable import set_silently
 from trainkit.core.variable import Variable
 from trainkit.interop.packages import torch_for
 from trainkit.interop.torch_arrays import Holder, tensor_from_torch, torch_from_tensor
@@ -79,7 +80,7 @@ class TorchModuleWrapper(Layer):
                     "module once on a tensor of PyTorch first"
                 )
         self.output_shape_argument = None if output_shape is None else tuple(output_shape)
-        self.__dict__["_module"] = module
+        set_silently(self, _module=module)
         self.torch_parameters = {
             label: self._variable(torch, label, x, x.requires_grad)
             for label, x in module.named_parameters()

@@ -9,6 +9,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.keras_tensor import KerasTensor
@@ -200,7 +201,7 @@ class Discretization(Layer):
         if self._summary is not None:
             both = np.concatenate([self._summary, new], axis=1)
             new = _compress(both[:, np.argsort(both[0])], self.epsilon)
-        object.__setattr__(self, "_summary", new)
+        set_silently(self, _summary=new)
 
     def finalize_state(self) -> None:
         """Set the boundaries by what was seen."""

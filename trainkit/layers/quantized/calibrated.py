@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.core.trackable import set_silently
+from trainkit.layers.base.tracking import forget_parts
 from trainkit.layers.quantized.contractions import leading_matrix
 from trainkit.layers.quantized.quantized_projection import Projection
 from trainkit.layers.quantized.variants import become, drop_weight
@@ -50,8 +52,9 @@ class Calibrated(Projection):
         if cls.mode == "awq":
             cls._add(layer, "awq_scales", (rows,), "ones", None)
         cls._add(layer, "g_idx", (rows,), "zeros", "float32")
-        layer.__dict__.update(
-            {cls.flag: False},
+        set_silently(
+            layer,
+            **{cls.flag: False},
             original_kernel_shape=tuple(shape),
             _unpacked_columns=columns,
             _weight_bits=bits,
@@ -98,7 +101,7 @@ class Calibrated(Projection):
         if self.__dict__.get("kernel") is not None:
             drop_weight(self, "kernel")
         self.__dict__[self.flag] = True
-        self.__dict__["_found"] = None
+        forget_parts(self)
 
     # ------------------------------------------------------------------ calling
 

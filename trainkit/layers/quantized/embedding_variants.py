@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.core.trackable import set_silently
 from trainkit.layers.quantized.integers import block_size_of, constant
 from trainkit.layers.quantized.lora import LoraEmbeddings, lora_delta, lora_factor
 from trainkit.layers.quantized.stored_weights import StoredWeights, add_pair, check_lora
@@ -223,7 +224,7 @@ class Int4Embeddings(QuantizedTable):
             if groups is not None:
                 cls._add(layer, "reverse_embeddings_zero", turned, dtype=None)
         raw = getattr(config, "block_size", block)
-        layer.__dict__.update(_int4_block_size=raw, _orig_output_dim=size)
+        set_silently(layer, _int4_block_size=raw, _orig_output_dim=size)
         become(layer, cls)
 
     @classmethod

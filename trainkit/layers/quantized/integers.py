@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.autodiff.custom_vjp import custom_gradient
+from trainkit.core.trackable import set_silently
 from trainkit.layers.quantized.quantized_projection import Projection
 from trainkit.layers.quantized.variants import become
 from trainkit.quantizers.abs_max import (
@@ -113,7 +114,8 @@ class Int4(Projection):
             cls._add(layer, "kernel_zero", scales, "zeros", "int8")
             groups = np.arange(rows) // size
             cls._add(layer, "g_idx", (rows,), constant(groups), "float32")
-        layer.__dict__.update(
+        set_silently(
+            layer,
             original_kernel_shape=tuple(shape),
             _int4_block_size=getattr(config, "block_size", size),
             _int4_unpacked_column_size=columns,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NoReturn
 
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import put_back, state_of
 from trainkit.layers.base.dtype_policy import DTypePolicyMap, policy_of
 from trainkit.layers.quantized import quantized_policies as quantized_policies
@@ -48,7 +49,7 @@ class LayerQuantization:
                 layer.__dict__[name].assign(value)
             if layer.quantization_mode is None:
                 layer.dtype_policy = variant.policy_name(layer, config)
-            layer.__dict__["_symbolic_call"] = before.get("_symbolic_call")
+            set_silently(layer, _symbolic_call=before.get("_symbolic_call"))
         except BaseException:
             put_back([(layer, before)])
             raise
@@ -56,7 +57,7 @@ class LayerQuantization:
     def build(self, layer: Any, shape: Any, mode: str, config: Any) -> None:
         """See `Layer.quantized_build`."""
         self._variant_of(layer, mode, False).build(layer, tuple(shape), config)
-        layer.__dict__["_is_quantized"] = True
+        set_silently(layer, _is_quantized=True)
 
     def builds_floats(self, layer: Any, shape: Any) -> bool:
         """Make the weights that the dtype policy asks for; whether those of floats are needed too.
@@ -165,11 +166,11 @@ def refuse_mode(layer: Any, mode: Any, modes: tuple[str, ...] = QUANTIZATION_MOD
 def while_unlocked(layer: Any, change: Any, *args: Any) -> None:
     """`change(layer, *args)`, which may make weights though the layer is built."""
     locked = layer.__dict__.get("_locked", False)
-    layer.__dict__["_locked"] = False
+    set_silently(layer, _locked=False)
     try:
         change(layer, *args)
     finally:
-        layer.__dict__["_locked"] = locked
+        set_silently(layer, _locked=locked)
 
 
 def _config_of_policy(layer: Any, mode: str) -> Any:
@@ -240,5 +241,5 @@ def start_lora(layer: Any) -> None:
     """Give `layer` LoRA, at the end of its build, if it was made with a rank."""
     rank = layer.__dict__.get("lora_rank")
     if rank and not layer.lora_enabled:
-        layer.__dict__["built"] = True
+        set_silently(layer, built=True)
         layer.enable_lora(rank, layer.__dict__.get("lora_alpha"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit import initializers
 from trainkit.core.errors import ShapeError
+from trainkit.core.trackable import set_silently
 from trainkit.layers.quantized.variants import Variant
 
 
@@ -132,7 +133,7 @@ def add_pair(
             regularizer=regularizer,
         )
         setattr(layer, name, weight)
-    layer.__dict__["lora_enabled"] = True
+    set_silently(layer, lora_enabled=True)
     layer.lora_rank = int(rank)
     layer.lora_alpha = int(rank) if alpha is None else alpha
 

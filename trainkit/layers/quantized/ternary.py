@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import initializers, ops
+from trainkit.core.trackable import set_silently
 from trainkit.layers.quantized.quantized_projection import Projection
 from trainkit.layers.quantized.variants import HeldWeight, become
 from trainkit.layers.ternary_dense import ternary_kernel
@@ -29,7 +30,7 @@ class Ternary(Projection):
         start = initializers.Constant(_ZEROS)
         cls._add(layer, "packed_kernel", ((rows + 4) // 5, columns), start, "uint8", "kernel")
         cls._add(layer, "kernel_scale", (), "ones", None)
-        layer.__dict__["_orig_input_dim"] = rows
+        set_silently(layer, _orig_input_dim=rows)
         become(layer, cls)
 
     @classmethod

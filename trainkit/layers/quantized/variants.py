@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from trainkit.layers.base.tracking import forget_parts
+
 
 class Variant:
     """What is mixed in front of the class of a layer.
@@ -100,5 +102,5 @@ class HeldWeight:
 def hold(layer: Any, name: str, weight: Any) -> None:
     """Keep `weight` as the attribute `name`, though the class may have a property of that name."""
     layer.__dict__[name] = weight
-    layer.__dict__["_found"] = None
+    forget_parts(layer)
     layer._part_added(name, weight)

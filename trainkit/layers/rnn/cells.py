@@ -13,6 +13,7 @@ from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor_shape import TensorShape
+from trainkit.core.trackable import set_silently
 from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.step_by_step import StepByStep
@@ -57,11 +58,11 @@ class Cell(Layer):
 
     def begin_sequence(self) -> None:
         """Draw new dropout masks at the next step, and keep them until `end_sequence`."""
-        self.__dict__["_masks"] = {}
+        set_silently(self, _masks={})
 
     def end_sequence(self) -> None:
         """Draw new dropout masks at each call again."""
-        self.__dict__["_masks"] = None
+        set_silently(self, _masks=None)
 
     def _drop(
         self, operand: str, rate: float, x: Any, training: Any, over_time: bool = False

@@ -48,7 +48,7 @@ class Feed(Trackable):
         self.steps = length if steps is None else steps
         self.length = length
         self.passes = self.seen = self.given = self.epochs = 0
-        self.__dict__.update(iterator=None, class_weight=class_weight)
+        self.iterator, self.class_weight = None, class_weight
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -105,7 +105,7 @@ class Feed(Trackable):
         iterator = self.fresh()
         if iterator is None:
             return False
-        self.__dict__["iterator"] = iterator
+        self.iterator = iterator
         self.passes, self.seen = self.passes + 1, 0
         return True
 
@@ -120,7 +120,7 @@ class Feed(Trackable):
         except StopIteration:
             # the pass ended with the last epoch, which nobody knew
             if self.given or not self.seen or not self._next_pass():
-                self.__dict__["iterator"] = None
+                self.iterator = None
                 raise
             element = next(self.iterator)
         counts = self.__dict__  # plain numbers, which no checkpoint follows
@@ -293,7 +293,7 @@ class IterableFeed(Feed):
         super().__init__(steps, length, class_weight)
         self.once = not self.indexed and hasattr(source, "__iter__") and iter(source) is source
         self.shuffle = bool(shuffle)
-        self.__dict__.update(source=source, waiting=None)
+        self.source, self.waiting = source, None
         self.within = False
 
     def spec(self) -> Any:
@@ -304,12 +304,12 @@ class IterableFeed(Feed):
             first = next(waiting, None)
             if first is None:
                 return None
-            self.__dict__["waiting"] = itertools.chain([first], waiting)
+            self.waiting = itertools.chain([first], waiting)
         parts = self.batch(first)
         return nest.map_structure(lambda x: None if x is None else TensorSpec.from_tensor(x), parts)
 
     def fresh(self) -> Iterator[Any] | None:
-        waiting, self.__dict__["waiting"] = self.waiting, None
+        waiting, self.waiting = self.waiting, None
         if waiting is not None:  # a look at the first batch has begun it
             return waiting
         if self.once and self.passes:

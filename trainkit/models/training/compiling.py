@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import optimizers
-from trainkit.core.trackable import tracked
+from trainkit.core.trackable import set_silently, tracked
 from trainkit.metrics import Mean
 from trainkit.models.training.compile_loss import CompiledLoss
 from trainkit.models.training.compile_metrics import CompiledMetrics
@@ -50,7 +50,8 @@ def compile_model(model: Any, arguments: dict[str, Any], auto_scale_loss: bool) 
         model._loss_tracker = Mean(name="loss")
         tracked_metrics.append(model._loss_tracker)
     model._compiled_metrics = tracked_metrics
-    model.__dict__.update(
+    set_silently(
+        model,
         loss=loss,
         _compile_loss=compiled_loss,
         _compile_metrics=compiled_metrics,

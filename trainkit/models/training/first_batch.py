@@ -19,6 +19,7 @@ from trainkit.core.dispatch.eval_shape import ShapeTrace, result_specs
 from trainkit.core.dispatch.facets import AXIS, CONTRACTION, ELEMENTWISE, PRODUCT, VIEW, WINDOW
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.trackable import set_silently
 from trainkit.layers import Dense, normalization
 from trainkit.losses import Loss, LossFunctionWrapper, crossentropy
 from trainkit.metrics import Accuracy, BinaryAccuracy
@@ -72,7 +73,7 @@ def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any)
     """
     if trace_state.THREAD.traces and not _have_values(x, y, y_pred):
         return  # shapes alone; the step before was run with values
-    model.__dict__["_unseen"] = False
+    set_silently(model, _unseen=False)
     if not _FirstBatchSwitch.enabled or not _have_values(x, y, y_pred):
         return
     with trace_state.silence():

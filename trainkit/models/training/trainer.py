@@ -15,6 +15,7 @@ from trainkit.core import nest
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
+from trainkit.core.trackable import set_silently
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
@@ -352,7 +353,7 @@ class Trainer(Layer):
         )
         params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
         called = callback_list(self, callbacks, None, LoopBar, params)
-        self.__dict__["stop_evaluating"] = False
+        set_silently(self, stop_evaluating=False)
         with speaking(self):
             values = training_loop.run_evaluate(self, feed, called)
         return values if return_dict else fit_arguments.in_order(values, self.metrics)
@@ -381,7 +382,7 @@ class Trainer(Layer):
         feed = divide(self, batch_sources.feed(x, batch_size=batch_size, steps=steps))
         params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
         called = callback_list(self, callbacks, None, LoopBar, params)
-        self.__dict__["stop_predicting"] = False
+        set_silently(self, stop_predicting=False)
         with speaking(self):
             outputs = training_loop.run_predict(self, feed, called)
         if len(outputs) == 1:
@@ -471,7 +472,7 @@ class Trainer(Layer):
     def reset_metrics(self) -> None:
         """Put all metrics back to their beginning."""
         self._clear_metrics()
-        self.__dict__["_step_cache"] = StepCache()
+        set_silently(self, _step_cache=StepCache())
 
     def _clear_metrics(self) -> None:
         for metric in self.metrics:

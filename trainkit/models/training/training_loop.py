@@ -15,6 +15,7 @@ from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.process.console import say_beside
+from trainkit.core.trackable import set_silently
 from trainkit.models.replicas.replica_runner import ReplicaRunner, runner_of
 from trainkit.models.training.batch_sources import Feed
 from trainkit.models.training.data_wait import DataWait
@@ -49,12 +50,12 @@ def run_fit(
     """
     replicas = runner_of(model, "train")
     run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption, replicas)
-    model.__dict__["training_run"] = run
+    set_silently(model, training_run=run)
     try:
         is_finished = _run_epochs(run, callbacks, epochs, validate)
     finally:
         history.interrupted = interruption.asked or run.interrupted
-        model.__dict__["training_run"] = None
+        set_silently(model, training_run=None)
     statuses = [getattr(callback, "exit_status", None) for callback in callbacks.callbacks]
     status = next((status for status in statuses if status is not None), None)
     if not is_finished and status is not None:
@@ -243,13 +244,13 @@ def _run_steps(
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
     wait = DataWait()
-    portion = run.__dict__["portion"] = portion_of(batches, run.step, wait, run.replicas)
+    portion = run.portion = portion_of(batches, run.step, wait, run.replicas)
     if run.keeps_batches:
         portion.kept = []
     try:
         return _run_portion(run, portion, callbacks)
     finally:
-        run.__dict__["data_wait"] = wait.end()
+        run.data_wait = wait.end()
 
 
 def _run_portion(

@@ -42,11 +42,24 @@ class TrainingRun(Trackable):
         data_wait: what is to be said of how long the last epoch waited for data.
     """
 
-    _untracked = frozenset({"feed", "batches", "portion", "data_wait", "replicas"})
+    _untracked = frozenset(
+        {
+            "feed",
+            "batches",
+            "portion",
+            "data_wait",
+            "replicas",
+            "_before",
+            "_after",
+            "_at_first",
+            "_settings_at_first",
+        }
+    )
     batches: Any
     replicas: ReplicaRunner | None
     portion: Any
     data_wait: str
+    _at_first: dict[str, dict[str, str]]
     _settings_at_first: part_settings.Settings | None
 
     def __init__(
@@ -60,14 +73,16 @@ class TrainingRun(Trackable):
     ) -> None:
         self.model, self.feed = model, feed
         self.interruption = interruption
-        self.__dict__["replicas"] = replicas
+        self.replicas = replicas
         self.callbacks = _by_name(callbacks)
         self.random = global_generator()
         self.epoch, self.step = epoch, 0
         self.resumed = self.keeps_batches = False
         self.first_epoch, self.first_step = epoch, 0
-        self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
-        self.__dict__.update(_at_first={}, _settings_at_first=None)
+        self._before: list[Callable[[], Any]] = []
+        self._after: list[Callable[[], Any]] = []
+        self.batches = self.portion = self._settings_at_first = None
+        self.data_wait, self._at_first = "", {}
 
     @property
     def interrupted(self) -> bool:
@@ -89,27 +104,27 @@ class TrainingRun(Trackable):
 
     def before_training(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have begun."""
-        self.__dict__["_before"].append(action)
+        self._before.append(action)
 
     @property
     def waits(self) -> bool:
         """Whether a callback has asked for something before training."""
-        return bool(self.__dict__["_before"])
+        return bool(self._before)
 
     def after_epoch(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have heard of the epoch that ends."""
-        self.__dict__["_after"].append(action)
+        self._after.append(action)
 
     def run_actions(self, attribute: str) -> None:
         """Do and forget what callbacks have asked for."""
-        actions = self.__dict__[attribute]
+        actions = getattr(self, attribute)
         while actions:
             actions.pop(0)()
 
     def begin_epoch(self) -> Any:
         """The batches of the epoch, or those left of it."""
         if self.batches is None or self.step == 0:
-            self.__dict__["batches"] = self.feed.begin()
+            self.batches = self.feed.begin()
         return self.batches
 
     # ------------------------------------------------------------------ what callbacks hold
@@ -120,14 +135,14 @@ class TrainingRun(Trackable):
         What the program begins with is the program's: an attribute that begins otherwise when the
         run is taken up, as another setting does, is not set to what was stored.
         """
-        self.__dict__["_at_first"] = {
+        self._at_first = {
             name: attribute_state.texts_of(callback, _names_of_package(type(callback)))
             for name, callback in self._callbacks_of_user().items()
         }
 
     def note_settings(self) -> None:
         """Note the settings of the model's parts and its optimizer, likewise."""
-        self.__dict__["_settings_at_first"] = part_settings.settings_of(self.model)
+        self._settings_at_first = part_settings.settings_of(self.model)
 
     def _callbacks_of_user(self) -> dict[str, Any]:
         """Those of classes that do not say themselves what they store."""
@@ -142,7 +157,7 @@ class TrainingRun(Trackable):
         """The attributes of callbacks that have changed, or all of them, as arrays by name."""
         arrays: dict[str, Any] = {}
         for name, callback in self._callbacks_of_user().items():
-            first = self.__dict__["_at_first"].get(name, {})
+            first = self._at_first.get(name, {})
             now = attribute_state.texts_of(callback, _names_of_package(type(callback)))
             pairs = {key: (first.get(key), text) for key, text in now.items()}
             chosen = {key: pair for key, pair in pairs.items() if unchanged or pair[0] != pair[1]}
@@ -153,7 +168,7 @@ class TrainingRun(Trackable):
     def _load_attributes(self, arrays: dict[str, Any]) -> None:
         for name, callback in self._callbacks_of_user().items():
             if _ATTRIBUTES + name in arrays:
-                first = self.__dict__["_at_first"].get(name, {})
+                first = self._at_first.get(name, {})
                 attribute_state.load(callback, arrays[_ATTRIBUTES + name], first)
 
     @contextmanager
@@ -203,7 +218,7 @@ class TrainingRun(Trackable):
             if name.startswith(_ITERATOR)
         }
         if position:
-            self.__dict__["batches"] = self.feed.go_to(position, int(arrays["step"]))
+            self.batches = self.feed.go_to(position, int(arrays["step"]))
         self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
         self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
         self.resumed, self.first_epoch = True, self.epoch

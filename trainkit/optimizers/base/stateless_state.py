@@ -19,6 +19,10 @@ from trainkit.optimizers.base.update_step import AssigningSteps
 class OutsideState(AssigningSteps):
     """What programs ask of an optimizer that keep its state themselves."""
 
+    apply: Any
+    built: Any
+    _limits: Any
+
     @property
     def variables(self) -> list[Variable]:
         """All Variables of the state."""
@@ -38,8 +42,7 @@ class OutsideState(AssigningSteps):
             ValueError: the optimizer is not built, or there is not one value for each Variable.
             ShapeError: a value has another shape; nothing is changed then.
         """
-        me: Any = self
-        if not me.built:
+        if not self.built:
             raise ValueError(
                 f"{self.name}: call build(trainable_variables) before set_weights, so that there "
                 "is a state to set"
@@ -69,10 +72,9 @@ class OutsideState(AssigningSteps):
 
         With another number of entries nothing is taken, and a warning says so.
         """
-        me: Any = self
         variables = self.variables
         if len(store.keys()) != len(variables):
-            hint = "" if me.built else "; it has made no step yet, build it first"
+            hint = "" if self.built else "; it has made no step yet, build it first"
             warnings.warn(
                 f"optimizer {self.name!r} has {len(variables)} variables, the saved one "
                 f"{len(store.keys())}; none are loaded{hint}",
@@ -102,8 +104,7 @@ class OutsideState(AssigningSteps):
         Raises:
             ValueError: the optimizer is not built, or a number of values does not fit.
         """
-        me: Any = self
-        weights = list(me._states.chosen)
+        weights = list(self._states.chosen)
         if not weights:
             raise ValueError(f"{self.name}: call build(trainable_variables) before stateless_apply")
         state = self.variables
@@ -119,7 +120,7 @@ class OutsideState(AssigningSteps):
                     f"{len(variables)} variables"
                 )
         with _holding([*weights, *state], [*trainable_variables, *optimizer_variables]):
-            me.apply(grads, weights)
+            self.apply(grads, weights)
             # read inside: behind the block they have their own values again
             return [w.value() for w in weights], [v.value() for v in state]
 
@@ -127,8 +128,7 @@ class OutsideState(AssigningSteps):
 
     @property
     def _trainable_variables(self) -> list[Variable]:
-        me: Any = self
-        return list(me._states.chosen)
+        return list(self._states.chosen)
 
     @property
     def _model_variables_moving_average(self) -> list[Any]:
@@ -140,14 +140,12 @@ class OutsideState(AssigningSteps):
 
     def _slots_called(self, name: str) -> list[Any]:
         """That slot of each weight, `None` for a weight without one."""
-        me: Any = self
-        weights = me._states.chosen or [state.weight for state in me._states.by_id.values()]
-        return [me.state_of(weight).slots.get(name) for weight in weights]
+        weights = self._states.chosen or [state.weight for state in self._states.by_id.values()]
+        return [self.state_of(weight).slots.get(name) for weight in weights]
 
     def _clip_gradients(self, grads: Sequence[Any]) -> list[Any]:
-        me: Any = self
         tensors = [None if g is None else convert_to_tensor(g) for g in grads]
-        clipped = iter(clip_gradients(ops, [g for g in tensors if g is not None], me._limits))
+        clipped = iter(clip_gradients(ops, [g for g in tensors if g is not None], self._limits))
         return [None if g is None else next(clipped) for g in tensors]
 
 

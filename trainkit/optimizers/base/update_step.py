@@ -28,6 +28,13 @@ class AssigningSteps(Trackable):
     """What an optimizer with `update_step` may call."""
 
     name: str
+    iterations: Any
+    rates: Any
+    state_of: Any
+    update_of: Any
+    _add_slot: Any
+    _counter_variables: Any
+    _states: Any
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """One step of one weight, by assignments; an alternative to `update`.
@@ -40,20 +47,19 @@ class AssigningSteps(Trackable):
             variable: the weight.
             learning_rate: float32 scalar tensor.
         """
-        me: Any = self
-        state = me.state_of(variable)
+        state = self.state_of(variable)
         dtype = str(state.dtype)
         lr = ops.cast(convert_to_tensor(learning_rate), "float32")
-        step = ops.cast(convert_to_tensor(me.iterations) + 1, "float32")
+        step = ops.cast(convert_to_tensor(self.iterations) + 1, "float32")
         # `assign_steps` has counted for this step already
-        counters = [counter.value() for counter in me._counter_variables()]
-        rates = me.rates(ops, lr, step, *counters)
+        counters = [counter.value() for counter in self._counter_variables()]
+        rates = self.rates(ops, lr, step, *counters)
         scalars = [ops.cast(x, dtype) for x in (rates if type(rates) is tuple else (rates,))]
         old = [variable.value(), *[state.slots[name].value() for name in state.names]]
         # rules of half-precision weights compute in float32, see `SlotState.dtype`
         old = [ops.cast(x, dtype) for x in old]
         gradient = ops.cast(convert_to_tensor(gradient), dtype)
-        update = me.update_of(variable)
+        update = self.update_of(variable)
         scalar_rates = scalars[0] if len(scalars) == 1 else tuple(scalars)
         new = update(ops, old[0], gradient, scalar_rates, *old[1:])
         new = new if type(new) is tuple else (new,)
@@ -84,11 +90,10 @@ class AssigningSteps(Trackable):
         Raises:
             TypeError: there is no weight.
         """
-        me: Any = self
         weight = model_variable if reference_variable is None else reference_variable
         if weight is None:
             raise TypeError(f"{self.name}: add_variable_from_reference needs a reference_variable")
-        state = me.state_of(weight)
+        state = self.state_of(weight)
         if initial_value is None:
             value = _initial(initializer, tuple(weight.shape), str(state.dtype))
         else:
@@ -98,7 +103,7 @@ class AssigningSteps(Trackable):
         # a class may give several one name; checkpoints know the slots of a weight by theirs
         while slot in state.slots:
             slot, count = f"{name}_{count + 1}", count + 1
-        me._add_slot(state, slot, value._array)
+        self._add_slot(state, slot, value._array)
         slot_variable: Variable = state.slots[slot]
         return slot_variable
 
@@ -185,8 +190,7 @@ class AssigningSteps(Trackable):
     @property
     def _index_dict(self) -> dict[int, int]:
         """The place of each weight in the list that `build` got."""
-        me: Any = self
-        return {id(weight): i for i, weight in enumerate(me._states.chosen)}
+        return {id(weight): i for i, weight in enumerate(self._states.chosen)}
 
 
 def _initial(initializer: Any, shape: tuple[int, ...], dtype: Any) -> Any:
