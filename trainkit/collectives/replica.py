@@ -192,9 +192,3 @@ def follows_in_process() -> bool:
     """Whether another replica of this process has gone ahead of that of this thread."""
     replica = among_others()
     return replica is not None and replica.rank > 0 and replica.group.is_of_one_process
-
-
-def summed() -> int:
-    """How many replicas add up gradients of their losses as they are: 1 where they are averaged."""
-    replica = among_others()
-    return 1 if replica is None or replica.averages else replica.count

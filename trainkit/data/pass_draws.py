@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.collectives.replica import REPLICAS
 from trainkit.core import rng
 from trainkit.core.dispatch import trace_state
 from trainkit.core.process import forks
@@ -22,6 +21,7 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.traced_iteration import taken_later
 from trainkit.ops.arrays.shaping import sizes_to_fill
+from trainkit.ops.collective.global_rows import REPLICAS
 from trainkit.ops.sampling.batch_rows import by_rows
 from trainkit.ops.sampling.random import (
     BLOCKS_OF_CALL,

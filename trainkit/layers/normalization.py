@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 from trainkit import ops
-from trainkit.collectives import replica as replicas
 from trainkit.core import shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -14,7 +13,7 @@ from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
-from trainkit.ops.neural.synchronized_moments import synchronized_moments
+from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
 
 _EPSILON = 1e-7
 
@@ -200,7 +199,7 @@ class BatchNormalization(Layer):
         return by_batch and last and mask is None and self.scale and is_one_kernel(x)
 
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
-        if self.synchronized and replicas.among_others() is not None:
+        if self.synchronized and has_other_replicas():
             mean, variance = self._moments(x, mask)
             y = self._normalized(x, mean, variance, gamma, beta)
         elif mask is None:
@@ -270,9 +269,8 @@ class BatchNormalization(Layer):
         mask_weights = ops.cast(mask, x.dtype)
         for _ in range(len(x.shape) - len(mask_weights.shape)):
             mask_weights = ops.expand_dims(mask_weights, -1)
-        replica = replicas.among_others() if self.synchronized else None
-        if replica is not None:
-            return synchronized_moments(x, others, False, replica, mask_weights)
+        if self.synchronized and has_other_replicas():
+            return synchronized_moments(x, others, False, mask_weights)
         count = (
             ops.sum(ops.multiply(ops.ones_like(x), mask_weights), axis=others, keepdims=True)
             + _EPSILON

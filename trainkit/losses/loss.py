@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from trainkit import ops
-from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.masks import HELD, mask_of
@@ -20,7 +19,7 @@ from trainkit.core.values.attribute_state import CHANGES
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.collective.denominators import of_all_replicas
-from trainkit.ops.collective.global_rows import of_whole_batch
+from trainkit.ops.collective.global_rows import REPLICAS, of_whole_batch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

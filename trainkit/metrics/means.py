@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit import ops
-from trainkit.collectives import replica as replicas
-from trainkit.collectives.replica import REPLICAS
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
@@ -19,7 +17,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import writable_arrays
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
-from trainkit.ops.collective.global_rows import of_whole_batch
+from trainkit.ops.collective.global_rows import REPLICAS, of_whole_batch, weight_in_replica
 
 _ON_CPU = (np.ndarray, np.generic)
 
@@ -211,9 +209,8 @@ class MeanScore(Mean):
             self._add(self.score(y_true, y_pred), sample_weight)
             return
         scores, of_all = of_whole_batch(self.score, y_true, y_pred, self.name)
-        replica = replicas.current()
-        if of_all and sample_weight is None and replica is not None:
-            scores, sample_weight = ops.mean(scores), replica.weight  # all have the same number
+        if of_all and sample_weight is None:  # all replicas have the same number
+            scores, sample_weight = ops.mean(scores), weight_in_replica()
         self._add(scores, sample_weight)
 
 

@@ -68,7 +68,7 @@ class DistributedFeed(DatasetFeed):
         return ReplicaIterator(self.data)
 
     def batch(self, element: Any) -> Any:
-        batch, self.__dict__["rows"] = element
+        batch, self.rows = element
         return self.pack(batch)
 
     def stored(self) -> dict[str, Any]:
@@ -131,8 +131,8 @@ class DividedFeed(IterableFeed):
         if self.group.size > 1:
             leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
             texts = [digest_of_array(np.asarray(leaf), _BATCH_SAMPLE_BYTES) for leaf in leaves]
-            self.__dict__["digest"] = f"{number_of([self.digest, *texts]):x}"
-        batch, self.__dict__["rows"] = own_rows(self.group, parts)
+            self.digest = f"{number_of([self.digest, *texts]):x}"
+        batch, self.rows = own_rows(self.group, parts)
         return data_adapters.of_tensors(batch)
 
 
@@ -144,7 +144,7 @@ def own_rows(group: ProcessGroup, batch: Any) -> tuple[Any, GlobalRows]:
     return nest.map_structure(lambda x: None if x is None else x[own], batch), rows
 
 
-def divided(feed: Feed, strategy: Strategy) -> Any:
+def divide_feed(feed: Feed, strategy: Strategy) -> Any:
     """What one replica reads of a feed of whole batches.
 
     Args:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainkit.callbacks.callback import numbers
-from trainkit.collectives.process_group import ProcessGroup
-from trainkit.collectives.replica import GlobalRows
 from trainkit.core.tensor import convert_to_tensor
+
+if TYPE_CHECKING:
+    from trainkit.collectives.process_group import ProcessGroup
+    from trainkit.collectives.replica import GlobalRows
 
 
 class JoinedLogs:

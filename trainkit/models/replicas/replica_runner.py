@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.collectives.replica import GlobalRows
 from trainkit.core.tensor import Tensor
-from trainkit.core.trackable import traverse
+from trainkit.core.trackable import set_silently, traverse
 from trainkit.core.variable import Variable
 from trainkit.distribution import rank_digests
 from trainkit.layers.base.layer import Layer
@@ -23,6 +22,9 @@ from trainkit.models.replicas.replica_state import counted_variables, make_alike
 from trainkit.models.replicas.replica_threads import TurnsInThreads
 from trainkit.models.replicas.replica_turns import ReplicaTurn, TurnsInOrder
 from trainkit.ops.sampling.random import global_generator
+
+if TYPE_CHECKING:
+    from trainkit.collectives.replica import GlobalRows
 
 
 class ReplicaRunner:
@@ -91,7 +93,7 @@ class ReplicaRunner:
     def _look_only_in_first(self) -> None:
         """Let rank 0 alone warn of likely mistakes."""
         if self.group.rank:
-            self.model.__dict__["_unseen"] = False
+            set_silently(self.model, _unseen=False)
 
     # ------------------------------------------------------------------ batches
 
@@ -166,7 +168,7 @@ class ReplicaRunner:
         """
         if not self._compares():
             return
-        variables = self._compared()
+        variables = self._compared_variables()
         digests = rank_digests.digests_of(variables).values()
         number = rank_digests.number_of([*digests, replica_feeds.place_of(self._feed)])
         both = np.array([number, -number], np.int64)
@@ -194,7 +196,7 @@ class ReplicaRunner:
         texts["class_weight"] = rank_digests.text_of(getattr(feed, "class_weight", None))
         return texts | {"the data": replica_feeds.text_of_data(feed)}
 
-    def _compared(self) -> dict[str, Variable]:
+    def _compared_variables(self) -> dict[str, Variable]:
         """The variables that are the same in all ranks between epochs, by their paths."""
         counted = {id(v) for v in counted_variables(self.model)}
         roots = [*traverse(self.model), *traverse(global_generator())]

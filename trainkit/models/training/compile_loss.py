@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from trainkit import losses, ops
-from trainkit.collectives import replica as replicas
-from trainkit.collectives.replica import REPLICAS
 from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import snake_case
@@ -22,6 +20,8 @@ from trainkit.models.training.outputs import (
     rebuilt,
     unknown_key,
 )
+from trainkit.ops.collective.denominators import of_all_rows
+from trainkit.ops.collective.global_rows import REPLICAS
 
 _BY_SHAPES = ("crossentropy", "ce")
 
@@ -168,20 +168,6 @@ def _place(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
     if isinstance(like, list | tuple):
         return rebuilt(like, [_place(y, (*path, i), leaves) for i, y in enumerate(like)])
     return leaves.get(path)
-
-
-def of_all_rows(function: Any, value: Any) -> Any:
-    """The loss of a replica so that the mean over all, by their rows, is the loss of all rows.
-
-    Means are as they are, and so is what all replicas have computed for the rows of all; a sum
-    counts as often as the replica's rows go into those of all.
-    """
-    replica = replicas.among_others()
-    if replica is None or not replica.averages or getattr(function, "reduction", None) != "sum":
-        return value
-    if getattr(function, "_of_whole_batch", False):
-        return value
-    return value * (1.0 / replica.weight if replica.weight else 0.0)
 
 
 def batch_size(x: Any) -> Any:

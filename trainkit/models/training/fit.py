@@ -14,6 +14,7 @@ from trainkit.callbacks.loggers import log_metrics
 from trainkit.callbacks.progress import ProgressBar
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.process import console
+from trainkit.core.trackable import set_silently
 from trainkit.models.replicas import replica_feeds
 from trainkit.models.training import (
     batch_sources,
@@ -42,7 +43,7 @@ def divide(model: Any, feed: Any) -> Any:
     strategy = model.distribute_strategy
     if feed is None or (strategy.num_replicas_in_sync == 1 and strategy.virtual is None):
         return feed
-    return replica_feeds.divided(feed, strategy)
+    return replica_feeds.divide_feed(feed, strategy)
 
 
 def callback_list(
@@ -152,7 +153,7 @@ def fit_model(
             )
             return {f"val_{name}": value for name, value in values.items()}
 
-        model.__dict__["history"] = history
+        set_silently(model, history=history)
         with contextlib.ExitStack() as ends:
             if journal is not None:
                 ends.enter_context(journal.open_until_the_end())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.collectives import replica as replicas
 from trainkit.core import devices
 from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+
+if TYPE_CHECKING:
+    from trainkit.collectives import replica as replicas
 
 Shares = tuple[tuple[int, tuple[int, ...], str], ...]
 """For each tensor of all replicas: the rank that has it, its shape, and the name of its dtype."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.collectives import replica as replicas
-from trainkit.collectives.replica import REPLICAS
+from trainkit.collectives.replica import REPLICAS as REPLICAS
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor
@@ -19,6 +19,12 @@ def rows_of_others() -> replicas.GlobalRows | None:
     """Where this replica's rows stand in the global batch, where there are others."""
     replica = replicas.among_others() if REPLICAS else None
     return None if replica is None else replica.rows
+
+
+def weight_in_replica() -> float | None:
+    """What a number that all replicas have counts in this one, so that it counts once in all."""
+    replica = replicas.among_others()
+    return None if replica is None else replica.weight
 
 
 def global_batch(x: Any, what: str) -> Any:

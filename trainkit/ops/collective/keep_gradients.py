@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.collectives.virtual_replica import VirtualReplica
 from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
+
+if TYPE_CHECKING:
+    from trainkit.collectives.virtual_replica import VirtualReplica
 
 
 def _ticket(*inputs: Any, **settings: Any) -> Spec:

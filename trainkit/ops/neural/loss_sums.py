@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from trainkit.collectives import replica as replicas
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones_like, zeros_like
+from trainkit.ops.collective.denominators import summing_replicas
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import (
     add,
@@ -89,8 +89,8 @@ def compute_average_loss(
     if global_batch_size is None:
         if loss.shape[0] is None:  # known when the graph runs
             rows = divide(sum_(ones_like(loss)), float(math.prod(loss.shape[1:])))
-            return divide(sum_(loss), multiply(rows, float(replicas.summed())))
-        size = loss.shape[0] * replicas.summed()
+            return divide(sum_(loss), multiply(rows, float(summing_replicas())))
+        size = loss.shape[0] * summing_replicas()
     else:
         size = plain(global_batch_size)
     return divide(sum_(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))

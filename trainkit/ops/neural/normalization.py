@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from trainkit.collectives import replica as replicas
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims
@@ -31,7 +30,7 @@ from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.fused_normalization import fused_normalization
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
-from trainkit.ops.neural.synchronized_moments import synchronized_moments
+from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
 
 Axes = tuple[int, ...]
 
@@ -71,12 +70,11 @@ def moments(
     narrow = x.dtype.name if x.dtype.name in ("float16", "bfloat16") else None
     if narrow:
         x = cast(x, "float32")
-    replica = replicas.among_others() if synchronized else None
-    if replica is None:
-        centre, spread = mean(x, axis, keepdims), var(x, axis, keepdims)
-    else:
+    if synchronized and has_other_replicas():
         x = x if x.dtype.is_floating else as_floats(x)
-        centre, spread = synchronized_moments(x, axis, keepdims, replica)
+        centre, spread = synchronized_moments(x, axis, keepdims)
+    else:
+        centre, spread = mean(x, axis, keepdims), var(x, axis, keepdims)
     if narrow:  # what goes beyond the range is the greatest number, as in Keras
         low, high = dtypes.as_dtype(narrow).limits
         centre, spread = (clip(m, float(low), float(high)) for m in (centre, spread))

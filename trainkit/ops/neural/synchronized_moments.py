@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from trainkit.collectives.replica import Replica
+from trainkit.collectives import replica as replicas
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.creation import ones_like
@@ -25,11 +25,15 @@ _LEAST = 1e-30
 """What replaces a count of 0, where all sums are 0 too."""
 
 
+def has_other_replicas() -> bool:
+    """Whether there are rows in other replicas, too."""
+    return replicas.among_others() is not None
+
+
 def synchronized_moments(
     x: Tensor,
     axes: tuple[int, ...],
     keepdims: bool,
-    replica: Replica,
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of `x` along `axes` over the rows of all replicas.
@@ -45,12 +49,13 @@ def synchronized_moments(
         x: float32 or float64.
         axes: from 0 on.
         keepdims: keep the reduced axes with size 1.
-        replica: the one that this thread is in.
         weights: how much each element counts, in a shape that broadcasts with `x`; by default 1.
 
     Raises:
         UnimplementedError: the replicas run one after the other.
     """
+    replica = replicas.among_others()
+    assert replica is not None, "`has_other_replicas` is asked first"
     replica.check_meets("BatchNormalization(synchronized=True)")
     count = _count(x, axes, weights)
     some = maximum(cast(count, x.dtype), _LEAST)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.collectives import replica as replicas
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.collective.denominators import summing_replicas
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import (
     add,
@@ -198,4 +198,4 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
         raise InvalidArgumentError(
             f"scale_regularization_loss: the loss must be floating, got {loss.dtype.name}"
         )
-    return divide(sum_(loss), replicas.summed())
+    return divide(sum_(loss), summing_replicas())
