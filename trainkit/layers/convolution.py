@@ -11,7 +11,7 @@ from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.docstrings import extended
 from trainkit.layers.fused_activation import split_activation
-from trainkit.layers.quantized.quantization import LayerQuantization, enable_lora, start_lora
+from trainkit.layers.quantized import quantization
 
 
 class _Windowed(Layer):
@@ -139,8 +139,8 @@ class _Conv(_Windowed):
     lora_rank: int | None
     lora_alpha: float | None
 
-    _quantization = LayerQuantization("trainkit.layers.quantized.dense_variants")
-    enable_lora = enable_lora
+    _quantization = quantization.LayerQuantization("trainkit.layers.quantized.dense_variants")
+    enable_lora = quantization.enable_lora
     lora_enabled = False
 
     def __init__(
@@ -185,7 +185,7 @@ class _Conv(_Windowed):
         shape = (*self.kernel_size, channels // self.groups, self.filters)
         self.kernel = self._weight("kernel", shape, "kernel")
         self.bias = self._bias_for(self.filters)
-        start_lora(self)
+        quantization.start_lora(self)
 
     _own_convolution = False  # whether a subclass has a `convolution_op` of its own
 

@@ -14,13 +14,8 @@ from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import dense
+from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.contractions import DENSE, EINSUM, leading_matrix
-from trainkit.layers.quantized.quantization import (
-    LayerQuantization,
-    enable_lora,
-    serialization_spec,
-    start_lora,
-)
 from trainkit.layers.quantized.variants import HeldWeight
 
 _VARIANTS = "trainkit.layers.quantized.dense_variants"
@@ -68,10 +63,10 @@ class Dense(Layer):
     lora_alpha: Any
     quantization_config: Any
 
-    _quantization = LayerQuantization(_VARIANTS)
-    enable_lora = enable_lora
+    _quantization = quantization.LayerQuantization(_VARIANTS)
+    enable_lora = quantization.enable_lora
     lora_enabled = False
-    variable_serialization_spec = serialization_spec
+    variable_serialization_spec = quantization.serialization_spec
     _kernel = HeldWeight("kernel")
 
     def __init__(
@@ -129,7 +124,7 @@ class Dense(Layer):
                 constraint=self.bias_constraint,
             )
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
-        start_lora(self)
+        quantization.start_lora(self)
 
     def kernel_matrix_shape(self) -> tuple[int, int]:
         """How many inputs and outputs the kernel has."""
@@ -175,10 +170,10 @@ class EinsumDense(Layer):
     kernel_initializer: Any
     kernel_regularizer: Any
 
-    _quantization = LayerQuantization(_VARIANTS)
-    enable_lora = enable_lora
+    _quantization = quantization.LayerQuantization(_VARIANTS)
+    enable_lora = quantization.enable_lora
     lora_enabled = False
-    variable_serialization_spec = serialization_spec
+    variable_serialization_spec = quantization.serialization_spec
     _kernel = HeldWeight("kernel")
 
     def __init__(
@@ -238,7 +233,7 @@ class EinsumDense(Layer):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
-        start_lora(self)
+        quantization.start_lora(self)
 
     def _initializer(self) -> Any:
         """The kernel's, which counts the axes that are summed over as inputs, others as outputs."""

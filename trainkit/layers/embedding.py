@@ -7,13 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.quantized.quantization import (
-    LayerQuantization,
-    enable_lora,
-    is_quantized,
-    serialization_spec,
-    start_lora,
-)
+from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
 
 _VARIANTS = "trainkit.layers.quantized.embedding_variants"
@@ -52,10 +46,10 @@ class Embedding(Layer):
     embeddings_regularizer: Any
     mask_zero: Any
 
-    _quantization = LayerQuantization(_VARIANTS)
-    enable_lora = enable_lora
+    _quantization = quantization.LayerQuantization(_VARIANTS)
+    enable_lora = quantization.enable_lora
     lora_enabled = False
-    variable_serialization_spec = serialization_spec
+    variable_serialization_spec = quantization.serialization_spec
     _embeddings = HeldWeight("embeddings")
 
     def __init__(
@@ -102,7 +96,7 @@ class Embedding(Layer):
                 regularizer=self.embeddings_regularizer,
                 constraint=self.embeddings_constraint,
             )
-        start_lora(self)
+        quantization.start_lora(self)
 
     def call(self, inputs: Any) -> Any:
         if not inputs.dtype.is_integer:
@@ -140,7 +134,7 @@ class ReversibleEmbedding(Embedding):
 
     embeddings_initializer: Any
 
-    _quantization = LayerQuantization(_VARIANTS)
+    _quantization = quantization.LayerQuantization(_VARIANTS)
 
     def __init__(
         self,
@@ -170,7 +164,7 @@ class ReversibleEmbedding(Embedding):
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
-        if not self.tie_weights and not is_quantized(self):
+        if not self.tie_weights and not quantization.is_quantized(self):
             self.reverse_embeddings = self.add_weight(
                 "reverse_embeddings",
                 (self.output_dim, self.input_dim),

@@ -9,11 +9,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.quantized.quantization import (
-    LayerQuantization,
-    enable_lora,
-    serialization_spec,
-)
+from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
 
 
@@ -59,10 +55,10 @@ class TernaryDense(Layer):
     kernel_constraint: Any
     bias_constraint: Any
 
-    _quantization = LayerQuantization("trainkit.layers.quantized.dense_variants")
-    enable_lora = enable_lora
+    _quantization = quantization.LayerQuantization("trainkit.layers.quantized.dense_variants")
+    enable_lora = quantization.enable_lora
     lora_enabled = False
-    variable_serialization_spec = serialization_spec
+    variable_serialization_spec = quantization.serialization_spec
     _kernel = HeldWeight("kernel")
     quantization_config = None
 

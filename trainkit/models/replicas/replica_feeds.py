@@ -47,6 +47,7 @@ class DistributedFeed(DatasetFeed):
     data: DistributedDataset
     rows: GlobalRows
     pack: Callable[[Any], Any]
+    original: Feed
 
     def __init__(self, data: DistributedDataset, like: Feed) -> None:
         steps = None if like.whole_passes else like.steps
@@ -55,14 +56,13 @@ class DistributedFeed(DatasetFeed):
             self.length = None
             self.steps = steps
         pack = like.batch if isinstance(like, ArrayFeed) else _as_it_is
-        self.__dict__.update(data=data, pack=pack, whole=like)
+        self.data, self.pack, self.original = data, pack, like
 
     def spec(self) -> Any:
         return self.pack(self.data.element_spec)
 
     def missing_numbers(self) -> str:
-        text: str = self.__dict__["whole"].missing_numbers()
-        return text
+        return self.original.missing_numbers()
 
     def fresh(self) -> Iterator[Any]:
         return ReplicaIterator(self.data)

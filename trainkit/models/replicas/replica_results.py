@@ -93,15 +93,23 @@ def gather_outputs(outputs: Any, rows: Sequence[GlobalRows], group: ProcessGroup
     if array.ndim == 0:
         return outputs
     row_counts = [r.size for r in rows]
-    if len(rows) > 1 and not all(row_counts):  # a row that stood in for none
-        ends = np.cumsum([max(count, 1) for count in row_counts])
-        pieces = np.split(array, ends[:-1])
-        array = np.concatenate([x[:count] for x, count in zip(pieces, row_counts, strict=True)])
-    elif not row_counts[-1]:
-        array = array[:0]
+    array = drop_stand_ins(array, row_counts)
     parts = group.all_gather(array, "the outputs of predict")
     if len(rows) == 1:
         return np.concatenate(parts)
     ranks = group.exchange(row_counts, "the rows of predict")
     cuts = [np.split(x, np.cumsum(n)[:-1]) for x, n in zip(parts, ranks, strict=True)]
     return np.concatenate([cut[i] for i in range(len(rows)) for cut in cuts])
+
+
+def drop_stand_ins(array: Any, row_counts: Sequence[int]) -> Any:
+    """Rows without those that stood in for none.
+
+    Args:
+        array: of some batches or turns, one after the other, each with a row at least.
+        row_counts: how many of them each has in truth.
+    """
+    if all(row_counts):
+        return array
+    pieces = np.split(array, np.cumsum(np.maximum(row_counts, 1))[:-1])
+    return np.concatenate([x[:count] for x, count in zip(pieces, row_counts, strict=True)])

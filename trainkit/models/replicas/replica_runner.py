@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from trainkit.collectives.replica import GlobalRows
 
 
+_NONE = object()
+
+
 class ReplicaRunner:
     """Runs the executions of one loop.
 
@@ -85,10 +88,10 @@ class ReplicaRunner:
         """The same for one batch; only the first one after `compile` makes the processes alike."""
         if self.mode == "train":
             self._look_only_in_first()
-        attributes, compiled = self.model.__dict__, self.model._compile_arguments
-        if attributes.get("_alike_since", self) is not compiled:
+        compiled = self.model._compile_arguments
+        if self.model.__dict__.get("_alike_since", self) is not compiled:
             self._is_unmade = not make_alike(self.model, self.group)
-            attributes["_alike_since"] = compiled
+            set_silently(self.model, _alike_since=compiled)
 
     def _look_only_in_first(self) -> None:
         """Let rank 0 alone warn of likely mistakes."""
@@ -97,13 +100,22 @@ class ReplicaRunner:
 
     # ------------------------------------------------------------------ batches
 
-    def leave(self) -> None:
-        """A batch is about to be made, outside of the replica."""
-        assert not isinstance(self._turns, TurnsInThreads)
-        self._turns.leave()
+    def batches_of(self, feed: Any) -> Iterator[Any]:
+        """The batches of a feed, each of which is made outside of the replica, and used in it.
 
-    def enter(self, rows: GlobalRows) -> None:
-        """The step on a batch of these rows is about to run, in the replica."""
+        Args:
+            feed: an iterator that says the `rows` of the batch given last.
+        """
+        assert not isinstance(self._turns, TurnsInThreads)
+        while True:
+            self._turns.leave()
+            batch = next(feed, _NONE)
+            if batch is _NONE:
+                return
+            self._enter(feed.rows)
+            yield batch
+
+    def _enter(self, rows: GlobalRows) -> None:
         if self._is_unchecked:
             replica_feeds.check_first_batch(rows, self._count)
             self._is_unchecked = False
@@ -115,7 +127,7 @@ class ReplicaRunner:
 
         Args:
             function: of an iterator over batches.
-            batches: calls `leave` and `enter` around each, unless all replicas are of this process.
+            batches: those of `batches_of`, or whole ones where all replicas are of this process.
 
         Returns:
             The logs of all replicas together, or the outputs for all their rows in order.
@@ -135,7 +147,7 @@ class ReplicaRunner:
     def _rows_of(self, batch: Any) -> Iterator[Any]:
         """The rows of this process."""
         part, rows = replica_feeds.own_rows(self.group, batch)
-        self.enter(rows)
+        self._enter(rows)
         yield part
 
     # ------------------------------------------------------------------ stopping

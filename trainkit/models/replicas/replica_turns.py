@@ -13,7 +13,7 @@ from trainkit.collectives.replica import GlobalRows, Replica
 from trainkit.core import nest
 from trainkit.data.transformations.sharing import share
 from trainkit.distribution.strategy import Strategy
-from trainkit.models.replicas.replica_results import JoinedLogs, gather_outputs
+from trainkit.models.replicas.replica_results import JoinedLogs, drop_stand_ins, gather_outputs
 from trainkit.models.replicas.replica_state import SharedState, StateByTurns, make_alike
 from trainkit.optimizers.base.virtual_gradients import VirtualGradients
 
@@ -199,8 +199,7 @@ class TurnsInOrder:
             arrays = [np.asarray(part.numpy()) for part in parts]
             if arrays[0].ndim == 0:
                 return parts[-1]
-            rows = [x[:count] for x, count in zip(arrays, row_counts, strict=True)]
-            joined = np.ascontiguousarray(np.concatenate(rows))
-            return np.concatenate(self.group.all_gather(joined, "the outputs of predict"))
+            array = np.ascontiguousarray(drop_stand_ins(np.concatenate(arrays), row_counts))
+            return np.concatenate(self.group.all_gather(array, "the outputs of predict"))
 
         return nest.map_structure(gather, *outputs)

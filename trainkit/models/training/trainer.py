@@ -521,7 +521,7 @@ class Trainer(Layer):
         self._loss_tracker.update_state(loss, sample_weight=batch_size(y))
         return loss
 
-    # ------------------------------------------------------------------ one batch
+    # ------------------------------------------------------------------ steps
 
     def compute_loss(
         self,

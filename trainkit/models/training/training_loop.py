@@ -207,44 +207,19 @@ class Portion:
         return batch
 
 
-class ReplicaPortion(Portion):
-    """The same for one of several replicas: a step runs in it, but not what makes the batches.
-
-    Args:
-        batches: a feed that knows the rows of each batch.
-        batch_count: how many batches were taken before.
-        wait: see `Portion`.
-        replicas: hears of each batch.
-    """
-
-    def __init__(
-        self, batches: Any, batch_count: int, wait: DataWait | None, replicas: ReplicaRunner
-    ) -> None:
-        super().__init__(batches, batch_count, wait)
-        self.replicas = replicas
-
-    def __next__(self) -> Any:
-        self.replicas.leave()
-        batch = super().__next__()
-        self.replicas.enter(self.batches.rows)  # type: ignore[attr-defined]
-        return batch
-
-
-def portion_of(
-    batches: Iterator[Any], batch_count: int, wait: DataWait | None, replicas: ReplicaRunner | None
-) -> Portion:
-    """What an epoch takes its batches from."""
+def _for_replicas(replicas: ReplicaRunner | None, batches: Iterator[Any]) -> Iterator[Any]:
+    """Batches around which replicas are left and entered: what makes them runs outside."""
     if replicas is None or replicas.is_of_one_process:
-        return Portion(batches, batch_count, wait)
-    return ReplicaPortion(batches, batch_count, wait, replicas)
+        return batches
+    return replicas.batches_of(batches)
 
 
 def _run_steps(
     run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
-    wait = DataWait()
-    portion = run.portion = portion_of(batches, run.step, wait, run.replicas)
+    wait, batches = DataWait(), _for_replicas(run.replicas, batches)
+    portion = run.portion = Portion(batches, run.step, wait)
     if run.keeps_batches:
         portion.kept = []
     try:
@@ -393,7 +368,7 @@ def _steps(
     function, together = _function_of(model, mode, replicas), model.steps_per_execution
     if replicas is not None:
         replicas.begin(feed)
-    portion = portion_of(feed.begin(anew=True), 0, None, replicas)
+    portion = Portion(_for_replicas(replicas, feed.begin(anew=True)))
     begun = 0
     while feed.more():
         callbacks.batch_begin(mode, begun)

@@ -43,17 +43,8 @@ class TrainingRun(Trackable):
     """
 
     _untracked = frozenset(
-        {
-            "feed",
-            "batches",
-            "portion",
-            "data_wait",
-            "replicas",
-            "_before",
-            "_after",
-            "_at_first",
-            "_settings_at_first",
-        }
+        "feed batches portion data_wait replicas "
+        "_before _after _at_first _settings_at_first".split()
     )
     batches: Any
     replicas: ReplicaRunner | None
