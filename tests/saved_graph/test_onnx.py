@@ -132,7 +132,7 @@ class Products(layers.Layer):
     """Calls an operation that has no form in ONNX."""
 
     def call(self, x):
-        return tk.ops.cumprod(x, axis=-1)
+        return tk.math.lgamma(x)
 
 
 def test_an_operation_without_a_form_is_named_with_its_layer_and_the_file_stays(tmp_path):
@@ -140,7 +140,7 @@ def test_an_operation_without_a_form_is_named_with_its_layer_and_the_file_stays(
     model = keras.Sequential([layers.Input((4,)), inner, layers.Dense(2)])
     path = tmp_path / "m.onnx"
     path.write_bytes(b"before")
-    match = r"cumprod.* of layer 'products' \(Products\), made at .*test_onnx.py.*Leave it out"
+    match = r"lgamma.* of layer 'products' \(Products\), made at .*test_onnx.py.*Leave it out"
     with pytest.raises(UnimplementedError, match=match):
         model.export(path, verbose=False)
     assert path.read_bytes() == b"before"
@@ -246,7 +246,7 @@ def test_more_weights_than_a_file_holds_go_beside_it(tmp_path, monkeypatch):
 def test_a_gradient_rule_of_the_users_is_left_out(tmp_path):
     @tk.custom_gradient
     def bounded(x):
-        return tk.tanh(x), lambda g: tk.ops.cumprod(g)
+        return tk.tanh(x), lambda g: tk.math.lgamma(g)
 
     graph = exported(lambda x: bounded(x) * 2.0, tmp_path, tk.TensorSpec([3])).graph
     assert kinds(graph) == ["Tanh", "Mul", "Identity"]

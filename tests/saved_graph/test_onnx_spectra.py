@@ -94,8 +94,8 @@ def test_mel_spectrograms_of_a_model(tmp_path):
 
 
 def test_complex_numbers_without_a_form_are_named(tmp_path):
-    traced = tk.function(lambda x: tk.abs(tk.exp(tk.signal.rfft(x))))
-    with pytest.raises(UnimplementedError, match=r"exp.*ONNX has no complex numbers"):
+    traced = tk.function(lambda x: tk.abs(tk.sin(tk.signal.rfft(x))))
+    with pytest.raises(UnimplementedError, match=r"sin.*ONNX has no complex numbers"):
         tk.saved_graph.export_onnx(traced, tmp_path / "f.onnx", tk.TensorSpec([None, 8]))
     traced = tk.function(lambda x: tk.complex(x, x[:, :1]))
     with pytest.raises(UnimplementedError, match="complex64"):
@@ -177,13 +177,3 @@ def test_tables_of_integers(settings, tmp_path):
         x = RNG.integers(0, 5, (batch, 4)) if "invert" in settings else x
         (y,) = session.run(None, {session.get_inputs()[0].name: x})
         np.testing.assert_array_equal(y, model(x))
-
-
-def test_tables_that_a_file_can_not_hold_are_named(tmp_path):
-    def export(**settings):
-        layer = keras.layers.IntegerLookup(vocabulary=[7, 12], **settings)
-        model = keras.Sequential([keras.Input((4,), dtype="int64"), layer])
-        model.export(tmp_path / "m.onnx", verbose=False)
-
-    with pytest.raises(UnimplementedError, match="a file can't; give the layer a num_oov_indices"):
-        export(num_oov_indices=0)

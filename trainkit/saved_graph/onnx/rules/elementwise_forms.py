@@ -209,7 +209,14 @@ def _hypot(to: GraphBuilder, a: Any, b: Any) -> Value:
 
 
 @onnx_form("arctan2")
-def _arctan2(to: GraphBuilder, y: Any, x: Any) -> Value:
+def arctan2(to: GraphBuilder, y: Any, x: Any) -> Value:
+    """The angle of a point, from -pi to pi.
+
+    Args:
+        to: writes the nodes.
+        y: the second coordinates.
+        x: the first coordinates.
+    """
     like = y if isinstance(y, Value) else x
     y, x = to.as_value(y, like), to.as_value(x, like)
     # the angle of a half plane; on the other half it is turned by pi, to the side of y

@@ -12,6 +12,7 @@ from trainkit.ops.images.resizing import resize
 from trainkit.saved_graph.onnx.graph_builder import GraphBuilder
 from trainkit.saved_graph.onnx.graph_values import Value
 from trainkit.saved_graph.onnx.rules.onnx_form import call_form
+from trainkit.saved_graph.onnx.rules.resampling_forms import resample
 
 _KEYS = -0.5  # the slope of trainkit's bicubic kernel one pixel away
 _MODES: dict[str, dict[str, Any]] = {
@@ -43,17 +44,14 @@ def _resize_by_method(to: GraphBuilder, images: Value, size: Any, **settings: An
 def _resize_by(
     to: GraphBuilder, images: Value, size: Any, method: str, antialias: Any, is_first: bool
 ) -> Value:
-    if method not in _MODES or (antialias and method != "nearest"):
-        manner = f"{method!r} with antialias=True" if antialias else repr(method)
-        raise UnimplementedError(
-            f"resize of images of unknown size by {manner}; nearest, bilinear and bicubic without "
-            "antialias are written"
-        )
     dtype = to.call.specs[0].dtype.name
     x = to.unsqueeze(images, [0]) if images.rank == 3 else images
     is_whole = not x.dtype.startswith(("float", "bfloat"))
     x = to.cast(x, "float32") if is_whole else x
-    y = _node(to, x, size, _MODES[method], is_first)
+    if method == "nearest" or (method in _MODES and not antialias):
+        y = _node(to, x, size, _MODES[method], is_first)
+    else:
+        y = resample(to, x, _two_sizes(to, size), method, bool(antialias), is_first)
     if is_whole and method != "nearest" and not dtype.startswith(("float", "bfloat")):
         limits = np.iinfo(np.dtype(dtype))
         bounds = (to.known(np.float32(n)) for n in (limits.min, limits.max))
@@ -88,6 +86,14 @@ def _node(to: GraphBuilder, x: Value, size: Any, mode: dict[str, Any], is_first:
         return Value(to, (*x.shape[:2], None, None), x.dtype, name)
     shape = (x.shape[0], None, None, x.shape[3])
     return Value(to, shape, x.dtype, channels_first=name)
+
+
+def _two_sizes(to: GraphBuilder, size: Any) -> tuple[Any, Any]:
+    if isinstance(size, list | tuple):
+        return size[0], size[1]
+    live = to.cast(to.as_value(size), "int64")
+    height, width = (to.slice_axis(live, 0, start, start + 1) for start in range(2))
+    return height, width
 
 
 def _product(to: GraphBuilder, a: Any, b: Any) -> Any:

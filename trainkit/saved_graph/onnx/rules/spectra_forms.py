@@ -19,8 +19,13 @@ _REAL = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = {real: name for name, real in _REAL.items()}
 
 
-def _parts(to: GraphBuilder, x: Any) -> Value:
-    """Real and imaginary parts (..., 2) of a value, or number, that may be real."""
+def parts_of(to: GraphBuilder, x: Any) -> Value:
+    """Real and imaginary parts (..., 2) of a value, or number, that may be real.
+
+    Args:
+        to: writes the nodes.
+        x: the value or number.
+    """
     if not isinstance(x, Value):
         x = to.known(np.asarray(x, to.call.specs[0].dtype.dtype))
     if x.parts is not None:
@@ -28,10 +33,20 @@ def _parts(to: GraphBuilder, x: Any) -> Value:
     if x.is_known:
         pair = np.stack([np.real(x.array), np.imag(x.array)], axis=-1)
         return to.known(pair, label=x.label)
-    return _stack_parts(to, x, to.each("Mul", x, 0.0))
+    return stack_parts(to, x, to.each("Mul", x, 0.0))
 
 
-def _stack_parts(to: GraphBuilder, re: Value, im: Value) -> Value:
+def stack_parts(to: GraphBuilder, re: Value, im: Value) -> Value:
+    """Both parts in one tensor, on a new last axis.
+
+    Args:
+        to: writes the nodes.
+        re: the real parts.
+        im: the imaginary parts.
+
+    Raises:
+        UnimplementedError: they have several shapes.
+    """
     if re.rank != im.rank or re.shape != im.shape:
         raise UnimplementedError(
             f"complex numbers of parts of shapes {re.shape} and {im.shape}; bring both to one shape"
@@ -40,12 +55,25 @@ def _stack_parts(to: GraphBuilder, re: Value, im: Value) -> Value:
     return to.op("Concat", *pair, axis=re.rank, shape=(*re.shape, 2))
 
 
-def _make_complex(to: GraphBuilder, parts: Value) -> Value:
+def make_complex(to: GraphBuilder, parts: Value) -> Value:
+    """The complex numbers that have these parts.
+
+    Args:
+        to: writes the nodes.
+        parts: floats (..., 2).
+    """
     return Value(to, parts.shape[:-1], _COMPLEX[parts.dtype], parts=parts)
 
 
-def _part(to: GraphBuilder, x: Any, index: int) -> Value:
-    parts = _parts(to, x)
+def part_of(to: GraphBuilder, x: Any, index: int) -> Value:
+    """The real parts, or the imaginary ones.
+
+    Args:
+        to: writes the nodes.
+        x: a value or number, which may be real.
+        index: 0 or 1.
+    """
+    parts = parts_of(to, x)
     position = to.known(np.int64(index))
     return to.op("Gather", parts, position, axis=parts.rank - 1, shape=parts.shape[:-1])
 
@@ -56,43 +84,43 @@ def _part(to: GraphBuilder, x: Any, index: int) -> Value:
 @onnx_form("complex")
 def _complex(to: GraphBuilder, re: Any, im: Any) -> Value:
     like = re if isinstance(re, Value) else im
-    return _make_complex(to, _stack_parts(to, to.as_value(re, like), to.as_value(im, like)))
+    return make_complex(to, stack_parts(to, to.as_value(re, like), to.as_value(im, like)))
 
 
 @onnx_form("view_as_complex")
 def _view_as_complex(to: GraphBuilder, x: Value) -> Value:
-    return _make_complex(to, x)
+    return make_complex(to, x)
 
 
 @onnx_form("view_as_real")
 @complex_form("view_as_real")
 def _view_as_real(to: GraphBuilder, x: Value) -> Value:
-    return _parts(to, x)
+    return parts_of(to, x)
 
 
 @onnx_form("real")
 @complex_form("real")
 def _real(to: GraphBuilder, x: Value) -> Value:
-    return _part(to, x, 0) if x.dtype in _REAL else x
+    return part_of(to, x, 0) if x.dtype in _REAL else x
 
 
 @onnx_form("imag")
 @complex_form("imag")
 def _imag(to: GraphBuilder, x: Value) -> Value:
-    return _part(to, x, 1) if x.dtype in _REAL else to.each("Mul", x, 0.0)
+    return part_of(to, x, 1) if x.dtype in _REAL else to.each("Mul", x, 0.0)
 
 
 @complex_form("cast")
 def _cast(to: GraphBuilder, x: Value, **settings: Any) -> Value:
     dtype = to.call.specs[0].dtype.name
     if dtype not in _REAL:
-        return to.cast(_part(to, x, 0), dtype)
-    return _make_complex(to, to.cast(_parts(to, x), _REAL[dtype]))
+        return to.cast(part_of(to, x, 0), dtype)
+    return make_complex(to, to.cast(parts_of(to, x), _REAL[dtype]))
 
 
 @complex_form("absolute")
 def _absolute(to: GraphBuilder, x: Value) -> Value:
-    return to.op("ReduceL2", _parts(to, x), [-1], keepdims=0, shape=x.shape)
+    return to.op("ReduceL2", parts_of(to, x), [-1], keepdims=0, shape=x.shape)
 
 
 @onnx_form("conj")
@@ -100,7 +128,7 @@ def _absolute(to: GraphBuilder, x: Value) -> Value:
 def _conj(to: GraphBuilder, x: Value) -> Value:
     if x.dtype not in _REAL:
         return x
-    return _make_complex(to, _mirror(to, _parts(to, x)))
+    return make_complex(to, _mirror(to, parts_of(to, x)))
 
 
 def _mirror(to: GraphBuilder, parts: Value) -> Value:
@@ -112,30 +140,21 @@ def _mirror(to: GraphBuilder, parts: Value) -> Value:
 
 @complex_form("add")
 def _add(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return _make_complex(to, _combine(to, "Add", a, b))
+    return make_complex(to, _combine(to, "Add", a, b))
 
 
 @complex_form("subtract")
 def _subtract(to: GraphBuilder, a: Any, b: Any) -> Value:
-    return _make_complex(to, _combine(to, "Sub", a, b))
+    return make_complex(to, _combine(to, "Sub", a, b))
 
 
 def _combine(to: GraphBuilder, kind: str, a: Any, b: Any) -> Value:
-    return to.each(kind, _parts(to, a), _parts(to, b))
+    return to.each(kind, parts_of(to, a), parts_of(to, b))
 
 
 @complex_form("negative")
 def _negative(to: GraphBuilder, x: Value) -> Value:
-    return _make_complex(to, to.each("Neg", _parts(to, x)))
-
-
-@complex_form("multiply")
-def _multiply(to: GraphBuilder, a: Any, b: Any) -> Value:
-    """(a + bi)(c + di) = (ac - bd) + (ad + bc)i."""
-    (re_a, im_a), (re_b, im_b) = ([_part(to, x, i) for i in range(2)] for x in (a, b))
-    re = to.each("Sub", to.each("Mul", re_a, re_b), to.each("Mul", im_a, im_b))
-    im = to.each("Add", to.each("Mul", re_a, im_b), to.each("Mul", im_a, re_b))
-    return _make_complex(to, _stack_parts(to, re, im))
+    return make_complex(to, to.each("Neg", parts_of(to, x)))
 
 
 # ---------------------------------------------------------------------- arrangement
@@ -144,20 +163,20 @@ def _multiply(to: GraphBuilder, a: Any, b: Any) -> Value:
 @complex_form("transpose")
 def _transpose(to: GraphBuilder, x: Value, axes: Sequence[int] | None = None) -> Value:
     order = range(x.rank)[::-1] if axes is None else [a % x.rank for a in axes]
-    return _make_complex(to, to.transpose(_parts(to, x), (*order, x.rank)))
+    return make_complex(to, to.transpose(parts_of(to, x), (*order, x.rank)))
 
 
 @complex_form("get_item", "get_item_at")
 def _get_item(to: GraphBuilder, x: Value, *parts: Value, key: Sequence[Any]) -> Value:
     pair_axis = [(None, None, None)] if "..." in key else []  # the axis of the two parts
-    return _make_complex(to, get_item(to, _parts(to, x), *parts, key=[*key, *pair_axis]))
+    return make_complex(to, get_item(to, parts_of(to, x), *parts, key=[*key, *pair_axis]))
 
 
 @complex_form("expand_dims")
 def _expand_dims(to: GraphBuilder, x: Value, axis: Any) -> Value:
     axes = axis if isinstance(axis, tuple | list) else [axis]
     rank = x.rank + len(axes)
-    return _make_complex(to, to.unsqueeze(_parts(to, x), [a % rank for a in axes]))
+    return make_complex(to, to.unsqueeze(parts_of(to, x), [a % rank for a in axes]))
 
 
 @complex_form("pad")
@@ -165,9 +184,9 @@ def _pad(to: GraphBuilder, x: Value, pad_width: Any, mode: str, value: Any) -> V
     if value or mode != "constant":
         raise UnimplementedError("complex numbers are filled up with other values than 0")
     ends = [n for side in range(2) for n in (*(pair[side] for pair in pad_width), 0)]
-    parts = _parts(to, x)
+    parts = parts_of(to, x)
     shape = (*to.call.specs[0].shape, 2)
-    return _make_complex(
+    return make_complex(
         to, to.op("Pad", parts, to.known(ends, "int64"), mode="constant", shape=shape)
     )
 
@@ -198,10 +217,10 @@ def _transform(to: GraphBuilder, x: Value, axis: int, **settings: Any) -> Value:
 
 
 def _transforms(to: GraphBuilder, x: Value, rank: int, inverse: int) -> Value:
-    parts = _parts(to, x)
+    parts = parts_of(to, x)
     for axis in range(x.rank - rank, x.rank):
         parts = _transform(to, parts, axis, inverse=inverse)
-    return _make_complex(to, parts)
+    return make_complex(to, parts)
 
 
 @onnx_form("fft")
@@ -219,21 +238,21 @@ def _ifft(to: GraphBuilder, x: Value, rank: int) -> Value:
 @onnx_form("rfft")
 def _rfft(to: GraphBuilder, x: Value) -> Value:
     parts = to.unsqueeze(x, [x.rank])
-    return _make_complex(to, _transform(to, parts, x.rank - 1, onesided=1))
+    return make_complex(to, _transform(to, parts, x.rank - 1, onesided=1))
 
 
 @onnx_form("irfft")
 @complex_form("irfft")
 def _irfft(to: GraphBuilder, x: Value, n: int | None) -> Value:
     """The inverse transform of the whole spectrum, whose other half is the mirrored one."""
-    parts, axis = _parts(to, x), x.rank - 1
+    parts, axis = parts_of(to, x), x.rank - 1
     end = FAR if n is not None and n % 2 else -1  # the middle of an even one stands once
     shared = to.slice_axis(parts, axis, 1, end)
     reverse = to.slice_axis(shared, axis, -1, -FAR, -1)
     spectrum = to.op(
         "Concat", parts, _mirror(to, reverse), axis=axis, shape=(*x.shape[:-1], None, 2)
     )
-    y = _part(to, _make_complex(to, _transform(to, spectrum, axis, inverse=1)), 0)
+    y = part_of(to, make_complex(to, _transform(to, spectrum, axis, inverse=1)), 0)
     y.shape = spec_shape(to)
     return y
 
