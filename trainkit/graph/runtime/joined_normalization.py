@@ -38,7 +38,8 @@ _JOINED = Semantics(
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=Absent("graphs are saved before operations are joined"),
 )
-_RECTIFIERS = {relu.primitive: RELU, relu6.primitive: RELU6}
+RECTIFIERS = {relu.primitive: RELU, relu6.primitive: RELU6}
+"""By operation, what a kernel of several does in its place."""
 
 
 class JoinedOperation:
@@ -49,21 +50,30 @@ class JoinedOperation:
         kernel: function of NumPy, arrays and settings.
         shape_rule: function of `Spec`s of inputs and settings to those of results.
         facets: its record, as operations have one.
+        first: the operation whose inputs come first among its own, `None` where there is none.
     """
 
     is_ufunc = False
     rules = None
     joint = None
 
-    def __init__(self, name: str, kernel: Any, shape_rule: Any) -> None:
-        self.name = name
+    def __init__(self, name: str, kernel: Any, shape_rule: Any, first: Any = None) -> None:
+        self.name, self.first = name, first
         self.kernel = self.body = kernel
         self.shape_rule = shape_rule
         self.facets = Facets(self, _JOINED)
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself, which comes from one of the operations."""
-        return error
+        """The error as the first operation says it, or itself: it comes from one of them."""
+        if self.first is None:
+            return error
+        explained: Exception = self.first.explained(error, inputs[:3], settings_of_first(settings))
+        return explained
+
+
+def settings_of_first(settings: dict[str, Any]) -> dict[str, Any]:
+    """Those of the first operation, among the settings of one that was joined."""
+    return {k: v for k, v in settings.items() if k not in ("weights", "rectifier")}
 
 
 # ------------------------------------------------------------------ kernels
@@ -79,7 +89,7 @@ def _forward(
         return results
     y, mean, variance = fused_normalization.primitive.kernel(xp, x, scale, offset, **settings)
     if rectifier is not NONE:
-        y = next(p for p, kind in _RECTIFIERS.items() if kind is rectifier).kernel(xp, y)
+        y = next(p for p, kind in RECTIFIERS.items() if kind is rectifier).kernel(xp, y)
     return y, mean, variance
 
 
@@ -191,7 +201,7 @@ class _Pass:
         """The outputs in the new graph of what is joined, else `None`."""
         if node in self._rectifiers:
             return self._normalized(new, node, inputs)
-        if node.primitive in _RECTIFIERS and self._is_rectified(inputs[0], node):
+        if node.primitive in RECTIFIERS and self._is_rectified(inputs[0], node):
             return (inputs[0],)
         if node.primitive is fused_normalization_gradient.primitive:
             return self._sent_back(new, node, inputs)
@@ -203,10 +213,10 @@ class _Pass:
         """What stands behind a normalization, if nothing else reads its result."""
         y = node.outputs[0]
         readers = self._readers[id(y)]
-        behind = [_RECTIFIERS[r.primitive] for r in readers if r.primitive in _RECTIFIERS]
+        behind = [RECTIFIERS[r.primitive] for r in readers if r.primitive in RECTIFIERS]
         if id(y) in self._results or len(behind) != 1:
             return NONE
-        others = [r for r in readers if r.primitive not in _RECTIFIERS]
+        others = [r for r in readers if r.primitive not in RECTIFIERS]
         # The gradient of relu6 asks whether its input lies between the limits, which its result
         # answers alike. That of relu asks the result anyway: any other reader needs the input.
         is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
@@ -215,7 +225,7 @@ class _Pass:
     def _normalized(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rectifier = self._rectifiers[node]
         settings = {**node.settings, "rectifier": rectifier}
-        call = _add(new, node, FORWARD, inputs, settings)
+        call = joined_call(new, node, FORWARD, inputs, settings)
         self._done[_key(inputs[0], inputs[1], node.settings)] = _Joined(call, rectifier)
         return call.outputs
 
@@ -224,7 +234,7 @@ class _Pass:
         return (
             maker.primitive is FORWARD
             and x.index == 0
-            and maker.settings["rectifier"] is _RECTIFIERS[node.primitive]
+            and maker.settings["rectifier"] is RECTIFIERS[node.primitive]
         )
 
     # ------------------------------------------------------------------ backward
@@ -243,7 +253,7 @@ class _Pass:
         # without a rectifier nothing reads the second array; any of its shape will do
         arrays = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
         settings = {**node.settings, "rectifier": rectifier}
-        return _add(new, node, BACKWARD, arrays, settings).outputs
+        return joined_call(new, node, BACKWARD, arrays, settings).outputs
 
 
 def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
@@ -251,13 +261,13 @@ def _key(x: Any, scale: Any, settings: dict[str, Any]) -> Any:
     return id(x), id(scale), tuple(sorted(settings.items(), key=str))
 
 
-def _add(
+def joined_call(
     new: Graph, node: Node, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> Node:
     """A call of `primitive` that stands for `node`."""
     specs = tuple(y._spec for y in node.outputs)
     call = Node(new, "op", node.name, specs, primitive, inputs, settings)
-    call.many, call.where = True, node.where
+    call.many, call.where = node.many, node.where
     new.nodes.append(call)
     return call
 

@@ -37,6 +37,7 @@ from trainkit.graph.ir.graph import (
 )
 from trainkit.graph.ir.user_lines import located
 from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.kernels.matmul.prepared_weights import let_go
 from trainkit.ops.math.update_weights import update_weights
 
 _UPDATE = update_weights.primitive
@@ -165,6 +166,10 @@ class _ProgramWriter:
         written = self._written_variables(operations, ending, slots)
         self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
         self._compare_sizes()
+        if stored:
+            self.namespace["changed"] = [slot.variable for slot in stored]
+            self.namespace["let_go"] = let_go
+            self._say("let_go(changed)")
         self._read_variables(nodes, self._only_written(operations, written))
         self._say("try:" if operations else "if True:")
         for node in nodes:
@@ -191,6 +196,8 @@ class _ProgramWriter:
             self._say("if explanation is error: raise", 2)  # no error is a cause of itself
             self._say("raise explanation from error", 2)
         self._store(stored)
+        if stored:  # another thread may have looked while values were written over
+            self._say("let_go(changed)")
         self._say(f"return [{', '.join(_local(y) for y in self.graph.outputs)}]")
         return "\n".join(self._lines)
 

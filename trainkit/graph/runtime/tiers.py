@@ -21,6 +21,7 @@ from trainkit.core.process.garbage import no_collections
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised, without_copies
 from trainkit.graph.ir.written_out_updates import with_updates_written_out
+from trainkit.graph.runtime.joined_convolutions import with_joined_convolutions
 from trainkit.graph.runtime.joined_normalization import with_joined_normalization
 from trainkit.graph.runtime.joined_pads import without_pads
 from trainkit.graph.runtime.program import Program
@@ -264,7 +265,7 @@ def _reduced(graph: Graph) -> tuple[Graph, Graph]:
 
 def _join(graph: Graph) -> Graph:
     """`graph` with operations that one kernel of the CPU does together, with the same bits."""
-    return with_joined_normalization(without_pads(graph))
+    return with_joined_convolutions(with_joined_normalization(without_pads(graph)))
 
 
 def _changes_much(graph: Graph) -> bool:

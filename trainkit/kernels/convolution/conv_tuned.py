@@ -13,6 +13,8 @@ from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.epilogue_tuned import Epilogue, finish
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.matmul.product_tuned import product
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import shared
@@ -123,9 +125,18 @@ def _pool(w: Windows, batch: int, channels: int, filters: int, groups: int) -> i
 
 
 def forward(
-    w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, groups: int
+    w: Windows,
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    rectify: bool,
+    groups: int,
+    weights: PreparedWeights | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Array | None:
     """Convolution, bias and rectifier compiled, or `None` where that does not pay.
+
+    `weights` keeps what is made of the kernel for further calls; `epilogue` is done to the result.
 
     Weights that are infinite or NaN are left to the plain version where compiled kernels leave out
     offsets, those in the padding of depthwise convolutions.
@@ -138,19 +149,19 @@ def forward(
         # Outside of the image 0 times infinity is NaN by the formula; left out it would be nothing.
         if w.has_padding and not _finite(kernel):
             return None
-        return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds)
+        return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds, epilogue)
     # One product of two matrices, for which there are better kernels.
     if groups == 1 and w.pointwise:
         columns = kernel_family.owned(kernel).reshape(channels, filters)
         shift = None if bias is None else kernel_family.owned(bias)
-        y = product(_pixels_seen(w, x), columns, shift, rectify)
+        y = product(_pixels_seen(w, x), columns, shift, rectify, weights, epilogue)
         if y is not None:
             return y.reshape(batch, *w.out, filters)
     low = 0.0 if rectify else -math.inf
     if winograd_tuned.serves(w, batch, channels, filters, groups):
         y = winograd_tuned.forward(w, x, kernel, bias, low, seconds)
         if y is not None:
-            return y
+            return _with_epilogue(y, epilogue)
     each = _by_channel(channels, filters, groups)
     # Blocks of filters don't reach from one group into the next, which has other channels.
     sixteens = _sixteens(filters if each else filters // groups)
@@ -166,7 +177,11 @@ def forward(
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
     work = run, _pool(w, batch, channels, filters, groups)
     _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
-    return y
+    return _with_epilogue(y, epilogue)
+
+
+def _with_epilogue(y: Array, epilogue: Epilogue | None) -> Array | None:
+    return y if epilogue is None or finish(y, epilogue) else None
 
 
 def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:

@@ -20,6 +20,7 @@ from trainkit.kernels.convolution.depthwise_microkernels import (
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.threads.parallel_for import (
     POOL,
     WITHOUT_POOL,
@@ -34,7 +35,7 @@ _LANES = tiling(1)[2]
 
 @compiled(parallel=False)
 def _lines_part(
-    part, parts, x, kernel, bias, y, table, numbers, low, reach,
+    part, parts, x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits, reach,
     pixels, window, stride, dilation, back, each,
 ):  # fmt: skip
     first_seen, last_seen, step = reach
@@ -91,6 +92,14 @@ def _lines_part(
                         y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
                         zeros_at, low,
                     )  # fmt: skip
+            if len(factor):
+                beside = 0
+                if residual.shape[0]:
+                    beside = residual.ctypes.data + (n * y.shape[1] + i) * y_line
+                finish_block(
+                    target, y_step, factor.ctypes.data, shift.ctypes.data, beside, y_step,
+                    y_width, outside, limits[0], limits[1],
+                )  # fmt: skip
     keep_alive(zeros)
 
 
@@ -107,7 +116,10 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
         numbers: (channels of x, channels of y, filters, pixels of a line of x, of y, position in x
             and place in y of the first tile, lines of x from one seen line to the next, rows of
             the kernel from one to the next, bands that the lines of y are split in).
-        low: the smallest result.
+        low: the smallest sum.
+        factor, shift: (filters,), for what follows a line of sums, or empty.
+        residual: what is added then, of the shape of y, or empty.
+        limits: the smallest result then, and the largest.
     """
     triples = seen_by(pixels, window, stride, dilation, back)
     # Going back, `pixels` results lie over fewer windows, and are a multiple of the stride.
@@ -115,22 +127,25 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
     reach = triples[0][0], triples[-1][0], step
 
     @compiled(parallel=WITHOUT_POOL)
-    def run(pool, parts, x, kernel, bias, y, table, numbers, low):
+    def run(pool, parts, x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits):
         operands = (
-            x, kernel, bias, y, table, numbers, low, reach,
+            x, kernel, bias, y, table, numbers, low, factor, shift, residual, limits, reach,
             pixels, window, stride, dilation, back, each,
         )  # fmt: skip
         if WITHOUT_POOL:
             for part in prange(parts):
                 _lines_part(
-                    part, parts, x, kernel, bias, y, table, numbers, low, reach,
+                    part, parts, x, kernel, bias, y, table, numbers, low,
+                    factor, shift, residual, limits, reach,
                     pixels, window, stride, dilation, back, each,
                 )  # fmt: skip
         else:
             spread(pool, parts, _lines_part, operands)
 
     numbers_kind = UniTuple(int64, 10)
-    run.compile(void(*POOL, _LINES, _MATRIX, _VECTOR, _LINES, _TABLE, numbers_kind, float32))
+    kinds = _LINES, _MATRIX, _VECTOR, _LINES, _TABLE, numbers_kind, float32
+    follows = _VECTOR, _VECTOR, _LINES, UniTuple(float32, 2)
+    run.compile(void(*POOL, *kinds, *follows))
     return run
 
 

@@ -15,6 +15,7 @@ from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_VECTOR, Epilogue
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import shared
 
@@ -35,6 +36,7 @@ _LEAST_BYTES = 512
 """Bytes of a pixel that a task reads side by side, or more: by fewer it takes up to 1.6 times as
 long, whatever the caches are."""
 TABLES = 256
+_EMPTY_LINES = np.empty((0, 0, 0), np.float32)
 _STEP_NANOSECONDS, _NANOSECONDS = 0.03, 0.03
 """What one core takes for a product, and for an element that it reads or writes."""
 
@@ -116,8 +118,22 @@ def _lines(images: Array, count: int) -> Array:
     return kernel_family.owned(images).reshape(images.shape[0], count, -1)
 
 
+def _epilogue_operands(epilogue: Epilogue | None, y: Array, count: int) -> tuple[Any, ...]:
+    """The arguments that say what follows the sums of `count` lines of each image."""
+    if epilogue is None:
+        return EMPTY_VECTOR, EMPTY_VECTOR, _EMPTY_LINES, (np.float32(0), np.float32(0))
+    residual = epilogue.residual_of((len(y), count, y.size // (len(y) * count)), _EMPTY_LINES)
+    return epilogue.factor, epilogue.shift, residual, epilogue.limits
+
+
 def forward(
-    w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, seconds: float
+    w: Windows,
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    rectify: bool,
+    seconds: float,
+    epilogue: Epilogue | None = None,
 ) -> Array | None:
     """Convolution, bias and rectifier compiled, or `None` where that does not pay.
 
@@ -128,6 +144,7 @@ def forward(
         bias: (filters,), or `None`.
         rectify: whether what is less than 0 becomes 0.
         seconds: estimate of what the plain version takes.
+        epilogue: what follows.
     """
     channels, filters = x.shape[-1], kernel.shape[-1]
     width, dilation = w.out[-1], w.dilation[-1]
@@ -143,7 +160,7 @@ def forward(
     low = np.float32(0 if rectify else -np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
     operands = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
-    run(*_work(w, x, y), *operands)
+    run(*_work(w, x, y), *operands, *_epilogue_operands(epilogue, y, out))
     return y
 
 
@@ -168,7 +185,7 @@ def input_gradient(
     none, low = np.zeros(0, np.float32), np.float32(-np.inf)
     weights = kernel_family.owned(kernel).reshape(window, -1)
     operands = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
-    run(*_work(w, g, y), *operands)
+    run(*_work(w, g, y), *operands, *_epilogue_operands(None, y, size))
     return y
 
 

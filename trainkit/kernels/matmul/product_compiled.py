@@ -8,10 +8,11 @@ import numpy as np
 from numba import types
 
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, turn_square
-from trainkit.kernels.jit.builders import by_parts
+from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import product_tile, whole_product_tile
 from trainkit.kernels.threads.parallel_for import chunk_range
 
@@ -28,8 +29,8 @@ _FAR = 512
 numbers would take each other's place in the first cache."""
 
 
-def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
-    """The builders of `product`, `stacked_product` and `biased_product` for a type of numbers.
+def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
+    """The builders of `product`, `stacked_product`, `biased_product`, and what works on a block.
 
     Args:
         number: NumPy's type.
@@ -70,11 +71,14 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
                 copy_floats(to, at, each * (_ROWS if rows - q >= _ROWS else rows - q))
 
     @compiled(parallel=False)
-    def block_of(x, x_step, x_next, w, w_step, w_next, bias, y, y_step, depth, rows, columns):
+    def block_of(
+        x, x_step, x_next, w, w_step, w_next, w_strip, bias, y, y_step, depth, rows, columns
+    ):
         """A block of a product, all given by addresses and the bytes from row to row.
 
-        `x_next` and `w_next` are the bytes from one number of a row to the next; of w, one of the
-        two is that of neighbours. Sums start from the row at `bias`, from zeros where that is 0.
+        `x_next` and `w_next` are the bytes from one number of a row to the next, `w_strip` those
+        from the columns of one tile to those of the next; of w, one of the first two is that of
+        neighbours. Sums start from the row at `bias`, from zeros where that is 0.
         """
         by_columns = w_next != size
         packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
@@ -92,7 +96,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
             beside = size if gathers else x_step
             for f in range(0, columns, width_of_tile):
                 count = min(width_of_tile, columns - f)
-                source, step = w + k * w_step + f * w_next, w_step
+                source, step = w + k * w_step + f // width_of_tile * w_strip, w_step
                 if packs:
                     if by_columns:
                         turn(source, w_next, deep, count, packed.ctypes.data)
@@ -144,6 +148,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         block_of(
             x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
+            width_of_tile * w.strides[1],
             0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
         )  # fmt: skip
@@ -160,7 +165,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
         block_of(
             x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-            bias.ctypes.data + size * left,
+            width_of_tile * w.strides[1], bias.ctypes.data + size * left,
             y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], bottom - top, right - left,
         )  # fmt: skip
@@ -186,12 +191,59 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any]:
             block_of(
                 a + top * x.strides[2], x.strides[2], x.strides[3],
                 b + left * w.strides[3], w.strides[2], w.strides[3],
+                width_of_tile * w.strides[3],
                 0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
             )  # fmt: skip
 
-    return product, stacked_product, biased_product
+    return product, stacked_product, biased_product, block_of
 
 
-product, stacked_product, biased_product = _kernels(np.float32, types.float32)
-product_double, stacked_product_double, _ = _kernels(np.float64, types.float64)
+product, stacked_product, biased_product, _block_of = _kernels(np.float32, types.float32)
+product_double, stacked_product_double, _, _ = _kernels(np.float64, types.float64)
+
+_READ_ONLY = types.Array(types.float32, 2, "A", readonly=True)
+_READ_VECTOR = types.Array(types.float32, 1, "C", readonly=True)
+_SIZE_OF_TILE = _VECTORS * _FLOATS
+
+
+@by_parts(
+    _READ_ONLY,
+    _READ_ONLY,
+    _READ_VECTOR,
+    VECTOR,
+    VECTOR,
+    MATRIX,
+    MATRIX,
+    *[types.intp] * 3,
+    *[types.float32] * 2,
+)
+def finished_product(
+    part, parts, x, w, bias, factor, shift, residual, y, height, width, strip, low, high
+):
+    """As `biased_product`, with what follows done to each block.
+
+    w may be a matrix, or its strips of as many columns as a tile has, one below the other; `strip`
+    is the bytes from one to the next. An empty bias, factor or residual is none.
+    """
+    across = (y.shape[1] + width - 1) // width
+    top, left = part // across * height, part % across * width
+    bottom, right = min(top + height, y.shape[0]), min(left + width, y.shape[1])
+    at = 4 * (top * y.shape[1] + left)
+    _block_of(
+        x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
+        w.ctypes.data + left // _SIZE_OF_TILE * strip, w.strides[0], w.strides[1], strip,
+        bias.ctypes.data + 4 * left if len(bias) else 0,
+        y.ctypes.data + at, y.strides[0], x.shape[1], bottom - top, right - left,
+    )  # fmt: skip
+    if len(factor):
+        finish_block(
+            y.ctypes.data + at, y.strides[0],
+            factor.ctypes.data + 4 * left, shift.ctypes.data + 4 * left,
+            residual.ctypes.data + at if residual.shape[0] else 0, y.strides[0],
+            bottom - top, right - left, low, high,
+        )  # fmt: skip
+    elif low > -np.inf:
+        for i in range(top, bottom):
+            for j in range(left, right):
+                y[i, j] = low if y[i, j] < low else y[i, j]

@@ -18,12 +18,15 @@ import numpy as np
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import Family
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads.thread_pool import thread_pool
 
 Array = Any
 
 PRODUCT = Family("product", "matmul.product_compiled", "product", alone=True)
 BIASED = Family("biased_product", "matmul.product_compiled", "biased_product", alone=True)
+FINISHED = Family("finished_product", "matmul.product_compiled", "finished_product", alone=True)
 STACK = Family("stacked_product", "matmul.product_compiled", "stacked_product", alone=True)
 _DOUBLE = "matmul.product_compiled", "product_double"
 PRODUCT_DOUBLE = Family("product_double", *_DOUBLE, alone=True)
@@ -52,7 +55,14 @@ _SECONDS = 1e-11
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False) -> Array | None:
+def product(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    rectify: bool = False,
+    weights: PreparedWeights | None = None,
+    epilogue: Epilogue | None = None,
+) -> Array | None:
     """`np.matmul(x, w)` of two matrices, or `None` where that is to do it.
 
     Args:
@@ -61,6 +71,8 @@ def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False
         bias: (columns,) in row-major order and of float32, which sums start from; with `rectify`,
             too, both are of float32.
         rectify: whether results below 0 become 0.
+        weights: keeps the strips of `w`, of float32, for further calls.
+        epilogue: what follows the product of float32, in place of `rectify`.
     """
     dtype = x.dtype
     if w.dtype is not dtype or x.ndim != 2 or w.ndim != 2 or dtype not in (_F32, _F64):
@@ -74,9 +86,10 @@ def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False
     across = w.strides[1] == size
     if not across and w.strides[0] != size:
         return None
+    finished = weights is not None or epilogue is not None
     biased = bias is not None or rectify
     family = BIASED if biased else PRODUCT if size == 4 else PRODUCT_DOUBLE
-    run = family.find((), _SECONDS * work)
+    run = (FINISHED if finished else family).find((), _SECONDS * work)
     if run is None:
         return None
     helpers = thread_pool() if work >= 2 * _BLOCK else None
@@ -84,13 +97,35 @@ def product(x: Array, w: Array, bias: Array | None = None, rectify: bool = False
     height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
     pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
-    if biased:
+    if finished:
+        strips = None if weights is None else weights.strips(w, _strips)
+        matrix = w if strips is None else strips
+        strip = tiling(4)[1] * tiling(4)[2] * (w.strides[1] if strips is None else size * depth)
+        start = EMPTY_VECTOR if bias is None else bias
+        follows = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX
+        limits = np.float32(0 if rectify else -np.inf), np.float32(np.inf)
+        if epilogue is not None:
+            residual = epilogue.residual_of(result.shape, EMPTY_MATRIX)
+            follows, limits = (epilogue.factor, epilogue.shift, residual), epilogue.limits
+        run(pool, blocks, x, matrix, start, *follows, result, height, width, strip, *limits)
+    elif biased:
         start = np.zeros(columns, dtype) if bias is None else bias
         low = np.float32(0 if rectify else -np.inf)
         run(pool, blocks, x, w, start, result, height, width, low)
     else:
         run(pool, blocks, x, w, result, height, width)
     return result
+
+
+def _strips(w: Array) -> Array:
+    """The columns of each tile of `w`, one strip below the other, zeros beyond the last column."""
+    depth, columns = w.shape
+    width = tiling(4)[1] * tiling(4)[2]
+    strips = np.zeros((-(-columns // width), depth, width), np.float32)
+    for strip, first in zip(strips, range(0, columns, width), strict=True):
+        part = w[:, first : first + width]
+        strip[:, : part.shape[1]] = part
+    return strips.reshape(-1, width)
 
 
 def pooled_product(x: Array, w: Array) -> Array:

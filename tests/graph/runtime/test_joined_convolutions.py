@@ -1,0 +1,296 @@
+"""Convolutions joined to what follows them, and weights that are kept: the bits of eager calls."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.core.errors import ShapeError
+from trainkit.graph.ir.passes import optimised
+from trainkit.graph.runtime.joined_convolutions import with_joined_convolutions
+from trainkit.graph.runtime.sized_graphs import at_sizes
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.matmul import prepared_weights
+
+layers = tk.layers
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    before = kernel_family.mode()
+    kernel_family.set_mode("eager")
+    yield
+    kernel_family.set_mode(before)
+
+
+def names(run, *arrays):
+    graph = optimised(tk.function(run).get_concrete_function(*arrays).graph)
+    return [n.primitive.name for n in with_joined_convolutions(graph).nodes if n.kind == "op"]
+
+
+def assert_same_bits(run, *arrays, calls=3):
+    """Of eager calls and of compiled ones, also once weights are kept."""
+    expected = tk.nest.flatten(run(*arrays))
+    for options in ({"jit_compile": True}, {"jit_compile": False}):
+        f = tk.function(run, **options)
+        for _ in range(calls):
+            for a, b in zip(expected, tk.nest.flatten(f(*arrays)), strict=True):
+                np.testing.assert_array_equal(b.numpy().view("int32"), a.numpy().view("int32"))
+
+
+def randomized(rng, model):
+    """Weights as if the model had been trained."""
+    for variable in model.variables:
+        value = rng.normal(size=variable.shape).astype("float32")
+        variable.assign(0.1 + np.abs(value) if "variance" in variable.name else 0.3 * value)
+    return model
+
+
+def normalized(x, rectifier=None, **settings):
+    x = layers.BatchNormalization(**settings)(x)
+    return x if rectifier is None else layers.Activation(rectifier)(x)
+
+
+CONVOLUTIONS = {
+    "pointwise": lambda: layers.Conv2D(72, 1),
+    "pointwise with strides": lambda: layers.Conv2D(130, 1, strides=2, use_bias=False),
+    "narrow": lambda: layers.Conv2D(5, 1),
+    "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same", use_bias=False),
+    "depthwise with strides": lambda: layers.DepthwiseConv2D(5, strides=2),
+    "full": lambda: layers.Conv2D(40, 3, padding="same"),
+    "in groups": lambda: layers.Conv2D(48, 3, groups=2),
+}
+
+
+@pytest.mark.parametrize("rectifier", [None, "relu", "relu6"])
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_normalization_and_rectifier_join_a_convolution(rng, kind, rectifier):
+    inputs = tk.Input((15, 14, 24))
+    x = CONVOLUTIONS[kind]()(inputs)
+    outputs = normalized(x, rectifier)
+    model = randomized(rng, tk.Model(inputs, outputs))
+    images = tk.constant(rng.normal(size=(3, 15, 14, 24)).astype("float32"))
+    done = names(model, images)
+    assert done.count("finished_conv") == 1
+    assert not {"conv", "relu", "relu6"} & set(done)
+    assert_same_bits(model, images)
+
+
+@pytest.mark.parametrize("rectifier", [None, "relu", "relu6"])
+@pytest.mark.parametrize("kind", ["pointwise", "full", "depthwise"])
+def test_a_shortcut_joins_too(rng, kind, rectifier):
+    inputs = tk.Input((9, 10, 24))
+    convolution = {"depthwise": layers.DepthwiseConv2D(3, padding="same")}.get(
+        kind, layers.Conv2D(24, 1 if kind == "pointwise" else 3, padding="same")
+    )
+    x = layers.Add()([inputs, normalized(convolution(inputs))])
+    x = x if rectifier is None else layers.Activation(rectifier)(x)
+    model = randomized(rng, tk.Model(inputs, x))
+    images = tk.constant(rng.normal(size=(4, 9, 10, 24)).astype("float32"))
+    assert not {"conv", "relu", "relu6"} & set(names(model, images))
+    assert_same_bits(model, images)
+
+
+def test_two_convolutions_meet_in_a_sum(rng):
+    inputs = tk.Input((8, 8, 16))
+    one, two = (normalized(layers.Conv2D(32, k, padding="same")(inputs)) for k in (1, 3))
+    model = randomized(rng, tk.Model(inputs, layers.ReLU()(layers.Add()([one, two]))))
+    images = tk.constant(rng.normal(size=(2, 8, 8, 16)).astype("float32"))
+    done = names(model, images)
+    assert done.count("finished_conv") == 2
+    assert "relu" not in done
+    assert_same_bits(model, images)
+
+
+def test_what_is_read_by_others_stays(rng):
+    inputs = tk.Input((8, 8, 16))
+    y = layers.Conv2D(32, 1)(inputs)
+    z = normalized(y)
+    model = randomized(rng, tk.Model(inputs, [layers.ReLU()(z), y, z]))
+    images = tk.constant(rng.normal(size=(2, 8, 8, 16)).astype("float32"))
+    done = names(model, images)
+    assert "relu" in done
+    assert "multiply" in done
+    assert_same_bits(model, images)
+
+
+def test_a_number_or_an_image_beside_a_convolution_is_no_normalization(rng):
+    kernel = tk.constant(rng.normal(size=(1, 1, 16, 24)).astype("float32"))
+    images = tk.constant(rng.normal(size=(2, 8, 8, 16)).astype("float32"))
+    factors = tk.constant(rng.normal(size=(2, 8, 8, 24)).astype("float32"))
+
+    def by_number(x):
+        return tk.nn.relu(tk.nn.conv2d(x, kernel, 1, "SAME") * 2.0 + 1.0)
+
+    def by_image(x):
+        return tk.nn.relu(tk.nn.conv2d(x, kernel, 1, "SAME") * factors + factors)
+
+    def by_itself(x):
+        y = tk.nn.conv2d(x, kernel, 1, "SAME")
+        return y * y + y
+
+    for run in (by_number, by_image, by_itself):
+        assert "multiply" in names(run, images)
+        assert_same_bits(run, images)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("rectifier", ["relu", "relu6"])
+def test_numbers_that_are_none(rng, rectifier):
+    inputs = tk.Input((6, 6, 8))
+    outputs = [
+        normalized(layers.Conv2D(24, 1)(inputs), rectifier),
+        normalized(layers.DepthwiseConv2D(3)(inputs), rectifier),
+    ]
+    model = randomized(rng, tk.Model(inputs, outputs))
+    broken = rng.normal(size=(2, 6, 6, 8)).astype("float32")
+    broken[0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    for a, b in zip(model(broken), tk.function(model)(tk.constant(broken)), strict=True):
+        np.testing.assert_array_equal(b.numpy(), a.numpy())
+
+
+def test_unknown_batches_and_other_dtypes(rng):
+    inputs = tk.Input((8, 8, 16))
+    x = normalized(layers.Conv2D(32, 1, padding="same")(inputs), "relu6")
+    model = randomized(rng, tk.Model(inputs, layers.Dense(16)(x)))
+    f = tk.function(model, input_signature=[tk.TensorSpec((None, 8, 8, 16), "float32")])
+    for batch in (1, 4, 1, 4, 4):
+        images = rng.normal(size=(batch, 8, 8, 16)).astype("float32")
+        np.testing.assert_array_equal(f(tk.constant(images)), model(images))
+    graph = optimised(f.concrete_functions()[0].graph)
+    sized = at_sizes(with_joined_convolutions(graph), [5])
+    assert tuple(sized.outputs[0].shape) == (5, 8, 8, 16)
+
+    wide = tk.Sequential(
+        [
+            tk.Input((8, 8, 4)),
+            layers.Conv2D(8, 1, dtype="float64"),
+            layers.BatchNormalization(dtype="float64"),
+        ]
+    )
+    images = rng.normal(size=(2, 8, 8, 4))
+    assert "finished_conv" not in names(wide, tk.constant(images))
+    np.testing.assert_array_equal(tk.function(wide)(images), wide(images))
+
+
+def test_without_compiled_kernels_operations_stay(rng):
+    inputs = tk.Input((8, 8, 16))
+    model = randomized(rng, tk.Model(inputs, normalized(layers.Conv2D(32, 1)(inputs), "relu")))
+    images = tk.constant(rng.normal(size=(2, 8, 8, 16)).astype("float32"))
+    joined = tk.function(model)
+    joined(images)
+    kernel_family.set_mode("off")
+    assert "finished_conv" not in names(model, images)
+    np.testing.assert_array_equal(joined(images), model(images))  # the plain bodies, joined
+
+
+# ------------------------------------------------------------------ weights that are kept
+
+
+def dense_model(rng):
+    stack = [tk.Input((64,)), layers.Dense(200, "relu"), layers.Dense(96)]
+    return randomized(rng, tk.Sequential(stack))
+
+
+def kept_count():
+    gc.collect()
+    return len(prepared_weights._all())
+
+
+def test_kept_weights_are_those_of_the_variable(rng):
+    model, x = dense_model(rng), tk.constant(rng.normal(size=(70, 64)).astype("float32"))
+    before = kept_count()
+    f = tk.function(model)
+    assert names(model, x).count("dense_by_strips") == 2
+    assert_same_bits(model, x, calls=4)
+    for _ in range(3):
+        f(x)
+    assert kept_count() == before + 2
+    kernel = model.layers[0].kernel
+    for change in (
+        lambda: kernel.assign(2.0 * kernel),
+        lambda: kernel.assign_add(tk.ones_like(kernel)),
+        lambda: kernel.assign(np.zeros((64, 200), "float32")),
+        lambda: model.set_weights([w + 1 for w in model.get_weights()]),
+        lambda: kernel.scatter_nd_update([[0]], rng.normal(size=(1, 200)).astype("float32")),
+    ):
+        change()
+        for _ in range(4):
+            np.testing.assert_array_equal(f(x), model(x))
+    del f
+    assert kept_count() == before
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_training_between_inferences_is_seen(rng, run_eagerly):
+    model = dense_model(rng)
+    x = rng.normal(size=(70, 64)).astype("float32")
+    y = rng.normal(size=(70, 96)).astype("float32")
+    model.compile("adam", "mse", run_eagerly=run_eagerly)
+    f = tk.function(model)
+    for _ in range(3):
+        for _ in range(3):
+            np.testing.assert_array_equal(f(tk.constant(x)), model(x))
+        model.fit(x, y, epochs=4, batch_size=70, verbose=0)
+    np.testing.assert_array_equal(f(tk.constant(x)), model(x))
+
+
+def test_a_program_that_assigns_writes_in_place_again(rng):
+    model = dense_model(rng)
+    x = tk.constant(rng.normal(size=(70, 64)).astype("float32"))
+    f = tk.function(model)
+    kernel = model.layers[0].kernel
+
+    @tk.function(jit_compile=True)
+    def halve():
+        kernel.assign(0.5 * kernel + 0.25)
+
+    halve()  # from then on nobody but the variable has its array
+    for _ in range(2):
+        for _ in range(3):
+            f(x)
+        address = kernel._value._array.ctypes.data
+        halve()
+        assert kernel._value._array.ctypes.data == address
+        np.testing.assert_array_equal(f(x), model(x))
+
+
+def test_weights_that_the_graph_assigns_are_not_kept(rng):
+    kernel = tk.Variable(rng.normal(size=(64, 96)).astype("float32"))
+    x = tk.constant(rng.normal(size=(70, 64)).astype("float32"))
+
+    def decayed(x):
+        y = tk.matmul(x, kernel)
+        kernel.assign(kernel * 0.5)
+        return y
+
+    def read(x):
+        return tk.matmul(x, kernel)
+
+    assert "matmul" in names(decayed, x)
+    assert "matmul_by_strips" in names(read, x)
+    f = tk.function(decayed)
+    for _ in range(4):
+        expected = read(x)
+        np.testing.assert_array_equal(f(x), expected)
+
+
+def test_one_set_of_strips_serves_all_shapes(rng):
+    model = dense_model(rng)
+    before = kept_count()
+    f = tk.function(model)
+    for _ in range(3):
+        for rows in (70, 80, 90):
+            f(tk.constant(rng.normal(size=(rows, 64)).astype("float32")))
+    assert kept_count() == before + 2
+
+
+def test_an_error_is_that_of_the_operation(rng):
+    kernel = tk.Variable(rng.normal(size=(64, 96)).astype("float32"))
+    f = tk.function(
+        lambda x: tk.matmul(x, kernel), input_signature=[tk.TensorSpec((None, None), "float32")]
+    )
+    f(tk.ones((70, 64)))
+    with pytest.raises(ShapeError, match="matmul"):
+        f(tk.ones((70, 63)))

@@ -1,0 +1,138 @@
+"""Weights laid out once, and what follows a product, against the operations one by one."""
+
+import copy
+import gc
+
+import numpy as np
+import pytest
+
+from trainkit.kernels.matmul import epilogue_tuned, prepared_weights, product_tuned
+from trainkit.kernels.matmul.epilogue_tuned import Epilogue
+from trainkit.kernels.matmul.prepared_weights import PreparedWeights
+from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
+
+def followed(y, epilogue):
+    """The same by NumPy, one operation after the other."""
+    y = y * epilogue.factor + epilogue.shift
+    y = y if epilogue.residual is None else y + epilogue.residual
+    if epilogue.rectifier is not NONE:
+        y = np.minimum(np.maximum(y, np.float32(0)), np.float32(epilogue.rectifier.high))
+    return y
+
+
+def an_epilogue(rng, shape, rectifier, adds):
+    factor, shift = rng.normal(size=(2, shape[-1])).astype("float32")
+    residual = rng.normal(size=shape).astype("float32") if adds else None
+    return Epilogue(factor, shift, residual, rectifier)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("rectifier", [NONE, RELU, RELU6], ids=["none", "relu", "relu6"])
+@pytest.mark.parametrize("shape", [(5, 1), (3, 4, 15), (7, 16), (2, 3, 5, 24), (300, 100)])
+def test_an_epilogue_is_rounded_step_by_step(eager, rng, shape, rectifier, adds):
+    y = rng.normal(size=shape).astype("float32")
+    epilogue = an_epilogue(rng, shape, rectifier, adds)
+    expected = followed(y, epilogue)
+    assert epilogue_tuned.finish(y, epilogue)
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("rectifier", [NONE, RELU6], ids=["none", "relu6"])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("size", [(300, 700, 130), (49, 1100, 64), (5, 2000, 64), (700, 30, 60)])
+def test_a_finished_product_has_the_bits_of_its_parts(eager, rng, size, biased, kept, rectifier):
+    rows, depth, columns = size
+    x, w = (rng.normal(size=s).astype("float32") for s in ((rows, depth), (depth, columns)))
+    bias = rng.normal(size=columns).astype("float32") if biased else None
+    weights = PreparedWeights() if kept else None
+    plain = product_tuned.product(x, w, bias)
+    for adds in (False, True, True):
+        epilogue = an_epilogue(rng, (rows, columns), rectifier, adds)
+        y = product_tuned.product(x, w, bias, weights=weights, epilogue=epilogue)
+        np.testing.assert_array_equal(y, followed(plain, epilogue))
+    if kept:
+        np.testing.assert_array_equal(product_tuned.product(x, w, bias, weights=weights), plain)
+        rectified = product_tuned.product(x, w, bias, True, weights=weights)
+        np.testing.assert_array_equal(rectified, product_tuned.product(x, w, bias, True))
+        turned = np.asfortranarray(w)  # another layout has strips of its own
+        for _ in range(3):
+            np.testing.assert_array_equal(
+                product_tuned.product(x, turned, bias, weights=weights), plain
+            )
+
+
+def test_arrays_that_do_not_fit_are_left_alone(eager, rng):
+    y = rng.normal(size=(4, 6)).astype("float32")
+    before = y.copy()
+    vector = np.ones(6, np.float32)
+    for epilogue in (
+        Epilogue(vector.astype("float64"), vector),
+        Epilogue(vector, np.ones(12, np.float32)[::2]),
+        Epilogue(np.ones(5, np.float32), np.ones(5, np.float32)),
+        Epilogue(vector, vector, np.ones((1, 6), np.float32)),
+        Epilogue(vector, vector, np.ones((6, 4), np.float32).T),
+    ):
+        assert not epilogue_tuned.finish(y, epilogue)
+        np.testing.assert_array_equal(y, before)
+
+
+def strips_of(weights, array):
+    return weights.strips(array, np.copy)
+
+
+def test_an_array_is_held_once_it_comes_again(rng):
+    weights, array = PreparedWeights(), rng.normal(size=(4, 4))
+    assert strips_of(weights, array) is None
+    strips = strips_of(weights, array.reshape(2, 8).reshape(4, 4))  # a view of the same memory
+    np.testing.assert_array_equal(strips, array)
+    assert strips_of(weights, array) is strips
+    assert strips_of(weights, array[:2]) is not strips  # another part of it
+
+
+def test_what_changes_often_is_held_later_each_time(rng):
+    weights, held_after = PreparedWeights(), []
+    for _ in range(4):
+        array, calls = rng.normal(size=(4, 4)), 1
+        while strips_of(weights, array) is None:
+            calls += 1
+        held_after.append(calls)
+    assert held_after == [2, 3, 5, 9]
+
+
+def test_nothing_is_held_after_it_was_let_go(rng):
+    class Value:
+        _array = rng.normal(size=(4, 4))
+
+    class Variable:
+        _value = Value
+
+    weights, other = PreparedWeights(), PreparedWeights()
+    for _ in range(2):
+        strips_of(weights, Value._array)
+    assert strips_of(other, Value._array) is None
+    assert strips_of(other, Value._array) is strips_of(weights, Value._array)
+    prepared_weights.let_go([Variable])
+    Value._array += 1  # in place, as nobody holds it
+    for _ in range(2):
+        last = strips_of(weights, Value._array)
+    np.testing.assert_array_equal(last, Value._array)
+
+
+def test_there_is_a_limit_for_all_together(rng, monkeypatch):
+    monkeypatch.setattr(prepared_weights, "MOST_BYTES", 0)
+    weights, array = PreparedWeights(), rng.normal(size=(4, 4))
+    assert [strips_of(weights, array) for _ in range(3)] == [None] * 3
+
+
+def test_a_copy_begins_anew(rng):
+    weights, array = PreparedWeights(), rng.normal(size=(4, 4))
+    for _ in range(2):
+        strips_of(weights, array)
+    assert strips_of(copy.deepcopy(weights), array) is None
+    del weights
+    gc.collect()
+    assert not any(strips.owner is array for strips in prepared_weights._all())

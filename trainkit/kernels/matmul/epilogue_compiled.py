@@ -1,0 +1,93 @@
+"""What follows a product or a convolution, done to a block of sums while it is in a cache.
+
+y * factor + shift, plus what a shortcut brings, held between two limits: each step is rounded by
+itself, so the bits are those of the operations one by one.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import float32
+from numba.core import types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.jit.simd import BYTES, I64, Loop, Tile, literal
+from trainkit.kernels.threads.parallel_for import chunk_range
+
+_LANES = tiling(1)[2]
+
+
+@intrinsic(prefer_literal=True)
+def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, high):
+    """One row in place: y * factor + shift, with `adds` + residual, between `low` and `high`.
+
+    Args:
+        typing: Numba's.
+        lanes: numbers of a vector; a literal.
+        adds: 1 or 0; a literal.
+        y: address of the row.
+        factor: address of as many numbers.
+        shift: address of as many numbers.
+        residual: address of as many numbers.
+        count: at least 1.
+        low: the smallest result.
+        high: the largest one; NaN stays.
+    """
+    signature = types.void(lanes, adds, *(types.intp,) * 5, types.float32, types.float32)
+    width, is_added = literal(lanes), literal(adds)
+
+    def codegen(context, builder, signature, arguments):
+        y, factor, shift, residual, count, low, high = arguments[2:]
+        tile = Tile(builder, 1, 1, width)
+        least, most = tile.spread(low), tile.spread(high)
+        rounds = builder.sdiv(tile.plus(count, width - 1), tile.word(width))
+        # vectors are masked: rows of few channels, such as 24, have no remainder of single numbers
+        loop = Loop(builder, rounds, [tile.word(0)])
+        (offset,) = loop.values
+        left = builder.sub(count, builder.sdiv(offset, ir.Constant(I64, BYTES)))
+        (mask,) = tile.masks(left)
+
+        def read(base):
+            return tile.masked_load(tile.plus(base, offset), mask)
+
+        value = builder.fadd(builder.fmul(read(y), read(factor)), read(shift))
+        if is_added:
+            value = builder.fadd(value, read(residual))
+        # -0 is not above 0, so it becomes the limit 0, as by a maximum
+        value = builder.select(builder.fcmp_unordered(">", value, least), value, least)
+        value = builder.select(builder.fcmp_ordered(">", value, most), most, value)
+        tile.masked_store(value, tile.plus(y, offset), mask)
+        loop.close([tile.plus(offset, tile.width)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@compiled(parallel=False, exact=True)
+def finish_block(y, y_step, factor, shift, residual, residual_step, rows, count, low, high):
+    """Some rows in place, all by addresses and the bytes from row to row; a residual of 0 is none.
+
+    Its arithmetic stays as it is written in kernels, too, whose own may be reordered.
+    """
+    for row in range(rows):
+        at = y + row * y_step
+        if residual:
+            beside = residual + row * residual_step
+            _epilogue_row(_LANES, 1, at, factor, shift, beside, count, low, high)
+        else:
+            _epilogue_row(_LANES, 0, at, factor, shift, 0, count, low, high)
+
+
+@by_parts(VECTOR, VECTOR, MATRIX, MATRIX, float32, float32, exact=True)
+def epilogue(part, parts, factor, shift, residual, y, low, high):
+    """All rows of y in place; a residual without rows is none."""
+    first, last = chunk_range(part, parts, y.shape[0], 1)
+    step = 4 * y.shape[1]
+    beside = residual.ctypes.data + first * step if residual.shape[0] else 0
+    finish_block(
+        y.ctypes.data + first * step, step, factor.ctypes.data, shift.ctypes.data, beside, step,
+        last - first, y.shape[1], low, high,
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""Weights that many calls read, laid out for a kernel once.
+
+A kernel that multiplies by weights reads them in strips of columns, which it has to copy together
+at each call. Where the rows of an input are few, as in an inference of one image, that takes longer
+than the product. A program that does not assign a variable keeps the strips of its value.
+
+Nobody tells when a value changes: a variable is written in place where nobody else holds its array.
+So whoever keeps strips holds the array that they were made of. As long as the variable has that
+very array, its numbers are the same; a write goes to new memory then, and the next call sees
+another array. What is trained meanwhile would pay for that at each step, so the array of a variable
+is held only once it has come twice, later each time that it was held in vain; and a program that
+assigns variables lets go of theirs first.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+MOST_BYTES = 1 << 31
+"""Bytes of strips of all programs together; what comes then is copied at each call."""
+_MOST_CALLS = 1 << 12
+"""Calls with one array after which it is held at last, however often that was in vain."""
+
+
+class _Strips:
+    """What was made of an array, which is held meanwhile.
+
+    Attributes:
+        owner: the array that has the memory, `None` once it was let go.
+        array: the strips.
+    """
+
+    __slots__ = ("__weakref__", "array", "key", "owner")
+
+    def __init__(self, owner: Array, key: Any, array: Array) -> None:
+        self.owner, self.key, self.array = owner, key, array
+
+
+_ALL: list[tuple[weakref.ref[_Strips], ...]] = [()]
+"""All there are, in a tuple that is replaced as a whole: threads may look at it meanwhile."""
+
+
+def _all() -> list[_Strips]:
+    return [strips for strips in (reference() for reference in _ALL[0]) if strips is not None]
+
+
+class PreparedWeights:
+    """The weights of one operation of a program."""
+
+    __slots__ = ("_calls", "_last", "_needed", "_strips")
+
+    def __init__(self) -> None:
+        self._strips: _Strips | None = None
+        self._last: Callable[[], Any] | None = None
+        self._calls, self._needed = 0, 1
+
+    def __reduce__(self) -> Any:
+        return PreparedWeights, ()  # a copy begins anew
+
+    def strips(self, weights: Array, prepare: Callable[[Array], Array]) -> Array | None:
+        """What `prepare` makes of `weights`, `None` where it is not to be kept yet.
+
+        Args:
+            weights: an array, or a view of one.
+            prepare: always the same function.
+        """
+        owner = _owner_of(weights)
+        key = weights.ctypes.data, weights.shape, weights.strides, prepare
+        strips = self._strips
+        if strips is not None:
+            # in this order: strips that are let go in between are those of this owner still
+            array, is_current = strips.array, strips.owner is owner and strips.key == key
+            if is_current:
+                return array
+            self._strips = None
+            if strips.owner is not None:
+                self._needed = min(2 * self._needed, _MOST_CALLS)
+        if self._last is None or self._last() is not owner:
+            self._last, self._calls = weakref.ref(owner), 0
+            return None
+        self._calls += 1
+        if self._calls < self._needed:
+            return None
+        self._strips = _strips_of(owner, key, weights, prepare)
+        return None if self._strips is None else self._strips.array
+
+
+def _owner_of(array: Array) -> Array:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _strips_of(
+    owner: Array, key: Any, weights: Array, prepare: Callable[[Array], Array]
+) -> _Strips | None:
+    """The strips that another operation keeps, or new ones; `None` where there are too many."""
+    kept_bytes = 0
+    for strips in _all():
+        if strips.owner is owner and strips.key == key:
+            return strips
+        kept_bytes += 0 if strips.array is None else strips.array.nbytes
+    if kept_bytes + weights.nbytes > MOST_BYTES:
+        return None
+    strips = _Strips(owner, key, prepare(weights))
+    _ALL[0] = *map(weakref.ref, _all()), weakref.ref(strips)
+    return strips
+
+
+def let_go(variables: Iterable[Any]) -> None:
+    """Hold the arrays of variables no longer, as they are about to be written or just were."""
+    if not _ALL[0]:
+        return
+    owners = {id(_owner_of(v._value._array)) for v in variables if hasattr(v._value, "_array")}
+    for strips in _all():
+        if id(strips.owner) in owners:
+            strips.owner = strips.array = None
