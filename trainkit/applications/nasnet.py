@@ -139,17 +139,17 @@ def _normal(x: Any, before: Any, reduced: bool, width: int, block: str) -> Any:
     p = _adjust(before, x, reduced, width, block)
     h = _normalize(_pixelwise(_relu(x), width, f"normal_conv_1_{block}"), f"normal_bn_1_{block}")
 
-    def added(number: int, left: Any, right: Any) -> Any:
+    def add(number: int, left: Any, right: Any) -> Any:
         return layers.add([left, right], name=f"normal_add_{number}_{block}")
 
     left = _separable(h, width, 5, f"normal_left1_{block}")
-    first = added(1, left, _separable(p, width, 3, f"normal_right1_{block}"))
+    first = add(1, left, _separable(p, width, 3, f"normal_right1_{block}"))
     left = _separable(p, width, 5, f"normal_left2_{block}")
-    second = added(2, left, _separable(p, width, 3, f"normal_right2_{block}"))
-    third = added(3, _average(h, 1, "same", f"normal_left3_{block}"), p)
+    second = add(2, left, _separable(p, width, 3, f"normal_right2_{block}"))
+    third = add(3, _average(h, 1, "same", f"normal_left3_{block}"), p)
     left = _average(p, 1, "same", f"normal_left4_{block}")
-    fourth = added(4, left, _average(p, 1, "same", f"normal_right4_{block}"))
-    fifth = added(5, _separable(h, width, 3, f"normal_left5_{block}"), h)
+    fourth = add(4, left, _average(p, 1, "same", f"normal_right4_{block}"))
+    fifth = add(5, _separable(h, width, 3, f"normal_left5_{block}"), h)
     return layers.concatenate(
         [p, first, second, third, fourth, fifth],
         axis=channel_axis(),
@@ -164,18 +164,18 @@ def _reduction(x: Any, before: Any, reduced: bool, width: int, block: str) -> An
     h = _normalize(h, f"reduction_bn_1_{block}")
     padded = layers.ZeroPadding2D(halving_pad(h, 3), name=f"reduction_pad_1_{block}")(h)
 
-    def added(name: str | None, left: Any, right: Any) -> Any:
+    def add(name: str | None, left: Any, right: Any) -> Any:
         return layers.add([left, right], name=name and f"reduction_{name}_{block}")
 
     left = _separable(h, width, 5, f"reduction_left1_{block}", 2)
-    first = added("add_1", left, _separable(p, width, 7, f"reduction_right1_{block}", 2))
+    first = add("add_1", left, _separable(p, width, 7, f"reduction_right1_{block}", 2))
     left = _maximum(padded, f"reduction_left2_{block}")
-    second = added("add_2", left, _separable(p, width, 7, f"reduction_right2_{block}", 2))
+    second = add("add_2", left, _separable(p, width, 7, f"reduction_right2_{block}", 2))
     left = _average(padded, 2, "valid", f"reduction_left3_{block}")
-    third = added("add3", left, _separable(p, width, 5, f"reduction_right3_{block}", 2))
-    fourth = added(None, second, _average(first, 1, "same", f"reduction_left4_{block}"))
+    third = add("add3", left, _separable(p, width, 5, f"reduction_right3_{block}", 2))
+    fourth = add(None, second, _average(first, 1, "same", f"reduction_left4_{block}"))
     left = _separable(first, width, 3, f"reduction_left4_{block}")
-    fifth = added("add4", left, _maximum(padded, f"reduction_right5_{block}"))
+    fifth = add("add4", left, _maximum(padded, f"reduction_right5_{block}"))
     return layers.concatenate(
         [second, third, fourth, fifth], axis=channel_axis(), name=f"reduction_concat_{block}"
     )

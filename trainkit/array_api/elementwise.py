@@ -14,7 +14,7 @@ Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]
 
 
-def _titled(function: Any, name: str, op: Any) -> Any:
+def _set_title(function: Any, name: str, op: Any) -> Any:
     function.__name__ = function.__qualname__ = name
     line = (op.__doc__ or name).strip().split("\n")[0]
     function.__doc__ = f"{line}\n\nThe standard's `{name}`; see `trainkit.ops` for the details."
@@ -26,7 +26,7 @@ def _unary(name: str, op: Any) -> Unary:
         result: Tensor = op(x)
         return result
 
-    return _titled(function, name, op)
+    return _set_title(function, name, op)
 
 
 def _binary(name: str, op: Any) -> Binary:
@@ -34,7 +34,7 @@ def _binary(name: str, op: Any) -> Binary:
         result: Tensor = op(x1, x2)
         return result
 
-    return _titled(function, name, op)
+    return _set_title(function, name, op)
 
 
 def _whole_kept(op: Any) -> Any:

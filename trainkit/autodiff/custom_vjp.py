@@ -59,9 +59,9 @@ class CustomGradient:
                 f"{len(self._variables)}"
             )
         pairs = zip(by_input + by_variable, inputs, strict=True)
-        return [self._checked(gx, x, i) for i, (gx, x) in enumerate(pairs)]
+        return [self._validate(gx, x, i) for i, (gx, x) in enumerate(pairs)]
 
-    def _checked(self, gx: Any, x: Tensor, i: int) -> Any:
+    def _validate(self, gx: Any, x: Tensor, i: int) -> Any:
         if gx is None:
             return None
         gx = convert_to_tensor(gx, dtype_hint=x.dtype)

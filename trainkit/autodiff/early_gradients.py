@@ -70,7 +70,7 @@ class _Passing:
         if any(tape.tracked[x] is not None for x in sources):
             type(tape)._pass_back(tape, grads, sources, keep)
             return
-        needed = tape._needed(sources)
+        needed = tape._find_needed(sources)
         if grads.keys().isdisjoint(needed):
             return
         record = list(tape.tracked.items())

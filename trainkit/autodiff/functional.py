@@ -31,7 +31,7 @@ def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
     return positions
 
 
-def _watched(arg: Any, ids: set[int]) -> Any:
+def _watch(arg: Any, ids: set[int]) -> Any:
     """An argument with its numbers and arrays as tensors; variables as what they hold.
 
     One tensor given twice becomes two, so that each argument has a gradient of its own; `ids` are
@@ -85,7 +85,7 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
         # Also a tensor that is a fixed argument elsewhere gets a twin: else the gradient would
         # count both uses.
         ids = {id(_held(x)) for x in nest.flatten(others)}
-        ready = [_watched(a, ids) if i in positions else a for i, a in enumerate(args)]
+        ready = [_watch(a, ids) if i in positions else a for i, a in enumerate(args)]
         sources = [ready[i] for i in positions]
         # The twins are made before the tape begins, so that they are its leaves.
         with GradientTape() as tape:

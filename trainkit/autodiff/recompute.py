@@ -154,7 +154,9 @@ class _RecomputedCall:
         read = [(v, value) for v, value in scope.begin.values() if v.trainable]
         for variable, value in read:
             trace_state.note_variable(variable, value)
-        results = self._recorded(graph, [y for y in nest.flatten(outputs) if _is_tensor(y)], read)
+        results = self._record_call(
+            graph, [y for y in nest.flatten(outputs) if _is_tensor(y)], read
+        )
         remaining = iter(results)
         leaves = [next(remaining) if _is_tensor(y) else y for y in nest.flatten(outputs)]
         result, left = nest.pack(outputs, leaves)
@@ -171,7 +173,9 @@ class _RecomputedCall:
         args, kwargs = nest.pack(self._given, leaves)
         return self._f(*args, **kwargs)
 
-    def _recorded(self, graph: Any, results: list[Any], read: list[tuple[Any, Any]]) -> list[Any]:
+    def _record_call(
+        self, graph: Any, results: list[Any], read: list[tuple[Any, Any]]
+    ) -> list[Any]:
         """The results under new identities, with this call as what they come from."""
         variables = [variable for variable, _ in read]
         inputs = [*self._inputs, *(value for _, value in read)]

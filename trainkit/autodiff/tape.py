@@ -448,7 +448,7 @@ class GradientTape(Jacobians):
         tracked = dict(self.tracked) if keep else self.tracked
         # With all leaves asked for, each entry lies on the way from one of them: the record is the
         # set of what is needed, and no other has to be made.
-        needed = tracked if self._leaves <= sources else self._needed(sources)
+        needed = tracked if self._leaves <= sources else self._find_needed(sources)
         if grads.keys().isdisjoint(needed):
             return
         run = backward_pass_on_arrays if self._unheard(grads) else backward_pass
@@ -464,7 +464,7 @@ class GradientTape(Jacobians):
                 return False
         return True
 
-    def _needed(self, sources: set[Tensor]) -> set[Tensor]:
+    def _find_needed(self, sources: set[Tensor]) -> set[Tensor]:
         """The tensors on the way from `sources` to anything later."""
         needed = set(sources)
         # Inputs stand before what is computed from them, so one turn in this order finds all.

@@ -231,7 +231,7 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int |
         return _UNKNOWN
     if number is not None and not _keeps_numbers_weak(steps, stand_ins[2 + number]):
         return _UNKNOWN
-    return _compiled(steps, stand_ins, result, index)
+    return _compile(steps, stand_ins, result, index)
 
 
 def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
@@ -240,7 +240,7 @@ def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
     return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
 
 
-def _compiled(
+def _compile(
     steps: list[_ArrayStep], stand_ins: list[_StandIn], result: _StandIn, index: int
 ) -> Any:
     names: dict[str, Any] = {"__name__": __name__}

@@ -161,7 +161,7 @@ class CallbackList:
                 hook(batch, logs)
 
 
-def _telling(method: str) -> Callable[..., None]:
+def _make_hook(method: str) -> Callable[..., None]:
     def of_a_loop(self: CallbackList, logs: Logs | None = None) -> None:
         self.call(method, logs or {})
 
@@ -175,4 +175,4 @@ def _telling(method: str) -> Callable[..., None]:
 
 for _method in dir(Callback):
     if _method.startswith("on_"):
-        setattr(CallbackList, _method, _telling(_method))
+        setattr(CallbackList, _method, _make_hook(_method))

@@ -129,11 +129,11 @@ class ModelCheckpoint(Callback):
         return self.save_freq != "epoch" and self.batches % self.save_freq == 0
 
     def _save_model(self, epoch: int, batch: int | None, logs: Logs | None) -> None:
-        if self.save_best_only and not self._improved(numbers(logs)):
+        if self.save_best_only and not self._improves(numbers(logs)):
             return
         self._write(self._get_file_path(epoch, batch, logs))
 
-    def _improved(self, logs: Logs) -> bool:
+    def _improves(self, logs: Logs) -> bool:
         if not_due(self.monitor, logs, self.params):
             return False
         value = monitored(self.monitor, self.mode, logs, "ModelCheckpoint")

@@ -178,15 +178,15 @@ def _describe(value: Any, numbers: Any) -> Any:
     return None if value is None else next(numbers)
 
 
-def _nested(described: Any, leaves: list[Any]) -> Any:
+def _nest(described: Any, leaves: list[Any]) -> Any:
     if described is None:
         return None
     if isinstance(described, int):
         return leaves[described]
     ((kind, content),) = described.items()
     if kind == "dict":
-        return {key: _nested(item, leaves) for key, item in content.items()}
-    items = [_nested(item, leaves) for item in content]
+        return {key: _nest(item, leaves) for key, item in content.items()}
+    items = [_nest(item, leaves) for item in content]
     return tuple(items) if kind == "tuple" else items
 
 
@@ -201,4 +201,4 @@ def read_bundle(folder: Any, model: Any, generator: Any) -> Any:
             leaf = leaf if leaf.dtype.name == name else leaf.view(np.dtype(name))
             leaves.append(wrap(devices.to_device(leaf, devices.current())))
     Checkpoint(model=model, random=generator).read(path / "state")
-    return _nested(described["structure"], leaves)
+    return _nest(described["structure"], leaves)

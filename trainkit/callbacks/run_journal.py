@@ -176,7 +176,7 @@ class RunJournal(Callback):
             "loop": "fit",
             "model": describe_model(self.model),
             "optimizer": describe_optimizer(self.model.optimizer),
-            "compile": _bounded(self.model.get_compile_config),
+            "compile": _bound(self.model.get_compile_config),
             "model_stored": self._store_model(),
             "data": self._describe_data(feed),
             **self._describe_validation(),
@@ -459,10 +459,10 @@ def _constants(code: Any) -> list[str]:
 
 def describe_optimizer(optimizer: Any) -> Any:
     """An optimizer's class and settings, `None` without one."""
-    return None if optimizer is None else _bounded(lambda: serialize_object(optimizer))
+    return None if optimizer is None else _bound(lambda: serialize_object(optimizer))
 
 
-def _bounded(make: Any) -> Any:
+def _bound(make: Any) -> Any:
     """Plain values, unless they can't be made or are too many for a header."""
     try:
         value = make()

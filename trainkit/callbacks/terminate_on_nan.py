@@ -87,13 +87,13 @@ class TerminateOnNaN(Callback):
     def _end(self, message: str) -> None:
         hint = "look for NaN in the data, or for a learning rate that is too large"
         if self.explain:
-            hint = self._explained()
+            hint = self._explain_stop()
         if self.raise_error:
             raise RuntimeError(f"TerminateOnNaN: {message}; {hint}")
         print(f"{message}, training ends" + (f"; {hint}" if self.explain else ""), flush=True)
         self.model.stop_training = True
 
-    def _explained(self) -> str:
+    def _explain_stop(self) -> str:
         assert self._before is not None
         replay = Replay(self.model, self._before, self.model.training_run.portion.kept)
         text = replay.report(int(self.model.optimizer.iterations))

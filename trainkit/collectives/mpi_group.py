@@ -91,7 +91,7 @@ class MPIGroup(ProcessGroup):
         return self._now(sized(pieces, what or "sum_pieces"), self._sum_by_shares, pieces)
 
     def barrier(self, what: str = "") -> None:
-        self._now(what or "barrier", _nothing)
+        self._now(what or "barrier", _do_nothing)
 
     def hear_signal(self, asked: bool) -> None:
         self._endings.hear_signal(asked)
@@ -213,7 +213,7 @@ def _by_share(pieces: Any, counts: list[int]) -> Any:
     return np.concatenate([part.reshape(-1) for part in shares])
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """A barrier is passed once all ranks have agreed on it."""
 
 

@@ -50,18 +50,18 @@ class TreeSum:
             flat = self._sums[-1][1]
             parts = self.parts(flat, [array.shape for array in arrays])
             for part, array in zip(parts, arrays, strict=True):
-                part += self._weighted(array, weight) if weight else 0  # -0.0 becomes 0.0, too
+                part += self._weigh(array, weight) if weight else 0  # -0.0 becomes 0.0, too
             self._sums[-1] = 2, flat
         else:
             flat = self._array(arrays)
             parts = self.parts(flat, [array.shape for array in arrays])
             for part, array in zip(parts, arrays, strict=True):
-                part[...] = self._weighted(array, weight) if weight else 0
+                part[...] = self._weigh(array, weight) if weight else 0
             self._sums.append((1, flat))
         while len(self._sums) > 1 and self._sums[-2][0] == self._sums[-1][0] < self._most:
             self._join()
 
-    def _weighted(self, array: Any, weight: float) -> Any:
+    def _weigh(self, array: Any, weight: float) -> Any:
         if weight == 1.0:
             return array
         return array.astype(self._dtype, copy=False) * self._dtype.type(weight)

@@ -277,11 +277,11 @@ class Session:
             self._programs[key] = self._part(tensors)
         inputs, program = self._programs[key]
         fed_values = {id(k): v for k, v in feed.items()}
-        arrays = [self._fed(x, fed_values) for x in inputs]
+        arrays = [self._feed_value(x, fed_values) for x in inputs]
         results = map(devices.to_numpy, program(arrays))
         return [np.asarray(y) if y.ndim else y[()] for y in results]
 
-    def _fed(self, x: GraphTensor, fed_values: dict[int, Any]) -> Any:
+    def _feed_value(self, x: GraphTensor, fed_values: dict[int, Any]) -> Any:
         if id(x) not in fed_values:
             raise InvalidArgumentError(
                 f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype "

@@ -142,7 +142,7 @@ class TracedArray(NDArrayOperatorsMixin):
 
     # ------------------------------------------------------------------ views
 
-    def _viewed(self, array: Any) -> TracedArray:
+    def _make_view(self, array: Any) -> TracedArray:
         """`array`, a view of this one's stand-in, as an array of the same buffer."""
         # NumPy copies where a stride can't express it. A copy would be work that no step says.
         if not np.may_share_memory(array, self.array) and array.size:
@@ -157,7 +157,7 @@ class TracedArray(NDArrayOperatorsMixin):
         array = self.array.reshape(*shape)
         if not np.may_share_memory(array, self.array) and array.size:
             return self.copied().reshape(*shape)
-        return self._viewed(array)
+        return self._make_view(array)
 
     def ravel(self) -> TracedArray:
         """The elements as a vector."""
@@ -165,16 +165,16 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> TracedArray:
         """The axes in another order."""
-        return self._viewed(self.array.transpose(*axes))
+        return self._make_view(self.array.transpose(*axes))
 
     def swapaxes(self, a: int, b: int) -> TracedArray:
         """Two axes exchanged."""
-        return self._viewed(self.array.swapaxes(a, b))
+        return self._make_view(self.array.swapaxes(a, b))
 
     @property
     def T(self) -> TracedArray:
         """The axes backwards."""
-        return self._viewed(self.array.T)
+        return self._make_view(self.array.T)
 
     @property
     def real(self) -> TracedArray:
@@ -195,7 +195,7 @@ class TracedArray(NDArrayOperatorsMixin):
         if not isinstance(array, np.ndarray):  # one element
             # With an ellipsis it is a view of no axes, which has an address.
             array = self.array[(*parts, Ellipsis)]
-        return self._viewed(array)
+        return self._make_view(array)
 
     # ------------------------------------------------------------------ steps
 
@@ -224,15 +224,15 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> TracedArray:
         """Sums along axes."""
-        return _reduced(self.trace, np.add, self, axis, dtype, keepdims)
+        return _reduce(self.trace, np.add, self, axis, dtype, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> TracedArray:
         """The largest along axes."""
-        return _reduced(self.trace, np.maximum, self, axis, None, keepdims)
+        return _reduce(self.trace, np.maximum, self, axis, None, keepdims)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> TracedArray:
         """The smallest along axes."""
-        return _reduced(self.trace, np.minimum, self, axis, None, keepdims)
+        return _reduce(self.trace, np.minimum, self, axis, None, keepdims)
 
     def _become(self, other: TracedArray) -> TracedArray:
         """Have the value `other` from now on, as after a call with `out=`."""
@@ -251,9 +251,9 @@ class TracedArray(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if method == "__call__" and not options:
-            result = _called(self.trace, ufunc, inputs)
+            result = _call_ufunc(self.trace, ufunc, inputs)
         elif method == "reduce":
-            result = _reduced(self.trace, ufunc, *_reduce_arguments(*inputs, **options))
+            result = _reduce(self.trace, ufunc, *_reduce_arguments(*inputs, **options))
         else:
             raise Unsupported(f"{ufunc.__name__}.{method} with {sorted(options)}")
         if out is None or out[0] is None:
@@ -315,7 +315,7 @@ def _layout(inputs: Any, dtype: Any) -> Any:
     return stepping.operands[-1]
 
 
-def _called(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:
+def _call_ufunc(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:
     """One call of a ufunc of one result."""
     if ufunc is np.matmul:
         return _product(trace, *inputs)
@@ -365,7 +365,7 @@ def _reduce_arguments(
     return x, axis, dtype, keepdims
 
 
-def _reduced(
+def _reduce(
     trace: KernelTracer, ufunc: Any, x: TracedArray, axis: Any, dtype: Any, keepdims: bool
 ) -> TracedArray:
     if ufunc not in (np.add, np.maximum, np.minimum):
@@ -461,7 +461,7 @@ def _of_view(name: str) -> Callable[..., TracedArray]:
 
     def handler(trace: KernelTracer, x: Any, *args: Any, **kwargs: Any) -> TracedArray:
         traced: TracedArray = as_traced(trace, x)
-        return traced._viewed(getattr(np, name)(traced.array, *args, **kwargs))
+        return traced._make_view(getattr(np, name)(traced.array, *args, **kwargs))
 
     return handler
 

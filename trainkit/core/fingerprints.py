@@ -57,14 +57,14 @@ def _turn(x: int, right: int) -> int:
     return x >> right | x << (64 - right) & _WORD
 
 
-def _mixed(x: int) -> int:
+def _mix(x: int) -> int:
     x &= _WORD
     return x ^ x >> 47
 
 
 def _join(u: int, v: int, factor: int) -> int:
-    a = _mixed((u ^ v) * factor)
-    return _mixed((v ^ a) * factor) * factor & _WORD
+    a = _mix((u ^ v) * factor)
+    return _mix((v ^ a) * factor) * factor & _WORD
 
 
 def _of_16(text: bytes) -> int:
@@ -78,7 +78,7 @@ def _of_16(text: bytes) -> int:
         return _join(n + (first << 3), last, factor)
     if n:
         y, z = text[0] + (text[n >> 1] << 8), n + (text[-1] << 2)
-        return _mixed(y * _K2 ^ z * _K0) * _K2 & _WORD
+        return _mix(y * _K2 ^ z * _K0) * _K2 & _WORD
     return _K2
 
 
@@ -93,7 +93,7 @@ def _ends(text: bytes, first: int, factor: int) -> tuple[int, int]:
 def _of_many(text: bytes) -> int:
     """Blocks of 64 bytes change a state of 56; the last block is the end, so it may overlap."""
     y = 81 * _K1 + 113
-    state: State = (81 * _K2 + _word(text, 0), y, _mixed(y * _K2 + 113) * _K2, (0, 0), (0, 0))
+    state: State = (81 * _K2 + _word(text, 0), y, _mix(y * _K2 + 113) * _K2, (0, 0), (0, 0))
     tail_size = (len(text) - 1) & 63
     for at in range(0, len(text) - 1 - tail_size, 64):
         state = _block(state, text, at, _K1, 1)
@@ -103,7 +103,7 @@ def _of_many(text: bytes) -> int:
     w = (w[0] + tail_size + v[0], w[1])
     x, y, z, v, w = _block((x, y, z, v, w), text, len(text) - 64, factor, 9)
     return _join(
-        _join(v[0], w[0], factor) + _mixed(y) * _K0 + z,
+        _join(v[0], w[0], factor) + _mix(y) * _K0 + z,
         _join(v[1], w[1], factor) + x,
         factor,
     )
@@ -143,10 +143,10 @@ def murmur64(text: bytes) -> int:
     h = _START ^ len(text) * _MURMUR & _WORD
     for at in range(0, body_size, 8):
         k = _word(text, at) * _MURMUR & _WORD
-        h = (h ^ _mixed(k) * _MURMUR & _WORD) * _MURMUR & _WORD
+        h = (h ^ _mix(k) * _MURMUR & _WORD) * _MURMUR & _WORD
     if len(text) > body_size:
         h = (h ^ int.from_bytes(text[body_size:], "little")) * _MURMUR & _WORD
-    return _mixed(_mixed(h) * _MURMUR)
+    return _mix(_mix(h) * _MURMUR)
 
 
 def siphash(text: bytes, key: tuple[int, int]) -> int:
@@ -181,6 +181,6 @@ def crossed(words: list[int]) -> int:
     """Fingerprints of several features as one; integers are their own fingerprint."""
     h = _START
     for word in words:
-        h = (h ^ _MURMUR) ^ _mixed((word & _WORD) * _MURMUR) * _MURMUR & _WORD
-        h = _mixed(_mixed(h * _MURMUR) * _MURMUR)
+        h = (h ^ _MURMUR) ^ _mix((word & _WORD) * _MURMUR) * _MURMUR & _WORD
+        h = _mix(_mix(h * _MURMUR) * _MURMUR)
     return h

@@ -22,7 +22,7 @@ class RowUpdates:
         """Take a new value."""
         raise NotImplementedError
 
-    def _changed(self, scatter: Any, indices: Any, updates: Any) -> Any:
+    def _scatter(self, scatter: Any, indices: Any, updates: Any) -> Any:
         old = self._read()
         updates = convert_to_tensor(updates, dtype_hint=old.dtype)
         return self.assign(scatter(old, convert_to_tensor(indices), updates))
@@ -34,7 +34,7 @@ class RowUpdates:
                 f"Variable.{name} takes tk.IndexedSlices(values, indices), got {slices!r}"
             )
         rows = convert_to_tensor(slices.indices)[..., None]
-        return self._changed(scatter, rows, slices.values)
+        return self._scatter(scatter, rows, slices.values)
 
     # ------------------------------------------------------------------ rows
 
@@ -80,23 +80,23 @@ class RowUpdates:
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
-        return self._changed(late_ops.scatter_update, indices, updates)
+        return self._scatter(late_ops.scatter_update, indices, updates)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
-        return self._changed(late_ops.scatter_nd_add, indices, updates)
+        return self._scatter(late_ops.scatter_nd_add, indices, updates)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
-        return self._changed(late_ops.scatter_nd_add, indices, late_ops.negative(updates))
+        return self._scatter(late_ops.scatter_nd_add, indices, late_ops.negative(updates))
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Raise the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._changed(late_ops.scatter_max, indices, updates)
+        return self._scatter(late_ops.scatter_max, indices, updates)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: Any = None) -> Any:
         """Lower the entries at `indices` (n, k) to `updates` (n, ...)."""
-        return self._changed(late_ops.scatter_min, indices, updates)
+        return self._scatter(late_ops.scatter_min, indices, updates)
 
     # ------------------------------------------------------------------ reading
 

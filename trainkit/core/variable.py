@@ -346,9 +346,9 @@ class Variable(RowUpdates, Trackable, Operators):
             InvalidArgumentError: shape or dtype differ; the value stays.
         """
         if _THREAD.traces:
-            _THREAD.traces[-1].assign_variable(self, self._fitting(value))
+            _THREAD.traces[-1].assign_variable(self, self._fit_value(value))
             return self
-        self._store(self._fitting(value)._array)
+        self._store(self._fit_value(value)._array)
         return self
 
     def assign_add(
@@ -391,7 +391,7 @@ class Variable(RowUpdates, Trackable, Operators):
                 delta = convert_to_tensor(delta, dtype_hint=self.dtype)
             return self.assign(op(old, delta))
 
-    def _fitting(self, value: Any) -> Tensor:
+    def _fit_value(self, value: Any) -> Tensor:
         """`value` as a tensor that this variable can take."""
         if isinstance(value, Tensor):
             tensor = value

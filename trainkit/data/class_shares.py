@@ -30,7 +30,7 @@ def resampled(
     """The data set that `Dataset.rejection_resample` describes."""
     make = type(dataset)
     target_shares = _shares(target, "target_dist")
-    pairs = dataset.map(lambda *element: _classed(class_func, element))
+    pairs = dataset.map(lambda *element: _classify(class_func, element))
     if initial is None:
         counts = np.full(target_shares.shape, _SEEN, np.int64)
         batches = pairs.map(lambda label, element: label).batch(_BATCH)
@@ -69,7 +69,7 @@ def _shares(distribution: Any, name: str) -> Any:
     return shares
 
 
-def _classed(class_func: Callable[..., Any], element: tuple[Any, ...]) -> Any:
+def _classify(class_func: Callable[..., Any], element: tuple[Any, ...]) -> Any:
     label = convert_to_tensor(class_func(*element))
     if not label.dtype.is_integer or len(label.shape):
         raise InvalidArgumentError(

@@ -254,10 +254,10 @@ def structure_text(structure: Any, text: Any) -> str:
 def batched_spec(structure: Any, size: int | None) -> Any:
     """The spec of elements stacked by `size`."""
 
-    def batched(spec: Any) -> Any:
+    def batch_spec(spec: Any) -> Any:
         if not isinstance(spec, TensorSpec):
             return spec
         shape: Any = None if spec.rank is None else (size, *spec.shape)
         return TensorSpec(shape, spec.dtype)
 
-    return nest.map_structure(batched, structure)
+    return nest.map_structure(batch_spec, structure)

@@ -49,7 +49,7 @@ class Optional(NamedTuple):
         Args:
             element_spec: nest of `TensorSpec`s: what it would be like.
         """
-        return Optional(wrap(np.bool_(False)), nest.map_structure(_nothing, element_spec))
+        return Optional(wrap(np.bool_(False)), nest.map_structure(_make_nothing, element_spec))
 
     def has_value(self, name: Any = None) -> Any:
         """Whether the value is there, a bool scalar tensor.
@@ -79,7 +79,7 @@ class Optional(NamedTuple):
         return nest.map_structure(lambda x: TensorSpec(x.shape, x.dtype), self.value)
 
 
-def _nothing(spec: Any) -> Any:
+def _make_nothing(spec: Any) -> Any:
     """What stands where a tensor would be: zeros, none along axes of any size."""
     shape = tuple(size or 0 for size in (spec.shape if spec.shape.rank is not None else ()))
     dtype = as_dtype(spec.dtype)

@@ -69,7 +69,7 @@ def _pure(function: Any, functions: set[int]) -> bool:
 
 
 def _pure_code(function: types.FunctionType, functions: set[int]) -> bool:
-    outside = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    outside = [cell.cell_contents for cell in function.__closure__ or () if _has_value(cell)]
     outside += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     codes = _codes(function.__code__)
     if not all(_quiet(code) for code in codes):
@@ -88,7 +88,7 @@ def _pure_code(function: types.FunctionType, functions: set[int]) -> bool:
     return all(_constant(value, functions) for value in outside)
 
 
-def _filled(cell: types.CellType) -> bool:
+def _has_value(cell: types.CellType) -> bool:
     try:
         return cell.cell_contents is not cell
     except ValueError:  # a name that is bound later

@@ -98,7 +98,7 @@ def _by_hint(node: DatasetOp, replicas: int, index: int) -> DatasetOp:
             return ShardNode(step.source, replicas, index)
         return None
 
-    divided = _changed(node, put)
+    divided = _change(node, put)
     if divided is node:
         raise InvalidArgumentError(
             "AutoShardPolicy.HINT needs dataset.shard(SHARD_HINT, SHARD_HINT) in the pipeline, "
@@ -116,12 +116,12 @@ def _by_file(node: Any, replicas: int, index: int) -> DatasetOp:
             )
         if not _reads_files(step):
             return None
-        names = _changed(step.source, lambda part: _shard_of_names(part, replicas, index))
+        names = _change(step.source, lambda part: _shard_of_names(part, replicas, index))
         if names is step.source:
             names = ShardNode(names, replicas, index)
         return _over(step, {"source": names})
 
-    divided = _changed(node, divide)
+    divided = _change(node, divide)
     if divided is node:
         raise InvalidArgumentError(
             "AutoShardPolicy.FILE divides the files that a pipeline reads, and this one reads "
@@ -166,7 +166,7 @@ def _sources(node: Any) -> dict[str, DatasetOp]:
     return {name: part for name, part in vars(node).items() if isinstance(part, DatasetOp)}
 
 
-def _changed(node: DatasetOp, change: Callable[[DatasetOp], DatasetOp | None]) -> DatasetOp:
+def _change(node: DatasetOp, change: Callable[[DatasetOp], DatasetOp | None]) -> DatasetOp:
     """The pipeline with other steps where `change` gives one; itself if it gives none."""
     replacement = change(node)
     if replacement is not None:
@@ -174,11 +174,11 @@ def _changed(node: DatasetOp, change: Callable[[DatasetOp], DatasetOp | None]) -
     new: dict[str, Any] = {}
     for name, part in vars(node).items():
         if isinstance(part, DatasetOp):
-            new_part = _changed(part, change)
+            new_part = _change(part, change)
             if new_part is not part:
                 new[name] = new_part
         elif isinstance(part, list) and part and all(isinstance(x, DatasetOp) for x in part):
-            many = [_changed(x, change) for x in part]
+            many = [_change(x, change) for x in part]
             if any(a is not b for a, b in zip(many, part, strict=True)):
                 new[name] = many
     return _over(node, new) if new else node

@@ -262,11 +262,11 @@ class GeneratorStage(Stage):
         if self.running is None:
             self.running = iter(())  # where it can't be made, asking again gives no other answer
             self.running = iter(self.node.make(*self.node.args))
-        leaves = self._checked(next(self.running))
+        leaves = self._validate(next(self.running))
         self.position += 1
         return leaves
 
-    def _checked(self, element: Any) -> Leaves:
+    def _validate(self, element: Any) -> Leaves:
         items = structure.leaves_like(self.node.signature, element)
         if items is None:
             raise InvalidArgumentError(

@@ -184,12 +184,12 @@ def _row_spec(spec: Any) -> Any:
 def loose(structure: Any, known_ranks: bool = True) -> Any:
     """A spec seen on one element, of which only dtypes, and ranks, are taken to hold for all."""
 
-    def loosened(spec: Any) -> Any:
+    def loosen(spec: Any) -> Any:
         if not isinstance(spec, TensorSpec) or spec.rank is None:
             return spec
         return TensorSpec([None] * spec.rank if known_ranks else None, spec.dtype)
 
-    return nest.map_structure(loosened, structure)
+    return nest.map_structure(loosen, structure)
 
 
 def fits(wanted: Any, found: Any) -> bool:
@@ -206,13 +206,13 @@ def fits(wanted: Any, found: Any) -> bool:
 def shapes_up_to(structure: Any, shapes: Any, size: int) -> Any:
     """Padded shapes with `size` where they, or the specs of the elements, leave a size open."""
 
-    def closed(spec: Any, shape: Any) -> Any:
+    def close(spec: Any, shape: Any) -> Any:
         return [size if n in (None, -1) else int(n) for n in shape]
 
     if shapes is None:
-        return nest.map_structure(lambda spec: closed(spec, spec.shape), structure)
+        return nest.map_structure(lambda spec: close(spec, spec.shape), structure)
     if not isinstance(structure, tuple | dict):
-        return closed(structure, shapes)
+        return close(structure, shapes)
     keys = structure if isinstance(structure, dict) else range(len(structure))
     inner = {key: shapes_up_to(structure[key], shapes[key], size) for key in keys}
     return inner if isinstance(structure, dict) else tuple(inner.values())

@@ -87,12 +87,14 @@ class PassStart:
         return "iterator"
 
 
-def _nothing(*inputs: Any, start: PassStart) -> tuple[Spec, ...]:
+def _give_nothing(*inputs: Any, start: PassStart) -> tuple[Spec, ...]:
     return ()
 
 
 @primitive(
-    _nothing, effect=Effect("it begins a pass over a data set", runs_python=True), semantics=MESSAGE
+    _give_nothing,
+    effect=Effect("it begins a pass over a data set", runs_python=True),
+    semantics=MESSAGE,
 )
 def iterator_begin(xp: Any, *, start: PassStart) -> tuple[Any, ...]:
     """Begin a pass over a data set, from which `iterator_get_next` takes."""

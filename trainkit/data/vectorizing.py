@@ -86,7 +86,7 @@ class _StackTrace(_FunctionTrace):
         raise NotVectorizable(primitive.name)
 
 
-def _traced(trace: _FunctionTrace, function: Callable[[], Any]) -> Any:
+def _trace(trace: _FunctionTrace, function: Callable[[], Any]) -> Any:
     """What `function` gives, with its operations written down by `trace`."""
     traces = trace_state.THREAD.traces
     traces.append(trace)
@@ -130,7 +130,7 @@ class RowProgram:
             return _leaves(as_element(caller.function(*caller.arguments(symbols))))
 
         try:
-            leaves = _traced(trace, call)
+            leaves = _trace(trace, call)
         except Exception as error:  # the call on an element shows the error, if it is one
             raise NotVectorizable(str(error)) from error
         if not any(isinstance(leaf, SymbolicTensor) for leaf in leaves):
@@ -169,7 +169,7 @@ class _StackProgram:
         dims = [(count, *x.shape) for x in program.symbols]
         pairs = zip(dims, program.symbols, strict=True)
         symbols = [SymbolicTensor(Spec(shape, x.dtype)) for shape, x in pairs]
-        self.results = _traced(trace, lambda: _on_stacks(program, symbols, count))
+        self.results = _trace(trace, lambda: _on_stacks(program, symbols, count))
         self.steps, self.sums = trace.steps, trace.sums
         self.slots = {id(x): i for i, x in enumerate(symbols)}
         last = {id(x): i for i, step in enumerate(self.steps) for x in step[1]}

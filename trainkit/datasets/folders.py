@@ -172,7 +172,7 @@ def _dataset(
         if not paths:
             raise ValueError(f"{caller}: no files in {directory} end in one of {list(endings)}")
         mixed = shuffle and not (subset == "both" and name == "validation")
-        dataset = _named(paths, numbers, label_mode, len(files.class_names))
+        dataset = _pair_with_labels(paths, numbers, label_mode, len(files.class_names))
         if mixed:
             dataset = dataset.shuffle(1024 if batch_size is None else 8 * batch_size, seed)
         dataset = dataset.map(
@@ -187,7 +187,7 @@ def _dataset(
     return datasets if subset == "both" else datasets[0]
 
 
-def _named(paths: Any, numbers: Any, label_mode: Any, classes: int) -> Any:
+def _pair_with_labels(paths: Any, numbers: Any, label_mode: Any, classes: int) -> Any:
     """Pairs of a path and a label, or paths alone, which need not be UTF-8."""
     paths = [os.fsencode(path) for path in paths]
     if numbers is None:
@@ -285,12 +285,12 @@ def _of_shape(load: Callable[[Any], Any], shape: Any, dtype: Any) -> Callable[[A
     """`load`, whose results are known to have a shape."""
     spec = TensorSpec(shape, dtype)
 
-    def loaded(path: Any) -> Any:
+    def load_file(path: Any) -> Any:
         result = load(path)
         result.set_shape(spec.shape)
         return result
 
-    return loaded
+    return load_file
 
 
 def text_dataset_from_directory(

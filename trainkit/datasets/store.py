@@ -46,7 +46,7 @@ class Source:
 
     def available(self) -> bool:
         """Whether all files are on this machine, so that loading needs no network."""
-        return self._local() is not None or None not in self._found_in(self._cache()).values()
+        return self._local() is not None or None not in self._find_in(self._cache()).values()
 
     def paths(self) -> dict[str, pathlib.Path]:
         """Path of each file, downloaded first where neither the user nor the cache has it.
@@ -55,7 +55,7 @@ class Source:
             FileNotFoundError: the user's folder has some of the files only, or there are none
                 anywhere and none could be downloaded.
         """
-        return self._local() or self._downloaded()
+        return self._local() or self._fetch_files()
 
     def paths_in(self, folder: pathlib.Path) -> dict[str, pathlib.Path]:
         """Path of each file in one folder.
@@ -63,7 +63,7 @@ class Source:
         Raises:
             FileNotFoundError: a file is missing there.
         """
-        paths = self._found_in(folder)
+        paths = self._find_in(folder)
         missing = [name for name, path in paths.items() if path is None]
         if missing:
             raise FileNotFoundError(
@@ -99,21 +99,21 @@ class Source:
         base = data_folder()
         candidates = [base / folder for folder in self.folders] if base else []
         for candidate in candidates:
-            if any(self._found_in(candidate).values()):
+            if any(self._find_in(candidate).values()):
                 return self.paths_in(candidate)
         return None
 
     def _cache(self) -> pathlib.Path:
         return cache_folder() / self.name
 
-    def _found_in(self, folder: pathlib.Path) -> dict[str, pathlib.Path | None]:
+    def _find_in(self, folder: pathlib.Path) -> dict[str, pathlib.Path | None]:
         paths: dict[str, pathlib.Path | None] = {}
         for name in self.files:
             spellings = (folder / name, folder / name.removesuffix(".gz"))
             paths[name] = next((path for path in spellings if path.is_file()), None)
         return paths
 
-    def _downloaded(self) -> dict[str, pathlib.Path]:
+    def _fetch_files(self) -> dict[str, pathlib.Path]:
         return {name: self._download(name) for name in self.files}
 
     def _download(self, name: str) -> pathlib.Path:

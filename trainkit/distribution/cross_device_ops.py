@@ -112,7 +112,7 @@ def sums_between(
         ValueError: `cross_device_ops` is none of the classes here, NCCL is asked for and can't be
             had, or there are settings that exclude each other.
     """
-    sums, communication = _asked_for(places, cross_device_ops)
+    sums, communication = _choose_ops(places, cross_device_ops)
     if options is None:
         return sums, communication
     bucket_settings = communication_of(options)
@@ -133,7 +133,7 @@ def sums_between(
     return sums, communication._replace(bucket_bytes=bucket_settings.bucket_bytes)
 
 
-def _asked_for(
+def _choose_ops(
     replica_devices: Sequence[devices.Device], cross_device_ops: Any
 ) -> tuple[DeviceSums, Communication]:
     if cross_device_ops is None:

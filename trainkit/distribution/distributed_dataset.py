@@ -151,10 +151,10 @@ class ReplicaIterator:
 
     def __next__(self) -> tuple[Any, GlobalRows]:
         if self.part.placed:
-            return self._placed()
+            return self._place_elements()
         return self._own()
 
-    def _placed(self) -> tuple[Any, GlobalRows]:
+    def _place_elements(self) -> tuple[Any, GlobalRows]:
         element = next(self.inner, None)
         if not self.known:
             agree_on_end(self.group, element is None)

@@ -62,7 +62,7 @@ class OneDeviceStrategy(Strategy):
     def run(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
     ) -> Any:
-        args, kwargs = _moved((tuple(args), dict(kwargs or {})), self._device)
+        args, kwargs = _move((tuple(args), dict(kwargs or {})), self._device)
         return super().run(fn, args, kwargs, options)
 
     def replica(
@@ -71,16 +71,16 @@ class OneDeviceStrategy(Strategy):
         return _OnDevice(self._device, self._group, rows, averages)
 
 
-def _moved(args: Any, where: devices.Device) -> Any:
+def _move(args: Any, where: devices.Device) -> Any:
     """A nest with its tensors of numbers on a device; those that are there stay as they are."""
 
-    def moved(x: Any) -> Any:
+    def move(x: Any) -> Any:
         if type(x) is not Tensor or x.dtype is string:
             return x
         array = devices.to_device(x._array, where)
         return x if array is x._array else wrap(array)
 
-    return nest.map_structure(moved, args)
+    return nest.map_structure(move, args)
 
 
 class _OnDevice(replicas.Replica):
@@ -225,7 +225,7 @@ class MirroredStrategy(Strategy):
             FailedPreconditionError: it is called in a replica.
         """
         if len(self.devices) == 1:
-            args, kwargs = _moved((tuple(args), dict(kwargs or {})), self.devices[0])
+            args, kwargs = _move((tuple(args), dict(kwargs or {})), self.devices[0])
             return super().run(fn, args, kwargs, options)
         if options is not None:
             raise ValueError("Strategy.run: options are not supported; leave them out")
@@ -243,7 +243,7 @@ class MirroredStrategy(Strategy):
 
         def work(rank: int) -> Any:
             with self.on_replica(rank), replicas.Replica(self.groups[rank]), self._copies[rank]:
-                own, by_name = _moved(of_replica(arguments, rank), self.devices[rank])
+                own, by_name = _move(of_replica(arguments, rank), self.devices[rank])
                 return fn(*own, **by_name)
 
         try:
@@ -303,7 +303,7 @@ class MirroredStrategy(Strategy):
             counts.append(float(len(parts)))
             if axis is not None:
                 counts[-1] = float(sum(part.shape[axis] for part in parts))
-                parts = [self._summed(part, axis) for part in parts]
+                parts = [self._sum_parts(part, axis) for part in parts]
             columns.append(parts)
         alike = [i for i, parts in enumerate(columns) if self._lie_alike(parts)]
         sums = self._sums.reduce([[part._array for part in columns[i]] for i in alike])
@@ -319,7 +319,7 @@ class MirroredStrategy(Strategy):
         return [convert_to_tensor(value) for value in values]
 
     @staticmethod
-    def _summed(part: Tensor, axis: int) -> Tensor:
+    def _sum_parts(part: Tensor, axis: int) -> Tensor:
         with devices.kernels_on(devices.device_of(part._array)):
             summed: Tensor = ops.sum(part, axis)
         return summed

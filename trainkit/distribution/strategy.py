@@ -198,12 +198,12 @@ class Strategy:
             Tensors nested like `value`, the same in each process.
         """
 
-        def gathered(x: Any) -> Any:
+        def gather(x: Any) -> Any:
             rows = np.moveaxis(convert_to_tensor(x).numpy(), axis, 0)
             parts = self._group.all_gather(rows, "gather")
             return convert_to_tensor(np.moveaxis(np.concatenate(parts), 0, axis))
 
-        return nest.map_structure(gathered, value)
+        return nest.map_structure(gather, value)
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         """The part of a data set of whole batches that the replica of this process gets.

@@ -239,11 +239,11 @@ class Softmax(Layer):
         """Softmax of the inputs; where `mask`, of their shape, is false the result is 0."""
         if mask is None:
             return powers_share(inputs, self.axis)
-        mask = self._checked(mask, inputs)
+        mask = self._validate(mask, inputs)
         y = powers_share(ops.where(mask, inputs, _far_below(inputs)), self.axis)
         return ops.where(mask, y, ops.zeros((), y.dtype))
 
-    def _checked(self, mask: Any, inputs: Any) -> Any:
+    def _validate(self, mask: Any, inputs: Any) -> Any:
         """The mask as bools; numbers count from above 0.5.
 
         Raises:

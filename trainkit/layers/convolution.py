@@ -80,7 +80,7 @@ class _Windowed(Layer):
     def _bias_for(self, channels: int) -> Any:
         return self._weight("bias", (channels,), "bias") if self.use_bias else None
 
-    def _finished(self, y: Any) -> Any:
+    def _finish(self, y: Any) -> Any:
         """The output with bias and activation."""
         if self.bias is not None:
             bias = self.bias.value()
@@ -210,7 +210,7 @@ class _Conv(_Windowed):
 
     def call(self, inputs: Any) -> Any:
         if self._own_convolution:
-            return self._finished(self.convolution_op(inputs, self.kernel.value()))
+            return self._finish(self.convolution_op(inputs, self.kernel.value()))
         bias = None if self.bias is None else self.bias.value()
         applied, left = split_activation(self.activation)
         y = ops.conv_with_bias(
@@ -241,7 +241,7 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
     def call(self, inputs: Any) -> Any:
         if self.padding != "causal":
             return super().call(inputs)
-        return self._finished(self.convolution_op(inputs, self.kernel.value()))
+        return self._finish(self.convolution_op(inputs, self.kernel.value()))
 
     def convolution_op(self, inputs: Any, kernel: Any) -> Any:
         if self.padding != "causal":
@@ -372,7 +372,7 @@ class _ConvTranspose(_Windowed):
         self.bias = self._bias_for(self.filters)
 
     def call(self, inputs: Any) -> Any:
-        return self._finished(
+        return self._finish(
             ops.conv_transpose(
                 inputs,
                 self.kernel.value(),

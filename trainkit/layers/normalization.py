@@ -201,7 +201,7 @@ class BatchNormalization(Layer):
     def _by_batch(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
         if self.synchronized and has_other_replicas():
             mean, variance = self._moments(x, mask)
-            y = self._normalized(x, mean, variance, gamma, beta)
+            y = self._normalize_by(x, mean, variance, gamma, beta)
         elif mask is None:
             y, mean, variance = ops.fused_batch_normalization(
                 x, gamma, beta, self.axis, self.epsilon
@@ -250,7 +250,7 @@ class BatchNormalization(Layer):
             self.moving_variance.assign(ops.relu(squared - self.epsilon))
         return y
 
-    def _normalized(self, x: Any, mean: Any, variance: Any, gamma: Any, beta: Any) -> Any:
+    def _normalize_by(self, x: Any, mean: Any, variance: Any, gamma: Any, beta: Any) -> Any:
         """`x` by the given moments; the mean is taken off first, however large it is."""
         shape = [1] * len(x.shape)
         shape[self.axis] = -1

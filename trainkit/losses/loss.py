@@ -185,7 +185,7 @@ class Loss:
         if own_mask is not None:
             mask = own_mask if mask is None else _both(own_mask, mask)
         if type(values) is not Tensor or values.dtype.name != dtype_name:
-            values = self._checked(values)
+            values = self._validate(values)
         if sample_weight is None and mask is None:
             return reduced(values, self.reduction, None)
         return reduce_weighted(self.name, values, self.reduction, sample_weight, mask)
@@ -206,7 +206,7 @@ class Loss:
         x = x if isinstance(x, Tensor) else convert_to_tensor(x)
         return self._as_floats(x) if x.dtype.is_floating else x
 
-    def _checked(self, values: Any) -> Tensor:
+    def _validate(self, values: Any) -> Tensor:
         if values is None:
             raise TypeError(f"loss {self.name!r} gave None: does its function return its result?")
         return ops.cast(values, self.dtype)

@@ -71,7 +71,7 @@ class FBetaScore(Metric):
         self.false_negatives = self.add_variable(shape, name="false_negatives")
         self.intermediate_weights = self.add_variable(shape, name="intermediate_weights")
 
-    def _checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    def _validate(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
         y_true, y_pred = aligned(self.name, y_true, y_pred)
         if self._classes is None:
             self._build(y_true.shape, y_pred.shape)
@@ -96,7 +96,7 @@ class FBetaScore(Metric):
         Raises:
             ShapeError: the shapes do not fit, or are not those of the first batch.
         """
-        y_true, y_pred = self._checked(y_true, y_pred)
+        y_true, y_pred = self._validate(y_true, y_pred)
         positive = self._positive(y_pred)
         weights: Any = ops.ones_like(y_true)
         if sample_weight is not None:

@@ -238,7 +238,7 @@ class Metric(Trackable):
         Raises:
             ValueError: there is not one value for each Variable.
         """
-        with self._holding(metric_variables):
+        with self._hold_values(metric_variables):
             self.update_state(*args, **kwargs)
             return [variable.value() for variable in self.variables]
 
@@ -248,17 +248,17 @@ class Metric(Trackable):
         Raises:
             ValueError: there is not one value for each Variable.
         """
-        with self._holding(metric_variables):
+        with self._hold_values(metric_variables):
             return self.result()
 
     def stateless_reset_state(self) -> list[Any]:
         """The values of `variables` after a reset, without one."""
-        with self._holding([variable.value() for variable in self.variables]):
+        with self._hold_values([variable.value() for variable in self.variables]):
             self.reset_state()
             return [variable.value() for variable in self.variables]
 
     @contextlib.contextmanager
-    def _holding(self, values: Sequence[Any]) -> Iterator[None]:
+    def _hold_values(self, values: Sequence[Any]) -> Iterator[None]:
         """Have other values in the Variables for a while."""
         variables = self.variables
         if len(values) != len(variables):

@@ -324,7 +324,7 @@ class R2Score(Metric):
         self.total_mse = self.add_variable((outputs,), name="residual")
         self.count = self.add_variable((outputs,), name="count")
 
-    def _checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    def _validate(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
         y_true, y_pred = aligned(self.name, y_true, y_pred)
         if len(y_pred.shape) != 2 or y_pred.shape[1] is None:
             raise ShapeError(
@@ -347,7 +347,7 @@ class R2Score(Metric):
         Raises:
             ShapeError: the shapes do not fit, or are not those of the first batch.
         """
-        y_true, y_pred = self._checked(y_true, y_pred)
+        y_true, y_pred = self._validate(y_true, y_pred)
         ones: Any = ops.ones_like(y_true)
         weights: Any = ones
         if sample_weight is not None:

@@ -66,9 +66,9 @@ class Function:
         Raises:
             ValueError: they are nested otherwise, or a rank or size differs.
         """
-        return self._graph.run(self._fitting(inputs))
+        return self._graph.run(self._fit_value(inputs))
 
-    def _fitting(self, inputs: Any) -> Any:
+    def _fit_value(self, inputs: Any) -> Any:
         symbols = self._graph.inputs
         if is_tensor(symbols):
             inputs = _tensor(inputs)

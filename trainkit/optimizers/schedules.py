@@ -309,7 +309,7 @@ class CosineDecay(_Decay):
         self.warmup_target = warmup_target
         self.warmup_steps = warmup_steps
 
-    def _decayed(self, at: Tensor, top: float) -> Tensor:
+    def _decay_from(self, at: Tensor, top: float) -> Tensor:
         share = ops.minimum(at, float(self.decay_steps)) / self.decay_steps
         cosine = 0.5 * (1 + ops.cos(math.pi * share))
         return top * ((1 - self.alpha) * cosine + self.alpha)
@@ -317,10 +317,10 @@ class CosineDecay(_Decay):
     def __call__(self, step: Any) -> Tensor:
         at = _as_float(step)
         if self.warmup_target is None:
-            return self._decayed(at, self.initial_learning_rate)
+            return self._decay_from(at, self.initial_learning_rate)
         climb = (self.warmup_target - self.initial_learning_rate) * (at / self.warmup_steps)
         warm = climb + self.initial_learning_rate
-        decayed = self._decayed(at - self.warmup_steps, self.warmup_target)
+        decayed = self._decay_from(at - self.warmup_steps, self.warmup_target)
         return ops.where(ops.less(at, float(self.warmup_steps)), warm, decayed)
 
 

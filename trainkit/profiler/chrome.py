@@ -18,14 +18,14 @@ from trainkit.profiler.session import Session, ThreadRecord
 def trace_events(session: Session) -> list[dict[str, Any]]:
     """All spans as events, with the names of their threads."""
     process = os.getpid()
-    events: list[dict[str, Any]] = [_named("process_name", process, 0, "trainkit")]
+    events: list[dict[str, Any]] = [_name_row("process_name", process, 0, "trainkit")]
     for record in session.threads:
-        events.append(_named("thread_name", process, record.ident, record.name))
+        events.append(_name_row("thread_name", process, record.ident, record.name))
         events += _spans(session, record, process)
     return events
 
 
-def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _name_row(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 

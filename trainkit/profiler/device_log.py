@@ -44,7 +44,7 @@ def set_log_device_placement(enabled: bool) -> None:
         elif _Log.undo is None:
             undo: list[Undo] = []
             try:
-                undo.extend(operations_exchanged(lambda primitive: _saying(primitive.name)))
+                undo.extend(operations_exchanged(lambda primitive: _make_reporter(primitive.name)))
             except BaseException:
                 put_back(undo)
                 raise
@@ -61,7 +61,7 @@ def get_log_device_placement() -> bool:
     return _Log.undo is not None
 
 
-def _saying(name: str) -> Callable[[Callable[..., Any]], Any]:
+def _make_reporter(name: str) -> Callable[[Callable[..., Any]], Any]:
     def make(call: Callable[..., Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
             result = call(*args, **kwargs)

@@ -110,7 +110,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
             return
         undo: list[Undo] = []
         try:
-            undo.extend(operations_exchanged(lambda p: _checked(p.name, path_length_limit)))
+            undo.extend(operations_exchanged(lambda p: _check_numbers(p.name, path_length_limit)))
             undo.append(exchanged(function_at(_LAYER), _in_layer))
             undo.append(exchanged(function_at(_GRADIENT), _checked_gradient(path_length_limit)))
         except BaseException:
@@ -163,7 +163,7 @@ def _in_layer(call: Callable[..., Any]) -> Any:
     return run
 
 
-def _checked(name: str, path_length: int) -> Callable[[Callable[..., Any]], Any]:
+def _check_numbers(name: str, path_length: int) -> Callable[[Callable[..., Any]], Any]:
     def make(call: Callable[..., Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
             result = call(*args, **kwargs)

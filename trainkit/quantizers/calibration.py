@@ -72,7 +72,7 @@ def watched_calls(layers: dict[str, Any], note: Callable[[str, Any], None]) -> I
         note: is given the first argument of the call.
     """
 
-    def hooked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def call_hooked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def hook(*args: Any, **kwargs: Any) -> Any:
             note(name, args[0] if args else kwargs["inputs"])
             return call(*args, **kwargs)
@@ -82,7 +82,7 @@ def watched_calls(layers: dict[str, Any], note: Callable[[str, Any], None]) -> I
     before = {name: layer.__dict__.get("call") for name, layer in layers.items()}
     try:
         for name, layer in layers.items():
-            set_silently(layer, call=hooked(name, layer.call))
+            set_silently(layer, call=call_hooked(name, layer.call))
         yield
     finally:
         for name, layer in layers.items():

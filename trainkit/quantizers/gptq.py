@@ -21,10 +21,10 @@ _LEAST_SCALE = 1e-8
 
 def _stable_permutation(metric: Any) -> Tensor:
     """The order that sorts `metric` from the greatest down; equal ones stay in order."""
-    return convert_to_tensor(_descending(np.asarray(metric)).astype(np.int32))
+    return convert_to_tensor(_sort_descending(np.asarray(metric)).astype(np.int32))
 
 
-def _descending(metric: np.ndarray) -> np.ndarray:
+def _sort_descending(metric: np.ndarray) -> np.ndarray:
     return np.argsort(-metric, kind="stable")
 
 
@@ -69,7 +69,7 @@ def gptq_quantize_matrix(
     order = np.arange(weights.shape[1])
     if activation_order:
         metric = np.diagonal(matrix) if order_metric is None else np.asarray(order_metric)
-        order = _descending(np.where(np.isfinite(metric), metric, 0))
+        order = _sort_descending(np.where(np.isfinite(metric), metric, 0))
     columns = _ColumnsInTurn(weights[:, order], compute_scale_zero, group_size)
     columns.go_through(inverse_factor(matrix[np.ix_(order, order)]), blocksize)
     back = np.argsort(order)

@@ -95,7 +95,7 @@ def pack_ternary(arr: Any, axis: int = 0) -> tuple[Tensor, tuple[int, ...], int]
     array, length = _in_front(arr, axis, _TRITS)
     digits = (np.clip(np.rint(array), -1, 1) + 1).astype(np.uint8)
     packed = sum(digits[i::_TRITS] * np.uint8(power) for i, power in enumerate(_PLACES))
-    return _packed(packed, axis, length)
+    return _pack_values(packed, axis, length)
 
 
 def unpack_ternary(packed: Any, orig_len: int, axis: int = 0) -> Tensor:
@@ -127,7 +127,7 @@ def _in_front(arr: Any, axis: int, multiple: int) -> tuple[np.ndarray, int]:
     return array, length
 
 
-def _packed(array: Any, axis: int, length: int) -> tuple[Tensor, tuple[int, ...], int]:
+def _pack_values(array: Any, axis: int, length: int) -> tuple[Tensor, tuple[int, ...], int]:
     packed = np.ascontiguousarray(np.moveaxis(array, 0, axis))
     return convert_to_tensor(packed), packed.shape, length
 
@@ -143,7 +143,7 @@ def _pack(arr: Any, axis: int, dtype: str, bits: int) -> tuple[Tensor, tuple[int
     packed = np.zeros_like(fields[::count])
     for i in range(count):
         packed |= fields[i::count] << np.uint8(i * bits)
-    return _packed(packed.view(dtype), axis, length)
+    return _pack_values(packed.view(dtype), axis, length)
 
 
 def _unpack(packed: Any, orig_len: int, axis: int, dtype: str, bits: int) -> Tensor:

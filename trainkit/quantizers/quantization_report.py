@@ -70,7 +70,7 @@ class QuantizationReport:
         unsupported = self.skipped_by_reason(self.SKIP_NO_SUPPORT)
         failed = [path for path, _ in self.errors]
         parts = [
-            f"{len(paths)} layer(s) {description} (e.g. {_named(paths, max_examples)})."
+            f"{len(paths)} layer(s) {description} (e.g. {_list_names(paths, max_examples)})."
             for paths, description in (
                 (unsupported, "were skipped because they do not support quantization"),
                 (failed, "reported errors"),
@@ -106,5 +106,5 @@ class QuantizationReport:
         )
 
 
-def _named(paths: list[str], most: int) -> str:
+def _list_names(paths: list[str], most: int) -> str:
     return ", ".join([*map(repr, paths[:most]), *(["..."] if len(paths) > most else [])])

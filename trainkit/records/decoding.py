@@ -206,11 +206,11 @@ def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
         b'Y2F0'
     """
 
-    def encoded(text: bytes) -> bytes:
+    def encode(text: bytes) -> bytes:
         letters = base64.urlsafe_b64encode(text)
         return letters if pad else letters.rstrip(b"=")
 
-    return each(encoded, "string", texts_of(input, "encode_base64"))
+    return each(encode, "string", texts_of(input, "encode_base64"))
 
 
 @needs_values("input", gives=_base64_spec)
@@ -229,14 +229,14 @@ def decode_base64(input: Any, name: Any = None) -> Tensor:
         b'cat'
     """
 
-    def decoded(text: bytes) -> bytes:
+    def decode(text: bytes) -> bytes:
         bare = text.rstrip(b"=")
         try:
             return base64.b64decode(bare + b"=" * (-len(bare) % 4), b"-_", validate=True)
         except ValueError as error:
             raise InvalidArgumentError(f"decode_base64: {text!r}: {error}") from None
 
-    return each(decoded, "string", texts_of(input, "decode_base64"))
+    return each(decode, "string", texts_of(input, "decode_base64"))
 
 
 # ------------------------------------------------------------------ CSV

@@ -80,7 +80,7 @@ def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
         return RunDifference(None, "none", cause, details)
     settings = settings_differences(first, second)
     try:
-        step, one, other = _parting(first, second, step)
+        step, one, other = _find_parting(first, second, step)
     except (CheckpointError, FailedPreconditionError) as error:
         field_names = _fields(first.journal.at(step), second.journal.at(step))
         cause = f"the journals part here, in {', '.join(field_names)}"
@@ -147,7 +147,7 @@ def _lengths(first: JournaledRun, second: JournaledRun) -> list[str]:
     return [f"{run.folder} has {run.last_step} steps, {run.status}" for run in runs] + lines
 
 
-def _parting(
+def _find_parting(
     first: JournaledRun, second: JournaledRun, step: int
 ) -> tuple[int, PastState, PastState]:
     """The first step that finds the same state in both runs and does not leave the same, or 1."""
@@ -163,13 +163,13 @@ def _parting(
         if is_same:
             low = line.step + 1
     one, other_state = first.at(high, check=False), second.at(high, check=False)
-    if high == low or not _apart(one, other_state):
+    if high == low or not _differ(one, other_state):
         return high, one, other_state
     # the state before `high` differs; find the last step before which it does not
     while low < high:
         middle = (low + high) // 2
         states = first.at(middle, check=False), second.at(middle, check=False)
-        if _apart(*states):
+        if _differ(*states):
             high = middle
         else:
             low = middle + 1
@@ -180,13 +180,13 @@ def _parting(
         if all(state.model is not None for state in states):
             for state in states:
                 state.train_step()
-        if not _apart(*states):
+        if not _differ(*states):
             last = high
         states = first.at(last, check=False), second.at(last, check=False)
     return last, *states
 
 
-def _apart(one: PastState, other: PastState) -> bool:
+def _differ(one: PastState, other: PastState) -> bool:
     a, b = one.digests(), other.digests()
     return any(a[part] != b[part] for part in _STATE)
 

@@ -63,9 +63,9 @@ def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
         for key in dict.fromkeys([*one, *other]):
             path = f"{name}.{key}" if name else str(key)
             differences += nested_differences(one.get(key), other.get(key), path)
-        label = _unnumbered(one.get("name"))
-        same = isinstance(label, str) and label == _unnumbered(other.get("name"))
-        return [_named(line, label) for line in differences] if same else differences
+        label = _drop_number(one.get("name"))
+        same = isinstance(label, str) and label == _drop_number(other.get("name"))
+        return [_name_layer(line, label) for line in differences] if same else differences
     if isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             counts = [f"{len(x)}{_classes(x)}" for x in (one, other)]
@@ -74,12 +74,12 @@ def nested_differences(one: Any, other: Any, name: str = "") -> list[str]:
         for i, (a, b) in enumerate(zip(one, other, strict=True)):
             differences += nested_differences(a, b, f"{name}[{i}]")
         return differences
-    if one == other or _unnumbered(one) == _unnumbered(other):
+    if one == other or _drop_number(one) == _drop_number(other):
         return []
     return [f"{name} is {_short(one)} in the first run, {_short(other)} in the other"]
 
 
-def _unnumbered(value: Any) -> Any:
+def _drop_number(value: Any) -> Any:
     """A name without the number that tells it from others of one process: no difference."""
     return _NUMBER.sub("", value) if isinstance(value, str) else value
 
@@ -89,7 +89,7 @@ def _classes(items: list[Any]) -> str:
     return f" ({', '.join(map(str, names[:20]))})" if names and all(names) else ""
 
 
-def _named(line: str, label: Any) -> str:
+def _name_layer(line: str, label: Any) -> str:
     """A line with the name of the layer that it is about, the innermost one."""
     return (
         line if " of " in line.split(" is ")[0] else line.replace(" is ", f" of {label!r} is ", 1)

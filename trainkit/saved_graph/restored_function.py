@@ -143,7 +143,7 @@ def _tensors(
         values = [x for x in nest.flatten((args, kwargs)) if is_tensor_like(x)]
     else:
         try:
-            values = graph._filled(args, kwargs)
+            values = graph._list_inputs(args, kwargs)
         except TypeError:
             return None
     inputs = graph.graph.inputs

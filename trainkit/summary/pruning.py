@@ -34,7 +34,7 @@ def drop_events(
     """
     dropped = {}
     for path in sorted(pathlib.Path(folder).glob(f"{PREFIX}*")):
-        events, count = _kept(path, is_late)
+        events, count = _select_events(path, is_late)
         if count:
             # the name of the new file must not look like one of events, which readers open
             partial = path.with_name(f".{os.getpid()}.partial")
@@ -47,7 +47,9 @@ def drop_events(
     return dropped
 
 
-def _kept(path: pathlib.Path, is_late: Callable[[str, int], bool]) -> tuple[list[bytes], int]:
+def _select_events(
+    path: pathlib.Path, is_late: Callable[[str, int], bool]
+) -> tuple[list[bytes], int]:
     """The events of a file that stay, serialized, and how many summaries go."""
     from tensorboardX.proto.event_pb2 import Event
 

@@ -219,7 +219,7 @@ def separable_conv2d(
 
 
 def _pool(rank: int, op: str, kind: str) -> Any:
-    def pooled(
+    def pool(
         input: Any,
         ksize: Any,
         strides: Any,
@@ -240,8 +240,8 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         )
 
     summary = "Greatest value" if kind == "max" else "Mean"
-    pooled.__name__ = pooled.__qualname__ = op
-    pooled.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
+    pool.__name__ = pool.__qualname__ = op
+    pool.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
 
     Args:
         input: (batch, spatial..., channels), or as `data_format` says.
@@ -251,7 +251,7 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
     """
-    return pooled
+    return pool
 
 
 max_pool1d = _pool(1, "max_pool1d", "max")

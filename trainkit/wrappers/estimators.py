@@ -78,7 +78,7 @@ class _Estimator(BaseEstimator):
             RuntimeError: the model is not compiled with a loss and an optimizer.
             ValueError: samples or targets are no such arrays.
         """
-        X, y = self._checked(X, y)
+        X, y = self._validate(X, y)
         model = self._model_for(X, y)
         if not (model.compiled and model.loss and model.optimizer):
             raise RuntimeError(
@@ -89,7 +89,7 @@ class _Estimator(BaseEstimator):
         self.model_ = model
         return self
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Samples, and targets as the model is trained on them."""
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)
         self._targets_have_axis = y.ndim > 1
@@ -141,7 +141,7 @@ class SKLearnClassifier(ClassifierMixin, _Estimator):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_, indices = np.unique(y, return_inverse=True)

@@ -107,7 +107,7 @@ def falsified(wrong, monkeypatch):
         lambda x: 2 * sys.getrefcount(x),
         lambda x: min(sys.getrefcount(x), 3),
         lambda x: 1 << 30,
-        ownership._uncounted,
+        ownership._count_nothing,
     ],
     ids=["none", "twice", "up to three", "immortal", "uncounted"],
 )

@@ -67,7 +67,7 @@ def _reader(fd: int, digests: dict[Extent, _Digest]) -> Callable[[tuple[Extent, 
         sums: list[Sums] = []
         for part_start in range(start, end, PART):
             part = scratch[: min(PART, end - part_start)]
-            if not _filled(fd, part, extent.offset + part_start):
+            if not _fill(fd, part, extent.offset + part_start):
                 return digests[extent].add(start, None)
             sums.append(sums_of(part))
         return digests[extent].add(start, sums)
@@ -75,7 +75,7 @@ def _reader(fd: int, digests: dict[Extent, _Digest]) -> Callable[[tuple[Extent, 
     return read
 
 
-def _filled(fd: int, part: np.ndarray, offset: int) -> bool:
+def _fill(fd: int, part: np.ndarray, offset: int) -> bool:
     try:
         return read_into(fd, part, offset) == part.size
     except OSError:  # who reads the array by itself will meet it again, and name the array

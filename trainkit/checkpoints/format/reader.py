@@ -215,7 +215,7 @@ class SavedFile:
 
     def _verify(self, node: ArrayNode) -> None:
         if node.offset is None or node.stored_bytes <= SMALL or node.stored.kind == "b":
-            value = self._checked(node)
+            value = self._validate(node)
             if node.stored_bytes <= SMALL and self._cached_bytes < _CACHE:
                 self._cached_bytes += node.stored_bytes
                 node.cached = value
@@ -242,7 +242,7 @@ class SavedFile:
                 f"{self.name} is damaged: '{node.path}' does not fit its checksum"
             )
 
-    def _checked(self, node: ArrayNode) -> Any:
+    def _validate(self, node: ArrayNode) -> Any:
         """The values as stored, compared with their checksum."""
         array = np.empty(node.shape, node.stored)
         if node.offset is not None:
@@ -277,7 +277,7 @@ class SavedFile:
 
     def value(self, node: ArrayNode) -> Any:
         """The values of `node` as a NumPy array of `node.dtype`."""
-        stored = self._checked(node) if node.cached is None else node.cached
+        stored = self._validate(node) if node.cached is None else node.cached
         if node.dtype == stored.dtype:
             return stored.copy() if node.cached is not None else stored
         if node.dtype.kind == "U":

@@ -210,18 +210,18 @@ def kind_of_model(part: Trackable) -> str | None:
 
 def own_variables(part: Trackable) -> list[Variable]:
     """The variables that `part` holds itself: those created trainable, then the others."""
-    variables = [*getattr(part, "_own", ()), *_held(type(part).parts(part).values())]
+    variables = [*getattr(part, "_own", ()), *_find_variables(type(part).parts(part).values())]
     mine = list({id(v): v for v in variables}.values())
     return sorted(mine, key=lambda v: not v._created_trainable)
 
 
-def _held(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
+def _find_variables(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
     """The variables among the parts and in their containers, which may hold themselves."""
     for part in parts:
         if isinstance(part, Variable):
             yield part
         elif isinstance(part, _CONTAINERS) and id(part) not in inside:
-            yield from _held(part.parts().values(), (*inside, id(part)))
+            yield from _find_variables(part.parts().values(), (*inside, id(part)))
 
 
 def optimizer_variables(optimizer: Trackable, scaled: bool = False) -> list[Item]:

@@ -53,12 +53,12 @@ class HeaderTexts:
         starts = (at for at in _PLACES if read_at(fd, 8, at) == _SIGNATURE)
         start = next(starts, None)
         if start is None:
-            raise self._damaged("it does not begin as an HDF5 file")
+            raise self._report_damage("it does not begin as an HDF5 file")
         block = read_at(fd, 96, start)
         try:
             self._base, self.root = _superblock(block)
         except IndexError as error:
-            raise self._damaged("its superblock is cut short") from error
+            raise self._report_damage("its superblock is cut short") from error
 
     def of(self, address: int) -> Texts:
         """The texts among the attributes of an object.
@@ -74,16 +74,20 @@ class HeaderTexts:
             for data in self._attributes(address):
                 self._read_attribute(data, texts)
         except (IndexError, UnicodeDecodeError) as error:
-            raise self._damaged(f"the attributes at {address} can't be read: {error}") from error
+            raise self._report_damage(
+                f"the attributes at {address} can't be read: {error}"
+            ) from error
         return texts
 
-    def _damaged(self, reason: str) -> CheckpointError:
+    def _report_damage(self, reason: str) -> CheckpointError:
         return CheckpointError(f"{self._name} is damaged: {reason}")
 
     def _bytes(self, address: int, size: int) -> bytes:
         at = self._base + address
         if size > MAX_STRUCTURE or not 0 <= at <= self._size - size:
-            raise self._damaged(f"{size} bytes at {address} are asked for, they are not there")
+            raise self._report_damage(
+                f"{size} bytes at {address} are asked for, they are not there"
+            )
         return read_at(self._fd, size, at)
 
     # ------------------------------------------------------------------ object headers
@@ -96,7 +100,7 @@ class HeaderTexts:
             second = True
         else:
             if first[0] != 1:
-                raise self._damaged(f"there is no object at {address}")
+                raise self._report_damage(f"there is no object at {address}")
             chunk, order, second = self._bytes(address + 16, _number(first, 8, 4)), 0, False
         chunks, total = [chunk], len(chunk)
         for index, chunk in enumerate(chunks):
@@ -107,7 +111,7 @@ class HeaderTexts:
                     size = _number(body, 8, 8)
                     total += size
                     if index > _MAX_CHUNKS or total > MAX_STRUCTURE:
-                        raise self._damaged(f"the header at {address} has no end")
+                        raise self._report_damage(f"the header at {address} has no end")
                     more = self._bytes(_number(body, 0, 8), size)
                     chunks.append(more[4:-4] if second else more)
 
@@ -148,15 +152,17 @@ class HeaderTexts:
         if not is_text:
             return None
         if width < 1 or count * width > len(values):
-            raise self._damaged(f"an attribute says that it has {count} texts of {width} bytes")
+            raise self._report_damage(
+                f"an attribute says that it has {count} texts of {width} bytes"
+            )
         items = (values[i * width : (i + 1) * width] for i in range(count))
         if number == _FIXED:
-            return [self._counted(item.split(b"\0")[0]) for item in items]
+            return [self._count_items(item.split(b"\0")[0]) for item in items]
         if width != _REFERENCE:
-            raise self._damaged(f"a text of variable length takes {width} bytes")
-        return [self._counted(self._from_heap(item)) for item in items]
+            raise self._report_damage(f"a text of variable length takes {width} bytes")
+        return [self._count_items(self._from_heap(item)) for item in items]
 
-    def _counted(self, text: bytes) -> str:
+    def _count_items(self, text: bytes) -> str:
         self._left -= len(text)
         if self._left < 0:
             raise CheckpointError(
@@ -170,7 +176,7 @@ class HeaderTexts:
             return b""
         data = self._heap(address).get(index, b"")
         if length > len(data):
-            raise self._damaged(f"a text of {length} bytes has {len(data)}")
+            raise self._report_damage(f"a text of {length} bytes has {len(data)}")
         return data[:length].split(b"\0")[0]
 
     def _heap(self, address: int) -> dict[int, bytes]:
@@ -180,10 +186,12 @@ class HeaderTexts:
         head = self._bytes(address, 16)
         size = _number(head, 8, 8)
         if head[:4] != b"GCOL" or not 16 <= size <= MAX_ALL_TEXTS:
-            raise self._damaged(f"there is no heap of texts at {address}")
+            raise self._report_damage(f"there is no heap of texts at {address}")
         self._in_heaps += size
         if self._base + address + size > self._size or self._in_heaps > 2 * MAX_ALL_TEXTS:
-            raise self._damaged(f"the heap of texts at {address} is larger than what is there")
+            raise self._report_damage(
+                f"the heap of texts at {address} is larger than what is there"
+            )
         data = read_at(self._fd, size, self._base + address)
         objects: dict[int, bytes] = {}
         at = 16

@@ -66,7 +66,7 @@ class Slots:
         if not weights:
             return self._loose(name, group)
         if name not in self.by_weight:
-            self.by_weight[name] = dict(_paired(group, root))
+            self.by_weight[name] = dict(_pair_slots(group, root))
         slots_by_weight = self.by_weight[name]
         return next(
             (slots_by_weight[id(weight)] for weight in weights if id(weight) in slots_by_weight),
@@ -81,7 +81,7 @@ class Slots:
         return slot if isinstance(slot, ArrayNode) else None
 
 
-def _paired(slots: GroupNode, root: GroupNode) -> Iterator[tuple[int, ArrayNode]]:
+def _pair_slots(slots: GroupNode, root: GroupNode) -> Iterator[tuple[int, ArrayNode]]:
     """The values under `slots`, each with the `id` of the value of the same path in `root`."""
     stack: list[tuple[Node, Node]] = [(slots, root)]
     visited = set()
@@ -254,7 +254,7 @@ def lost_paths(root: GroupNode) -> Iterator[str]:
     An object without any values is one that has not been built, and an optimizer without slots one
     that has not made a step; what these have not taken is not lost yet.
     """
-    filled = _filled(root)
+    filled = _find_filled(root)
     stack: list[GroupNode] = [root]
     visited = set()
     while stack:
@@ -283,7 +283,7 @@ def _is_slots(node: Node) -> bool:
     return isinstance(node, GroupNode) and node.attributes.get("type") == SLOTS
 
 
-def _filled(root: GroupNode) -> set[int]:
+def _find_filled(root: GroupNode) -> set[int]:
     """The `id` of each group that has a value, at any depth but not as a slot, that was taken."""
     parents: dict[int, list[GroupNode]] = {}
     filled: set[int] = set()

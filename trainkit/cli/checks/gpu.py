@@ -78,10 +78,10 @@ def check() -> Iterator[Finding]:
             {"gpus": gpus},
         )
     else:
-        yield from _working(gpus, facts)
+        yield from _check_gpus(gpus, facts)
 
 
-def _working(gpus: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Finding]:
+def _check_gpus(gpus: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Finding]:
     """Findings where a GPU and CuPy are there."""
     failure = failure_of(facts, "cupy") or failure_of(facts, "count")
     if failure:

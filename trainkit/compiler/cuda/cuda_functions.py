@@ -67,7 +67,7 @@ def stored(text: str, dtype: np.dtype[Any]) -> str:
     return f"{_FROM_FLOAT[dtype.char]}({text})" if is_short(dtype) else text
 
 
-def _rounded(text: str, dtype: np.dtype[Any]) -> str:
+def _round(text: str, dtype: np.dtype[Any]) -> str:
     return loaded(stored(text, dtype), dtype)
 
 
@@ -93,7 +93,7 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     return f"(({type_of(dtype)}){int(value)}{'ULL' if dtype.kind == 'u' else 'LL'})"
 
 
-def _unsigned(dtype: np.dtype[Any]) -> str:
+def _find_unsigned(dtype: np.dtype[Any]) -> str:
     return "unsigned long long" if dtype.itemsize == 8 else "unsigned int"
 
 
@@ -101,7 +101,7 @@ def _arithmetic(sign: str) -> Text:
     def text(dtype: Any, x: str, y: str) -> str:
         if dtype.kind == "f":
             return f"{x} {sign} {y}"
-        wide = _unsigned(dtype)
+        wide = _find_unsigned(dtype)
         return f"({type_of(dtype)})(({wide}){x} {sign} ({wide}){y})"
 
     return text
@@ -236,7 +236,7 @@ _BITS: dict[str, Text] = {
 }
 
 
-def _found(name: str, dtype: np.dtype[Any]) -> Text | None:
+def _look_up(name: str, dtype: np.dtype[Any]) -> Text | None:
     tables = [_LOGICAL, _COMPARISONS]
     if dtype.kind == "f":
         tables += [_NUMBERS, _FLOATS]
@@ -252,8 +252,8 @@ def is_known(name: str, operands: tuple[Operand, ...]) -> bool:
     dtype = operands[0].dtype
     if is_short(dtype):
         # The float32 behind a short float rounds back to it.
-        return name != "nextafter" and _found(name, _FLOAT) is not None
-    return _found(name, dtype) is not None
+        return name != "nextafter" and _look_up(name, _FLOAT) is not None
+    return _look_up(name, dtype) is not None
 
 
 def expression(name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]) -> str:
@@ -273,10 +273,10 @@ def expression(name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]
         return f"{x[0]} ? {x[1]} : {x[2]}"
     # Each result is rounded on its own, so that a graph gives the bits of single operations.
     compute_dtype = _FLOAT if is_short(dtype) else dtype
-    text = _found(name, compute_dtype)
+    text = _look_up(name, compute_dtype)
     assert text is not None
     code = text(compute_dtype, *x)
-    return _rounded(code, out) if is_short(out) and name not in _EXACT else code
+    return _round(code, out) if is_short(out) and name not in _EXACT else code
 
 
 _EXACT = frozenset(
@@ -293,4 +293,4 @@ def _cast(dtype: np.dtype[Any], x: str, out: np.dtype[Any]) -> str:
     # By way of float32 it would be rounded twice.
     if dtype == np.float64 and out == np.float16:
         return f"__half2float(__double2half({x}))"
-    return _rounded(f"(float){x}", out)
+    return _round(f"(float){x}", out)

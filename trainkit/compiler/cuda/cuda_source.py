@@ -153,7 +153,7 @@ def table_source_of(loops: Sequence[Loop], materialized: set[Buffer]) -> TableSo
     return TableSource(name, text, members, sizes, EACH if by_four else 1)
 
 
-def _named(head: str, text: str) -> tuple[str, str]:
+def _name_kernel(head: str, text: str) -> tuple[str, str]:
     """The name of a kernel, which says what it does, and all of its text."""
     # The name is made of the text, so equal kernels of different graphs are compiled once.
     name = "fused_" + hashlib.sha256((head + text).encode()).hexdigest()[:16]
@@ -194,7 +194,7 @@ class _CudaWriter:
             for k, v in enumerate(self.views)
         ]
         text = f"({', '.join(parameters)}) {{\n{self.body(by_four)}}}\n"
-        name, source_text = _named(self.head(by_four), text)
+        name, source_text = _name_kernel(self.head(by_four), text)
         return KernelSource(name, source_text, self.views, self.size, EACH if by_four else 1)
 
     def written_for_table(self, by_four: bool) -> tuple[str, str]:
@@ -204,7 +204,7 @@ class _CudaWriter:
             f"  {self._pointer(k)} p{k} = ({self._pointer(k)})t.place[{k}][k];\n" for k in ways
         ]
         head = self.head(by_four) + declaration(len(ways), most_members(len(ways)))
-        return _named(
+        return _name_kernel(
             head,
             f"(const Table t) {{\n{FIND}"
             "  const int block = (int)blockIdx.x - t.first[k];\n"

@@ -288,14 +288,14 @@ class EntryWriter:
         is_array = text.line(f"icmp eq ptr {kind}, {arrays}")
         if shape:
             self._require(is_array)
-            return self._checked(thing, shape, dtype)
+            return self._validate(thing, shape, dtype)
         # Arithmetic on arrays without axes gives NumPy's scalars, which come back in the next call.
         # Their value lies right behind the head that all objects have.
         scalar = self._module.object(dtype.type, f"numpy.{dtype.type.__name__}")
         array, other, both = (text.name()[1:] for _ in range(3))
         text.do(f"br i1 {is_array}, label %{array}, label %{other}")
         text.start(array)
-        of_array = self._checked(thing, shape, dtype)
+        of_array = self._validate(thing, shape, dtype)
         after_array = text.block
         text.do(f"br label %{both}")
         text.start(other)
@@ -306,7 +306,7 @@ class EntryWriter:
         text.start(both)
         return text.line(f"phi ptr [{of_array}, %{after_array}], [{of_scalar}, %{after_other}]")
 
-    def _checked(self, array: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    def _validate(self, array: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
         """Address of the data of an array that has the shape, the dtype and the layout."""
         # NumPy has one object for each dtype of its own, so their addresses are compared. One with
         # its bytes swapped is another object, and refused like any other.

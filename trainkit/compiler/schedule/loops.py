@@ -86,7 +86,7 @@ def _place(
     # it is the same element.
     for index in range(len(order) - 1, max(ready, 0) - 1, -1):
         loop = order[index]
-        if isinstance(loop, Loop) and _alike(loop.out, step.out) and _related(loop, step):
+        if isinstance(loop, Loop) and _alike(loop.out, step.out) and _relate(loop, step):
             inner = {m.out.buffer: m.out for m in loop.members}
             # Another offset or stride into a result of this loop is an element that it has not
             # reached yet, or that never gets to memory.
@@ -107,7 +107,7 @@ _SMALL = 4096
 """Elements up to which unrelated steps share a loop: there its start costs more than memory."""
 
 
-def _related(loop: Loop, step: Elementwise) -> bool:
+def _relate(loop: Loop, step: Elementwise) -> bool:
     if step.out.size <= _SMALL:
         return True
     # A large array that two steps read comes from memory once if they share a loop, and what one
@@ -165,7 +165,7 @@ def split(loop: Loop, most: int, materialized: set[Buffer]) -> list[Loop]:
     groups: list[list[Elementwise]] = []
     # In order and greedily: neighbours come from one formula as a rule, and arrays that they both
     # read count once.
-    for part in _apart(loop.members):
+    for part in _split_groups(loop.members):
         if groups and _streams([*groups[-1], *part], materialized) <= most:
             groups[-1] += part
         else:
@@ -180,10 +180,10 @@ def _streams(members: list[Elementwise], materialized: set[Buffer]) -> int:
     return len(read) + len({m.out for m in members if m.out.buffer in materialized})
 
 
-def _apart(members: list[Elementwise]) -> list[list[Elementwise]]:
+def _split_groups(members: list[Elementwise]) -> list[list[Elementwise]]:
     """The steps in groups, none of which needs a result of another."""
     results = {m.out.buffer for m in members}
-    return _connected(
+    return _connect(
         members, lambda m: {m.out.buffer, *({v.buffer for v in sources_of(m)} & results)}
     )
 
@@ -198,10 +198,10 @@ def unrelated(loop: Loop) -> list[Loop]:
         read = {v.buffer for v in sources_of(member) if v.size > 1 or v.buffer in results}
         return {member.out.buffer, *read}
 
-    return [Loop(members) for members in _connected(loop.members, arrays)]
+    return [Loop(members) for members in _connect(loop.members, arrays)]
 
 
-def _connected(
+def _connect(
     members: list[Elementwise], arrays: Callable[[Elementwise], set[Buffer]]
 ) -> list[list[Elementwise]]:
     """The steps in groups, those together that have arrays in common."""

@@ -75,7 +75,7 @@ def most_blas_threads() -> int:
 # ------------------------------------------------------------------ once it is loaded
 
 
-def _restarting() -> list[Any] | None:
+def _find_restart() -> list[Any] | None:
     """The functions that `read_again` calls, or `None` where the library does not show them all.
 
     Those of NumPy 2.5 and newer keep them to themselves.
@@ -89,7 +89,7 @@ def _restarting() -> list[Any] | None:
 
 def can_read_again() -> bool:
     """Whether the library that NumPy has loaded takes settings."""
-    return _restarting() is not None
+    return _find_restart() is not None
 
 
 def read_again() -> bool:
@@ -104,7 +104,7 @@ def read_again() -> bool:
     Returns:
         Whether it was done: not while other threads work, and not with another BLAS.
     """
-    restarting = _restarting()
+    restarting = _find_restart()
     if restarting is None or not others_wait():
         return False
     for function in restarting:

@@ -48,7 +48,7 @@ WIDE: list[Callable[..., Any]] = []
 _LARGE = LARGE
 
 
-def _called(ufunc: np.ufunc, *arrays: Any) -> Any:
+def _call_quietly(ufunc: np.ufunc, *arrays: Any) -> Any:
     """What a ufunc gives; compiled functions call it here, where NumPy's warnings are dropped."""
     return ufunc(*arrays)
 
@@ -63,7 +63,9 @@ def wrapped(result: Any) -> Any:
 
 
 # Before any operation is declared, since `callable_for` asks for compiled functions.
-native.attempt("bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
+native.attempt(
+    "bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _call_quietly, wrapped
+)
 native.attempt("switch", True)
 
 
@@ -233,7 +235,7 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
 
 def _general(prim: Primitive) -> Callable[..., Any]:
     """The function of any other kernel; inputs may be `None`."""
-    slow, mixed, tapes, record = prim.slow, _mixed(prim), _TAPES, trace_state.record
+    slow, mixed, tapes, record = prim.slow, _mix_numbers(prim), _TAPES, trace_state.record
     kernel, run = prim.kernel, prim.run
     one_dtype, floats_only = _promotion(prim)
     names, fewest = prim.input_names, prim.fewest_inputs
@@ -283,7 +285,7 @@ def _by_names(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[Any, ..
     return tuple(inputs)
 
 
-def _mixed(prim: Primitive) -> Callable[..., Any]:
+def _mix_numbers(prim: Primitive) -> Callable[..., Any]:
     """The function of a kernel for inputs with Python numbers.
 
     Where inputs get one dtype, numbers behind a float32 tensor are float32.
@@ -316,7 +318,7 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
     return op
 
 
-def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
+def _accept_names(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
     """`reference` as the compiled functions are called: with TensorFlow's names of arguments.
 
     `name` is not kept; inputs `x1` and `x2` may be called `x` and `y`.
@@ -335,7 +337,7 @@ def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
     return op
 
 
-def _asking(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) -> Any:
+def _ask_first(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) -> Any:
     """`body`, behind the kernels of a GPU that are asked first."""
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
@@ -353,7 +355,7 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
     run, fewest, index = tuned.run, tuned.fewest, tuned.of
     if tuned.on_gpu:
-        body = _asking(tuned.on_gpu, body)
+        body = _ask_first(tuned.on_gpu, body)
     if run is None:
         return body
 
@@ -370,13 +372,13 @@ def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
     return native.attempt("TunedKernel", body, run, fewest, index) or kernel
 
 
-def _compiled(
+def _compile(
     kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
 ) -> Callable[..., Any]:
     """The compiled function that takes the usual calls before `reference`, where there is one."""
     op: Callable[..., Any] | None = native.attempt(kind, prim, reference, *facts)
     if op is None:
-        return _named(reference, kind.startswith("binary"))
+        return _accept_names(reference, kind.startswith("binary"))
     op.__wrapped__ = reference  # type: ignore[attr-defined]
     op.compiled_as = (kind, prim, *facts)  # type: ignore[attr-defined]
     return op
@@ -433,17 +435,17 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
         has_settings: whether it takes settings besides.
     """
     if prim.is_ufunc and arity == 1:
-        return _compiled("unary_ufunc", prim, _unary_ufunc(prim))
+        return _compile("unary_ufunc", prim, _unary_ufunc(prim))
     if prim.is_ufunc:
-        return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
+        return _compile("binary_ufunc", prim, _binary_ufunc(prim))
     one_dtype, floats_only = _promotion(prim)
     # The functions of two inputs do not look for integers, so an operation that makes these floats
     # is a general one.
     if arity == 2 and not has_settings and not floats_only:
         # Small products spend their time on the way to BLAS, hence a function of their own.
         if prim.facets.semantics is PRODUCT:
-            return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
-        return _compiled("binary", prim, _binary(prim), one_dtype)
+            return _compile("matmul", prim, _binary(prim), MOST_BY_DOT)
+        return _compile("binary", prim, _binary(prim), one_dtype)
     if arity == 1:
-        return _compiled("unary", prim, _unary(prim), floats_only)
-    return _compiled("general", prim, _general(prim), one_dtype, floats_only)
+        return _compile("unary", prim, _unary(prim), floats_only)
+    return _compile("general", prim, _general(prim), one_dtype, floats_only)

@@ -45,11 +45,11 @@ class ShapeTrace:
         # A number of rounds that is a tensor has no value here.
         n = steps if isinstance(steps, int) else None
 
-        def stacked(y: Any) -> Any:
+        def stack(y: Any) -> Any:
             one = None if y is None else _symbol_like(y)
             return None if one is None else SymbolicTensor(Spec((n, *one.shape), one.dtype))
 
-        return carry, nest.map_structure(stacked, outputs)
+        return carry, nest.map_structure(stack, outputs)
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """A symbolic tensor like the variable."""

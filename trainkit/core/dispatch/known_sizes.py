@@ -43,7 +43,7 @@ def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, A
     """
     size_rule = primitive.facets.sizes
     if size_rule == ASKED:
-        return _asked(primitive, inputs[0])
+        return _ask(primitive, inputs[0])
     # Most traced operations leave here: they compute with values, of which nothing is known.
     if not size_rule or not _may_know(inputs, size_rule):
         return None
@@ -62,7 +62,7 @@ def known_results(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, A
                 return _compute(
                     primitive, known_inputs, settings, primitive.shape_rule(*specs, **settings)
                 )
-            return _moved(primitive, known_inputs, settings, picked=size_rule == PICKED)
+            return _move(primitive, known_inputs, settings, picked=size_rule == PICKED)
     except (OpError, ArithmeticError, IndexError, TypeError, ValueError):
         return None  # which the operation says better
 
@@ -75,7 +75,7 @@ def _may_know(inputs: tuple[Any, ...], size_rule: str) -> bool:
     return size_rule == MOVED and any(type(x) is Tensor for x in inputs)
 
 
-def _asked(primitive: Any, x: Tensor) -> Known | None:
+def _ask(primitive: Any, x: Tensor) -> Known | None:
     """The sizes of the axes, or how many elements there are, as far as the shape says."""
     sizes = tuple(x.shape)
     if len(primitive.shape_rule(x).shape):
@@ -94,17 +94,17 @@ def as_known(known: Any, trace: Callable[[], Any]) -> Any:
         trace: adds the operation to the graph, for what is not known.
     """
     if isinstance(known, Known):
-        return _noted(None if _is_whole(known) else trace(), known)
+        return _note(None if _is_whole(known) else trace(), known)
     # If all results are constants, the graph does without the operation.
     traced = [None] * len(known) if all(map(_is_whole, known)) else trace()
-    return tuple(map(_noted, traced, known))
+    return tuple(map(_note, traced, known))
 
 
 def _is_whole(sizes: Known) -> bool:
     return not sizes.unknown.any()
 
 
-def _noted(y: Any, sizes: Known) -> Any:
+def _note(y: Any, sizes: Known) -> Any:
     """A constant if all is known, else the symbol, which remembers what is."""
     if _is_whole(sizes):
         return convert_to_tensor(sizes.values)
@@ -126,9 +126,7 @@ def _compute(
     return Known(result.astype(spec.dtype.as_numpy_dtype), unknown)
 
 
-def _moved(
-    primitive: Any, known_inputs: list[Known], settings: dict[str, Any], picked: bool
-) -> Any:
+def _move(primitive: Any, known_inputs: list[Known], settings: dict[str, Any], picked: bool) -> Any:
     """The same operation on the elements and on the marks of those that are not known."""
     values = [one.values for one in known_inputs]
     # In the dtype of the values, so that the kernel does with marks what it does with values.

@@ -25,12 +25,12 @@ import numpy as np
 from trainkit.core.dispatch import native
 
 
-def _uncounted(_: Any) -> int:
+def _count_nothing(_: Any) -> int:
     """Where nothing is counted: no two answers differ, so `measure_counts` trusts none of them."""
     return 0
 
 
-getrefcount: Callable[[Any], int] = getattr(sys, "getrefcount", _uncounted)
+getrefcount: Callable[[Any], int] = getattr(sys, "getrefcount", _count_nothing)
 
 
 class ReferenceCounts(NamedTuple):

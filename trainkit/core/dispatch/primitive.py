@@ -185,7 +185,7 @@ class Primitive:
         if self.facets.promotion == FLOATS and any(
             getattr(a, "dtype", None) is _BF16 for a in arrays
         ):
-            return _rounded(self.kernel(xp, *map(_widen, arrays), **settings))
+            return _round(self.kernel(xp, *map(_widen, arrays), **settings))
         return self.kernel(xp, *arrays, **settings)
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
@@ -429,10 +429,10 @@ def _widen(array: Any) -> Any:
     return array.astype(_F32) if getattr(array, "dtype", None) is _BF16 else array
 
 
-def _rounded(result: Any) -> Any:
+def _round(result: Any) -> Any:
     """The float32 arrays among the results as bfloat16."""
     if type(result) is tuple:
-        return tuple(map(_rounded, result))
+        return tuple(map(_round, result))
     return result.astype(_BF16) if result.dtype == _F32 else result
 
 

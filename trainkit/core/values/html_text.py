@@ -163,7 +163,7 @@ def curves(title: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float
     low_x, high_x = _bounds([x for x, _ in every])
     low_y, high_y = _bounds([y for _, y in every])
 
-    def placed(x: float, y: float) -> str:
+    def place_point(x: float, y: float) -> str:
         across = _EDGE + (x - low_x) / (high_x - low_x) * (_WIDTH - 2 * _EDGE)
         down = _HEIGHT - _EDGE - (y - low_y) / (high_y - low_y) * (_HEIGHT - 2 * _EDGE)
         return f"{across:.1f},{down:.1f}"
@@ -171,7 +171,7 @@ def curves(title: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float
     drawn, legend = [], []
     for i, (name, line) in enumerate(points.items()):
         colour = _COLOURS[i % len(_COLOURS)]
-        path = " ".join(placed(x, y) for x, y in line)
+        path = " ".join(place_point(x, y) for x, y in line)
         style = {"fill": "none", "stroke": colour, "stroke_width": 2}
         if len(line) == 1:
             centre = path.split(",")

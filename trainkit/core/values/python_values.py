@@ -52,7 +52,7 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
     if dtype is dtypes.string and array.size:
         raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
     if dtype is None:
-        return _weakened(array, value)
+        return _weaken(array, value)
     if array.dtype.kind in "fc" and dtype.is_integer and array.size and not has_dtype(value):
         raise TypeError(
             f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
@@ -100,7 +100,7 @@ def _first_leaf(value: Any) -> Any:
     return value
 
 
-def _weakened(array: Any, value: Any) -> Any:
+def _weaken(array: Any, value: Any) -> Any:
     """float64 and int64 of Python numbers as float32 and int32."""
     kind = array.dtype.kind
     if array.dtype.itemsize < 8 or kind not in "fic":

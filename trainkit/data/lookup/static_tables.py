@@ -190,7 +190,7 @@ class _StaticTable:
     def __getitem__(self, keys: Any) -> Tensor:
         return self.lookup(keys)
 
-    def _filled(self, values: list[Any], shape: Any) -> Tensor:
+    def _fill_missing(self, values: list[Any], shape: Any) -> Tensor:
         out = np.empty(len(values), self.value_dtype.dtype)
         if out.dtype != OBJECTS:
             out[:] = values
@@ -237,7 +237,7 @@ class StaticHashTable(_StaticTable):
 
     def _values_of(self, keys: Any) -> Tensor:
         value_of_key, default = self._known, self._default
-        return self._filled(
+        return self._fill_missing(
             [value_of_key.get(key, default) for key in keys.ravel().tolist()], keys.shape
         )
 
@@ -298,7 +298,7 @@ class StaticVocabularyTable(_StaticTable):
             self._bucket(key) if (value := value_of_key.get(key)) is None else value
             for key in keys.ravel().tolist()
         ]
-        return self._filled(values, keys.shape)
+        return self._fill_missing(values, keys.shape)
 
     def _bucket(self, key: Any) -> int:
         text = key if isinstance(key, bytes) else str(key).encode()

@@ -229,11 +229,11 @@ def make_csv_dataset(
     if num_epochs != 1:
         rows_set = rows_set.repeat(num_epochs)
 
-    def named(*values: Any) -> Any:
+    def name_columns(*values: Any) -> Any:
         features = dict(zip(chosen, values, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
-    batches = rows_set.batch(batch_size, drop_remainder=num_epochs is None).map(named)
+    batches = rows_set.batch(batch_size, drop_remainder=num_epochs is None).map(name_columns)
     return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
 

@@ -74,13 +74,13 @@ class CachedRows(Rows):
 
     def fill(self) -> bool:
         try:
-            self._filled()
+            self._load_rows()
         except Exception:  # whatever it is, walking the elements shows it in its place
             self.node.fails = True
             return False
         return True
 
-    def _filled(self) -> Rows:
+    def _load_rows(self) -> Rows:
         if self.node.stacked is None:
             starts = range(0, self.count, _ROWS_AT_ONCE)
             stops = (min(start + _ROWS_AT_ONCE, self.count) for start in starts)
@@ -90,10 +90,10 @@ class CachedRows(Rows):
         return self.node.stacked
 
     def gather(self, indices: Any) -> Leaves:
-        return self._filled().gather(indices)
+        return self._load_rows().gather(indices)
 
     def slice(self, start: int, stop: int) -> Leaves:
-        return self._filled().slice(start, stop)
+        return self._load_rows().slice(start, stop)
 
 
 class CacheStage(Stage):

@@ -177,7 +177,7 @@ class ParallelMapStage(AheadStage):
         self.work = self._hire()
         super()._begin_in_child()
 
-    def _finished(self, element: _Call) -> Leaves:
+    def _take_result(self, element: _Call) -> Leaves:
         number, call = element
         self.next_number = None if number is None else number + 1
         return call.result()

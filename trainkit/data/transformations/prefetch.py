@@ -193,7 +193,7 @@ class AheadStage(Stage):
             self._start()
         element, self.here, error = self.worker.take()
         if error is None:
-            return self._finished(element)
+            return self._take_result(element)
         if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise error
         self.failure = StopIteration() if isinstance(error, StopIteration) else error
@@ -206,7 +206,7 @@ class AheadStage(Stage):
         if self.thread is not None:
             self.load(self.state())
 
-    def _finished(self, element: Any) -> Leaves:
+    def _take_result(self, element: Any) -> Leaves:
         """The element that the thread handed over."""
         leaves: Leaves = element
         return leaves

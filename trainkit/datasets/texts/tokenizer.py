@@ -110,7 +110,7 @@ class Tokenizer:
         Raises:
             TypeError: one is neither; the vocabulary stays as it was.
         """
-        totals, documents, count = self._counted(_several(texts, self.char_level))
+        totals, documents, count = self._count_items(_several(texts, self.char_level))
         self.document_count += count
         for word, number in totals.items():
             self.word_counts[word] = self.word_counts.get(word, 0) + number
@@ -122,7 +122,7 @@ class Tokenizer:
         for word, count in self.word_docs.items():
             self.index_docs[self.word_index[word]] = count
 
-    def _counted(self, texts: Iterable[Any]) -> tuple[Counter[str], Counter[str], int]:
+    def _count_items(self, texts: Iterable[Any]) -> tuple[Counter[str], Counter[str], int]:
         """How often each word comes, in how many texts, and how many texts there are."""
         totals: Counter[str] = Counter()
         documents: Counter[str] = Counter()

@@ -35,14 +35,14 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
         return first and b()
     seconds: list[Any] = []
 
-    def going_on() -> Any:
+    def go_on() -> Any:
         seconds.append(_second("and", first, b()))
         return seconds[-1]
 
-    def ending() -> Any:  # traced after the other; a 0 is False beside a bool
+    def end() -> Any:  # traced after the other; a 0 is False beside a bool
         return False if first.dtype.is_bool or _is_bool(seconds[-1]) else first
 
-    return traced_cond(trace_state.current_trace(), first, going_on, ending)
+    return traced_cond(trace_state.current_trace(), first, go_on, end)
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:

@@ -124,7 +124,7 @@ def staged_if(
     before = tuple(get_state())
 
     def branch(run: Callable[[], Any]) -> Callable[[], Any]:
-        def traced() -> Any:
+        def trace() -> Any:
             set_state(before)
             try:
                 run()
@@ -136,7 +136,7 @@ def staged_if(
             values = tuple(get_state())[:nouts]
             return values, tuple(map(flag_of, values))
 
-        return traced
+        return trace
 
     outer = trace_state.current_trace()
     try:
@@ -178,7 +178,7 @@ def _merge(
             if fills or label(name) == RETURNED or is_empty_array(a) or is_empty_array(b):
                 a, b = filled(true, a, b), filled(false, b, a)
             if not nest.same_structure(a, b):
-                raise InvalidArgumentError(_differing(name, a, b))
+                raise InvalidArgumentError(_find_difference(name, a, b))
             for x, y in zip(nest.flatten(a), nest.flatten(b), strict=True):
                 _check_leaves(name, x, y)
             ones.append(a)
@@ -237,12 +237,12 @@ def _check_leaves(name: str, x: Any, y: Any) -> None:
                 "branches must give one rank"
             )
     elif (undefined(x) or undefined(y)) and not (undefined(x) and undefined(y)):
-        raise InvalidArgumentError(_differing(name, x, y))
+        raise InvalidArgumentError(_find_difference(name, x, y))
     elif (x is None) != (y is None):
-        raise InvalidArgumentError(_differing(name, x, y))
+        raise InvalidArgumentError(_find_difference(name, x, y))
 
 
-def _differing(name: str, x: Any, y: Any) -> str:
+def _find_difference(name: str, x: Any, y: Any) -> str:
     def word(v: Any) -> str:
         return "undefined" if undefined(v) else repr(v)
 

@@ -210,7 +210,9 @@ def _rewritten(function: Any) -> Any:
     if code in _UNCONVERTED:
         return None
     try:
-        result, module, source_map = malt.transpiler.transform(_undisguised(function), malt.context)
+        result, module, source_map = malt.transpiler.transform(
+            _strip_disguise(function), malt.context
+        )
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         _UNCONVERTED[code] = reason
@@ -268,7 +270,7 @@ def _has_jumps(code: Any) -> bool:
     )
 
 
-def _undisguised(function: Any) -> Any:
+def _strip_disguise(function: Any) -> Any:
     """`function` under the name in its source, which `functools.wraps` may have replaced."""
     code = function.__code__
     if function.__name__ == code.co_name:

@@ -86,7 +86,7 @@ cond_primitive.primitive.joint_sparse = True
 # ---------------------------------------------------------------------- eager tapes
 
 
-def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
+def _keep_needed(op: Callable[..., Any]) -> Callable[..., Any]:
     """`op` that keeps what gradients need at once when a tape looks on and no graph is traced."""
 
     @functools.wraps(op)
@@ -107,4 +107,4 @@ def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-cond_primitive.primitive.op = _keeping(cond_primitive)
+cond_primitive.primitive.op = _keep_needed(cond_primitive)

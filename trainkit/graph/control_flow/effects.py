@@ -25,7 +25,7 @@ from trainkit.ops.core.value_text import formatted as formatted
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 
-def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
+def _do_nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
     return ()
 
 
@@ -178,7 +178,7 @@ def print_(
         template.write([np.asarray(t.numpy()) for t in tensors])
 
 
-@primitive(_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)
+@primitive(_do_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)
 def _check_shape(xp: Any, x: Any, *, shape: tuple[int | None, ...]) -> tuple[Any, ...]:
     """Raise unless `x` has the shape that `set_shape` said."""
     if not TensorShape(shape).is_compatible_with(x.shape):
@@ -203,7 +203,7 @@ class Raised:
         return repr(self.error)
 
 
-@primitive(_nothing, name="raise_error", effect=Effect("it raises"), semantics=MESSAGE)
+@primitive(_do_nothing, name="raise_error", effect=Effect("it raises"), semantics=MESSAGE)
 def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
     """Raise an error of the user's."""
     # One error stands in the graph for all runs: raised itself, it would collect the notes and

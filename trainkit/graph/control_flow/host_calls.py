@@ -214,7 +214,7 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
 )
 def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as NumPy arrays."""
-    return _called_now(xp, [devices.to_numpy(a) for a in arrays], function)
+    return _call_now(xp, [devices.to_numpy(a) for a in arrays], function)
 
 
 @primitive(
@@ -226,7 +226,7 @@ def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]
 )
 def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as eager tensors."""
-    return _called_now(xp, [string_results(a) for a in arrays], function)
+    return _call_now(xp, [string_results(a) for a in arrays], function)
 
 
 @_py_call.joint_gradient
@@ -239,7 +239,7 @@ for _call in (_host_call, _py_call):
     _call.declare(batch=one_by_one("the function is made for the values of one item"))
 
 
-def _called_now(xp: Any, arguments: list[Any], function: HostFunction) -> tuple[Any, ...]:
+def _call_now(xp: Any, arguments: list[Any], function: HostFunction) -> tuple[Any, ...]:
     items = _result_of(function, arguments)
     _see_ranks(function, items)
     return tuple(
@@ -293,7 +293,7 @@ def _place(func: Callable[..., Any], inp: Any, announced: list[Any], operation: 
     return list(results)
 
 
-def _called(
+def _run_call(
     func: Callable[..., Any], inp: Any, announced: list[Any], of_arrays: bool = False
 ) -> list[Any]:
     """The results of a call now."""
@@ -402,7 +402,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any =
     many = isinstance(Tout, list | tuple)
     announced = list(Tout) if many else [Tout]
     if trace_state.current_trace() is None:
-        results = _called(func, inp, announced)
+        results = _run_call(func, inp, announced)
     else:
         results = _place(func, inp, announced, _py_call)
     return results if many else results[0]
@@ -442,7 +442,7 @@ def numpy_function(
     else:
         # Tapes would record what the function does to tensors, and gradients are to stop here.
         with trace_state.silence():
-            results = _called(func, inp, announced, of_arrays=True)
+            results = _run_call(func, inp, announced, of_arrays=True)
     if many:
         return results or None
     return results[0]

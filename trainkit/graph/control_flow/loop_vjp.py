@@ -161,7 +161,7 @@ for _operation in (while_primitive, scan_primitive):
 # ---------------------------------------------------------------------- eager tapes
 
 
-def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+def _keep_needed(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
     """`op` that keeps what gradients need at once when a tape looks on and no graph is traced.
 
     Args:
@@ -195,8 +195,8 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
     return call
 
 
-while_primitive.primitive.op = _keeping(
+while_primitive.primitive.op = _keep_needed(
     while_primitive,
     lambda n, s: (*range(s["count"]), *range(s["count"] + s["split"], n)),
 )
-scan_primitive.primitive.op = _keeping(scan_primitive, lambda n, s: range(1, n))
+scan_primitive.primitive.op = _keep_needed(scan_primitive, lambda n, s: range(1, n))

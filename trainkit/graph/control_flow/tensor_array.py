@@ -138,7 +138,7 @@ class TensorArray(tuple[Any, ...]):
         return array
 
     def _element_of(self, value: Any) -> Tensor:
-        tensor = self._converted(value)
+        tensor = self._to_tensor(value)
         if tensor.dtype != self._dtype:
             raise InvalidArgumentError(
                 f"TensorArray.write: the array holds {self._dtype.name}, the value is "
@@ -151,7 +151,7 @@ class TensorArray(tuple[Any, ...]):
             )
         return tensor
 
-    def _converted(self, value: Any) -> Tensor:
+    def _to_tensor(self, value: Any) -> Tensor:
         """`value` as a tensor; numbers and arrays, which are no tensors, in the array's dtype."""
         # NumPy makes float64 of Python's numbers unasked, so its dtype is no wish of the user's, as
         # that of a tensor is.
@@ -215,7 +215,7 @@ class TensorArray(tuple[Any, ...]):
         Raises:
             InvalidArgumentError: the number of indices is not known while tracing.
         """
-        indices, value = convert_to_tensor(indices), self._converted(value)
+        indices, value = convert_to_tensor(indices), self._to_tensor(value)
         if indices.shape[0] is None:
             raise InvalidArgumentError(
                 "TensorArray.scatter: the number of indices must be known while tracing; write "
@@ -249,7 +249,7 @@ class TensorArray(tuple[Any, ...]):
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """An array whose elements are the rows of `value` (n, ...)."""
-        tensor = self._converted(value)
+        tensor = self._to_tensor(value)
         if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
                 f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
@@ -268,7 +268,7 @@ class TensorArray(tuple[Any, ...]):
             InvalidArgumentError: the lengths differ, have no values while tracing, don't add up, or
                 are more or fewer than the positions of an array whose size is not dynamic.
         """
-        tensor = self._converted(value)
+        tensor = self._to_tensor(value)
         counts = _value(convert_to_tensor(lengths))
         if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
@@ -373,10 +373,10 @@ def _kind(
 
 def _with_size(kind: type[TensorArray], size: Any) -> type[TensorArray]:
     """`kind` for an array that has a size and no elements yet."""
-    return kind if isinstance(size, int) and size == 0 else _sized(kind, size)
+    return kind if isinstance(size, int) and size == 0 else _make_sized(kind, size)
 
 
-def _sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
+def _make_sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
     if isinstance(size, int):
         # Sizes that are tensors are not cached, or they and their graphs would stay alive.
         return _fixed(kind, size)

@@ -79,7 +79,7 @@ def traced_while(
     # An array without elements is no leaf and one with elements is, so a loop that fills it would
     # change its structure.
     if has_empty(loop_vars):
-        loop_vars = _filled(outer, body, loop_vars)
+        loop_vars = _fill_arrays(outer, body, loop_vars)
     with loop_options() as options:
         agreement = LoopSpecs(nest.flatten(loop_vars), names, "while_loop", options, fixed)
 
@@ -207,7 +207,7 @@ def _agree(agreement: LoopSpecs, trace: Callable[[], Any], results: Callable[[An
             return traced
 
 
-def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
+def _fill_arrays(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
     """The loop variables with elements in arrays that only the body fills; a trial tells which."""
     # This graph is thrown away: only the shapes of elements are taken from it.
     trial = Graph("trial", outer)

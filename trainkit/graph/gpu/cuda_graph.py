@@ -142,7 +142,7 @@ class Capture:
             self._numbers = HostNumbers(xp, numbers)
             inputs = iter(self._inputs)
             read = [next(inputs) if v is None else self._homes[id(v)].array() for v in variables]
-            self._graph, self._results = self._captured(
+            self._graph, self._results = self._capture_graph(
                 program, variables, [*read, *self._numbers.arrays], assigned, results
             )
         self._copy_in, self._copy_out = Copies(xp, self._inputs), Copies(xp, self._results)
@@ -152,7 +152,7 @@ class Capture:
         if any(XP_OF[type(a)] is np or int(a.device.id) != gpu for a in arrays):
             raise NotCaptured(f"not all arrays are on the current GPU, {gpu}")
 
-    def _captured(
+    def _capture_graph(
         self,
         program: Program,
         variables: Sequence[Any],
@@ -166,7 +166,7 @@ class Capture:
         try:
             with stream, self._products.working_in(self._workspace):
                 values = in_place.run(*inputs)
-                handed = [self._apart(values[i], inputs) for i in results]
+                handed = [self._copy_apart(values[i], inputs) for i in results]
                 self._write(values, assigned)
             graph = stream.end_capture()
         except BaseException as error:
@@ -179,7 +179,7 @@ class Capture:
             raise NotCaptured(_reason(in_place, error)) from error
         return graph, handed
 
-    def _apart(self, y: Any, inputs: list[Any]) -> Any:
+    def _copy_apart(self, y: Any, inputs: list[Any]) -> Any:
         """`y` in memory that only this result has."""
         if XP_OF[type(y)] is np:
             raise NotCaptured("a result is an array of the CPU")

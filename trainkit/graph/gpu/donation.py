@@ -34,11 +34,11 @@ def writing_in_place(
     if not chosen:
         return program
 
-    def watched(node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
         over = chosen.get(node)
         return kernel if over is None else functools.partial(_run_over, node.primitive, over)
 
-    return Program(program.graph, on_gpu=True, watched=watched)
+    return Program(program.graph, on_gpu=True, watched=watch)
 
 
 def _run_over(kernel: CudaKernel, over: Over, *arrays: Any) -> Any:

@@ -43,7 +43,7 @@ class CudaKernel(FusedRun):
         xp = devices.XP_OF[type(arrays[0])]
         if self._launches is None and not self._compile(xp):
             return self.interpreted(*arrays)
-        return self._launched(xp, arrays, over or {})
+        return self._launch_kernels(xp, arrays, over or {})
 
     def _fits(self, arrays: Sequence[Any]) -> bool:
         return all(
@@ -69,7 +69,9 @@ class CudaKernel(FusedRun):
             return False
         return True
 
-    def _launched(self, xp: Any, arrays: Sequence[Any], over: dict[int, int]) -> tuple[Any, ...]:
+    def _launch_kernels(
+        self, xp: Any, arrays: Sequence[Any], over: dict[int, int]
+    ) -> tuple[Any, ...]:
         results = [
             arrays[over[i]] if i in over else _make(xp, view)
             for i, view in enumerate(self.code.outputs)

@@ -195,9 +195,9 @@ class _ShapeProgram:
         with self._lock:
             host_values = self._host.run(*self._host_sources(arrays)) if self._host else []
             numbers, host_results = host_values[: self._count], host_values[self._count :]
-            device_results = self._replayed(arrays, numbers)
+            device_results = self._run_replay(arrays, numbers)
             if device_results is None:
-                device_results = self._launched(arrays, numbers)
+                device_results = self._launch_kernels(arrays, numbers)
             for variable, on_device, i in self._stored:
                 if not on_device:
                     variable._take(host_results[i])
@@ -205,7 +205,7 @@ class _ShapeProgram:
             (device_results if on_device else host_results)[i] for on_device, i in self._outputs
         ]
 
-    def _launched(self, arrays: list[Any], numbers: Sequence[Any]) -> list[Any]:
+    def _launch_kernels(self, arrays: list[Any], numbers: Sequence[Any]) -> list[Any]:
         """The results of the GPU's part, one operation after the other."""
         results = self._device([*self._device_sources(arrays), *numbers])
         for variable, on_device, i in self._stored:
@@ -215,14 +215,14 @@ class _ShapeProgram:
 
     # ------------------------------------------------------------------ CUDA graphs
 
-    def _replayed(self, arrays: list[Any], numbers: Sequence[Any]) -> Any:
+    def _run_replay(self, arrays: list[Any], numbers: Sequence[Any]) -> Any:
         """The results of the GPU's part by its CUDA graph; `None` where none can be launched."""
         if self.reason is not None:
             return None
         self._calls += 1
         inputs = self._device_sources.given(arrays)
         if self._capture is None:
-            if self._calls < CALLS_BEFORE_CAPTURE or not self._captured(inputs, numbers):
+            if self._calls < CALLS_BEFORE_CAPTURE or not self._capture_graph(inputs, numbers):
                 return None
         assert self._capture is not None
         try:
@@ -237,7 +237,7 @@ class _ShapeProgram:
             results[i] = y
         return results
 
-    def _captured(self, inputs: list[Any], numbers: Sequence[Any]) -> bool:
+    def _capture_graph(self, inputs: list[Any], numbers: Sequence[Any]) -> bool:
         variables = self._device_sources.variables
         gpu_arrays = [*inputs, *(v._value._array for v in variables if v is not None)]
         if not gpu_arrays:

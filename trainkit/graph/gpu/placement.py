@@ -180,18 +180,18 @@ class Parts:
             if node.kind != "op":
                 continue
             if node.effect:
-                raise NotApart(f"{_named(node)} does something besides its result")
+                raise NotApart(f"{_name_node(node)} does something besides its result")
             on_host = {y in self._seen.on_host for y in node.outputs}
             if len(on_host) > 1:
-                raise NotApart(f"{_named(node)} gives values of the CPU and of the GPU")
+                raise NotApart(f"{_name_node(node)} gives values of the CPU and of the GPU")
             reads = [x for x in node.inputs if isinstance(x, GraphTensor) and x not in self._fixed]
             if True in on_host and node.outputs[0] not in self._fixed:
                 if any(x not in self._seen.on_host and not _is_number(x) for x in reads):
-                    raise NotApart(f"{_named(node)} brings values of the GPU to the CPU")
+                    raise NotApart(f"{_name_node(node)} brings values of the GPU to the CPU")
             elif False in on_host and any(
                 x in self._seen.on_host and self._seen.on_host[x].ndim for x in reads
             ):
-                raise NotApart(f"{_named(node)} takes an array of the CPU")
+                raise NotApart(f"{_name_node(node)} takes an array of the CPU")
 
     def _numbers(self, device_nodes: list[Node]) -> list[GraphTensor]:
         numbers: dict[GraphTensor, None] = {}
@@ -254,13 +254,13 @@ def _is_settled(node: Node, fixed: set[GraphTensor], shaped: set[GraphTensor]) -
     )
 
 
-def _named(node: Node) -> str:
+def _name_node(node: Node) -> str:
     return f"{node.primitive.name}{place_text(node.where, ', at ')}"
 
 
 def node_text(node: Node) -> str:
     """An operation and the user's line that asked for it."""
-    return _named(node)
+    return _name_node(node)
 
 
 class Reader:

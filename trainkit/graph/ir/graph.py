@@ -315,9 +315,9 @@ class Graph(NodeList):
                 "called. Create it outside, or keep it on an object and create it only when it "
                 "is not there yet."
             )
-        return self._computed(value, name) if isinstance(value, GraphTensor) else value
+        return self._compute_value(value, name) if isinstance(value, GraphTensor) else value
 
-    def _computed(self, x: GraphTensor, name: str | None) -> Tensor:
+    def _compute_value(self, x: GraphTensor, name: str | None) -> Tensor:
         """The value of `x` now, which only constants and variables may decide."""
         part = Graph("initial value")
         part.nodes, part.outputs = x.node.graph.nodes, [x]

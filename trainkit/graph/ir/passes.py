@@ -143,10 +143,10 @@ def _fold(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
 
 def share(graph: Graph) -> Graph:
     """Compute equal calls once."""
-    return rebuild(graph, _sharing())
+    return rebuild(graph, _make_sharing())
 
 
-def _sharing() -> Visit:
+def _make_sharing() -> Visit:
     """A visit that gives equal calls the results of the first of them."""
     results_by_call: dict[Any, tuple[GraphTensor, ...]] = {}
 
@@ -185,16 +185,16 @@ def _without(simpler: Callable[[Node, tuple[Any, ...]], Any], graph: Graph) -> G
 
 def reduce(graph: Graph) -> Graph:
     """`prune`, `simplify`, `fold_constants` and `share` in one copy."""
-    return rebuild(graph, _reducing(_simpler))
+    return rebuild(graph, _make_reducing(_simpler))
 
 
 def reduce_for_gradients(graph: Graph) -> Graph:
     """As `reduce`, but what has another gradient than the identity stays."""
-    return rebuild(graph, _reducing(_simpler_for_gradients))
+    return rebuild(graph, _make_reducing(_simpler_for_gradients))
 
 
-def _reducing(simpler: Callable[[Node, tuple[Any, ...]], Any]) -> Visit:
-    shared = _sharing()
+def _make_reducing(simpler: Callable[[Node, tuple[Any, ...]], Any]) -> Visit:
+    shared = _make_sharing()
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         replacement = simpler(node, inputs)

@@ -200,7 +200,7 @@ class _Pass:
     def visit(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         """The outputs in the new graph of what is joined, else `None`."""
         if node in self._rectifiers:
-            return self._normalized(new, node, inputs)
+            return self._normalize_by(new, node, inputs)
         if node.primitive in RECTIFIERS and self._is_rectified(inputs[0], node):
             return (inputs[0],)
         if node.primitive is fused_normalization_gradient.primitive:
@@ -222,7 +222,7 @@ class _Pass:
         is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
         return behind[0] if is_read or not others else NONE
 
-    def _normalized(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+    def _normalize_by(self, new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rectifier = self._rectifiers[node]
         settings = {**node.settings, "rectifier": rectifier}
         call = joined_call(new, node, FORWARD, inputs, settings)

@@ -75,7 +75,7 @@ class Program:
         self.source = writer.source()
         self._nodes = writer.line_nodes
         namespace = writer.namespace
-        namespace["explained"] = self._explained
+        namespace["explained"] = self._explain_stop
         # by this name of a file `_place_of` knows the program's frame in a traceback
         exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
         self.run: Callable[..., Any] = namespace["run"]
@@ -86,7 +86,7 @@ class Program:
         results: list[Any] = self.run(*arrays)
         return results
 
-    def _explained(self, error: Exception) -> Exception:
+    def _explain_stop(self, error: Exception) -> Exception:
         """A kernel's error with the operation, the shapes and the user's line."""
         node, values = self._place_of(error)
         if node is None or node.primitive is None:

@@ -128,15 +128,13 @@ class ConcreteFunction:
             InvalidArgumentError: a tensor has another shape or dtype.
         """
         try:
-            flat = self._filled(args, kwargs)
+            flat = self._list_inputs(args, kwargs)
         except TypeError:
             flat = self._one_after_another(args, kwargs)
             if len(flat) != self._count() or not all(map(_fills_a_place, flat)):
                 raise
         symbols = self.graph.inputs
-        return self.run(
-            [_fitting(x, symbol, self) for x, symbol in zip(flat, symbols, strict=False)]
-        )
+        return self.run([_fit(x, symbol, self) for x, symbol in zip(flat, symbols, strict=False)])
 
     def _count(self) -> int:
         """How many tensors a call gives."""
@@ -147,7 +145,7 @@ class ConcreteFunction:
         names = [x.node.name for x in self.graph.inputs[len(args) : self._count()]]
         return [*args, *(kwargs[name] for name in names)] if set(names) == set(kwargs) else []
 
-    def _filled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def _list_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The tensors for the graph's inputs, in their order, from a call of the function.
 
         Raises:
@@ -344,7 +342,7 @@ def _outline(x: Any) -> str:
     return str(nest.map_structure(word, x)).replace("'", "")
 
 
-def _fitting(x: Any, symbol: GraphTensor, owner: ConcreteFunction) -> Any:
+def _fit(x: Any, symbol: GraphTensor, owner: ConcreteFunction) -> Any:
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=symbol.dtype)
     if tensor.dtype != symbol.dtype or not symbol.shape.is_compatible_with(tensor.shape):
         raise InvalidArgumentError(

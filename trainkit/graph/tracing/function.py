@@ -200,7 +200,7 @@ class Function:
             return run_around_replicas(self.python_function, args, kwargs)
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
-            args, kwargs = self._signed(args, kwargs)
+            args, kwargs = self._convert_to_signature(args, kwargs)
         key = self._key(args, kwargs)
         concrete = self._concrete.get(key)
         if concrete is None or (concrete.closed and not concrete.reachable()):
@@ -217,7 +217,7 @@ class Function:
                     raise
                 return learn(functools.partial(self.python_function, *args, **kwargs))
         if self._verify:
-            return self._verified(concrete, args, kwargs)
+            return self._verify_call(concrete, args, kwargs)
         if not (kwargs or concrete.closed or REPLICAS):
             short = short_key(args, [])
             if short is not None:
@@ -256,7 +256,7 @@ class Function:
         key = key if where is None else (*key, where)
         return key if replica is None else (*key, replica.key)
 
-    def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _convert_to_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arguments converted to the input signature."""
         assert self.input_signature is not None
         names, required = self._arguments.names, self._arguments.required
@@ -282,7 +282,7 @@ class Function:
             kwargs = dict(zip(self._arguments.required, keyword_specs, strict=False))
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
-            args, kwargs = self._signed(args, kwargs)
+            args, kwargs = self._convert_to_signature(args, kwargs)
         if any(map(has_no_rank, nest.flatten((args, kwargs)))):
             labels = self._arguments.labels(args, kwargs)
             return AnyRankFunction(self, (tuple(args), dict(kwargs)), labels)
@@ -499,7 +499,7 @@ class Function:
                 line,
             )
 
-    def _verified(self, concrete: ConcreteFunction, args: Any, kwargs: Any) -> Any:
+    def _verify_call(self, concrete: ConcreteFunction, args: Any, kwargs: Any) -> Any:
         from trainkit.graph.tracing.verify import compare
 
         self._verify -= 1

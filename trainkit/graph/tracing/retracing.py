@@ -45,7 +45,7 @@ def _kind(item: Any) -> Any:
     return item[0] if typed and nest.is_nested_type(item[0]) else None
 
 
-def _named(item: Any) -> dict[Any, Any] | None:
+def _name_items(item: Any) -> dict[Any, Any] | None:
     """The items of a container by their names, in its order; `None` where it has no names."""
     kind, names, *items = item
     if names is None:
@@ -60,7 +60,7 @@ def _text(item: Any) -> str:
         kind = _kind(item)
         if kind is None:
             return repr(item[1])
-        named = _named(item)
+        named = _name_items(item)
         if named is not None:
             return "{" + ", ".join(f"{k!r}: {_text(v)}" for k, v in named.items()) + "}"
         inner = ", ".join(map(_text, item[2:]))
@@ -105,7 +105,7 @@ def _compare(name: str, old: Any, new: Any, relaxed: bool) -> list[Row]:
         return []
     kind = _kind(new)
     if kind is not None and kind is _kind(old) and len(old) == len(new):
-        before, now = _named(old), _named(new)
+        before, now = _name_items(old), _name_items(new)
         if before is None or now is None:
             pairs = zip(range(len(new)), old[2:], new[2:], strict=False)
             return [row for i, a, b in pairs for row in _compare(f"{name}[{i}]", a, b, relaxed)]

@@ -122,7 +122,7 @@ class _Effects:
 
     def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function = inspect.unwrap(function)
-        self.functions = _called_by(self.function)
+        self.functions = _collect_functions(self.function)
         self.given = [*args, *kwargs.values()]
         self.lost: dict[tuple[str, str], int] = {}
         self._kept: set[str] = set()
@@ -144,7 +144,7 @@ class _Effects:
         before = self._outline()
         real = builtins.print
 
-        def noted(*args: Any, **kwargs: Any) -> None:
+        def note(*args: Any, **kwargs: Any) -> None:
             frame = sys._getframe(1)
             if not frame.f_globals.get("__name__", "").startswith("trainkit"):
                 text = " ".join(str(a) for a in args)
@@ -155,19 +155,19 @@ class _Effects:
                 )
             real(*args, **kwargs)
 
-        builtins.print = noted
+        builtins.print = note
         try:
             yield
         finally:
             builtins.print = real
-        for name, (old, new) in self._changed(before).items():
+        for name, (old, new) in self._find_changes(before).items():
             self._note(
                 f"{name} changes from {old} to {new} in Python, in the graph only while tracing"
                 f"{self._line_of(name)}; use a tk.Variable, or return the value",
                 name,
             )
 
-    def _changed(self, before: dict[str, tuple[Any, str]]) -> dict[str, tuple[str, str]]:
+    def _find_changes(self, before: dict[str, tuple[Any, str]]) -> dict[str, tuple[str, str]]:
         """What has another value now, by name, with texts of both."""
         changes = {}
         for name, new in self._outline().items():
@@ -183,7 +183,7 @@ class _Effects:
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             yield
         # what the graph does too, by a call back into Python, is not lost
-        self._kept = set(self._changed(before))
+        self._kept = set(self._find_changes(before))
 
     def _outline(self) -> dict[str, tuple[Any, str]]:
         """What the function reaches, by name, each as something comparable and a text."""
@@ -221,7 +221,7 @@ class _Effects:
         return ""
 
 
-def _called_by(function: Any) -> list[Any]:
+def _collect_functions(function: Any) -> list[Any]:
     """`function` and the user's functions that it reaches by name, and so on."""
     functions: list[Any] = []
     waiting = [function]

@@ -78,7 +78,7 @@ class _Draws:
         positions = self.xp.empty(self.chunks * truncated_cuda.CHUNK, np.int64)
         return positions, self.xp.empty(self.chunks + 1, np.int64)
 
-    def _summed(self, positions: Array, counts: Array) -> None:
+    def _sum_parts(self, positions: Array, counts: Array) -> None:
         sole = truncated_cuda.SOLE_THREADS
         truncated_cuda.summed_counts()(1, (counts, np.int32(self.chunks)), threads=sole)
         self._open = (positions, counts)
@@ -88,7 +88,7 @@ class _Draws:
         kernel, lists = rejection_cuda.inverted(self.distribution), self._lists()
         args = (*self._parameters, *self.states(), *lists, self.values, self.size)
         kernel(self.chunks, args)
-        self._summed(*lists)
+        self._sum_parts(*lists)
 
     def reject(self) -> None:
         """Draw the others, or all."""
@@ -98,7 +98,7 @@ class _Draws:
             arguments = (*self._parameters, *self.states(), *self._open, number)
             kernel = rejection_cuda.tried(self.distribution)
             kernel(self.chunks, (*arguments, *lists, self.values, self.size))
-            self._summed(*lists)
+            self._sum_parts(*lists)
         arguments = (*self._parameters, *self.states(), *self._open, number)
         last_kernel = rejection_cuda.tried_until_taken(self.distribution)
         left = self.xp.empty(int(self.size), np.int64)

@@ -202,9 +202,9 @@ class ProjectedAttention(Layer):
             return attend(query, key, value, mask, scale=scale, causal=use_causal_mask), None
         if use_causal_mask:
             attention_mask = _both(attention_mask, self._compute_causal_mask(query, value))
-        return self._weighted(ops.multiply(query, scale), key, value, attention_mask, training)
+        return self._weigh(ops.multiply(query, scale), key, value, attention_mask, training)
 
-    def _weighted(self, query: Any, key: Any, value: Any, mask: Any, training: Any) -> Any:
+    def _weigh(self, query: Any, key: Any, value: Any, mask: Any, training: Any) -> Any:
         """The weighted values and the weights, by an operation for each step."""
         if key.shape[-2] != query.shape[-2]:  # heads that several heads of the query share
             group = query.shape[-2] // key.shape[-2]

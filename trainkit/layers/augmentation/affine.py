@@ -26,7 +26,7 @@ class AffineLayer(MovingLayer):
             f"{type(self).__name__} has no method _numbers(self, transformation, height, width)"
         )
 
-    def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
+    def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         numbers = self._numbers(transformation, *self._size_in(ops.shape(images)))
         read = {
             "interpolation": interpolation,

@@ -49,7 +49,7 @@ class RandomSharpness(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         return {"factor": self._uniform((frame.batch,), *self.factor, seed)}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         factor = ops.reshape(ops.cast(transformation["factor"], images.dtype), (-1, 1, 1, 1))
         smooth = (self._around(images) + images * 4.0) / 13.0
         return clipped(images + (1.0 - 2.0 * factor) * (smooth - images), self.value_range)
@@ -112,7 +112,7 @@ class RandomGaussianBlur(RandomImageLayer):
         sigma = self._uniform((2,), *self.sigma, at_once(seed), self.compute_dtype) + 1e-6
         return {"should_apply_blur": chosen, "blur_factor": sigma}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         blurred = ops.image.gaussian_blur(
             images,
             kernel_size=self.kernel_size,

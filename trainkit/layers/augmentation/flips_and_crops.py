@@ -54,7 +54,7 @@ class RandomFlip(MovingLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         return {"flips": self._uniform(frame.one_each, 0.0, 1.0, seed) <= 0.5}
 
-    def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
+    def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         axes = []
         if "vertical" in self.mode:
             axes.append(self._height_axis)
@@ -121,7 +121,7 @@ class RandomCrop(RandomImageLayer):
         left = draw((), 0, width - self.width + 1, dtype="int32", seed=seed)
         return {"top": top, "left": left, "height": self.height, "width": self.width}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         return self._window(images, transformation, "bilinear")
 
     def _window(self, images: Any, transformation: Any, interpolation: str) -> Any:
@@ -157,7 +157,7 @@ class RandomCrop(RandomImageLayer):
             return bounding_boxes
         t = transformation
 
-        def moved(boxes: Any) -> Any:
+        def move(boxes: Any) -> Any:
             top, left = (ops.cast(t[side], boxes.dtype) for side in ("top", "left"))
             inside = crop(boxes, top, left, t["height"], t["width"])
             down, across = self.height / t["height"], self.width / t["width"]
@@ -165,5 +165,5 @@ class RandomCrop(RandomImageLayer):
 
         size = self._size_in(t["input_shape"])
         return boxes_in_pixels(
-            bounding_boxes, self.bounding_box_format, size, (self.height, self.width), moved
+            bounding_boxes, self.bounding_box_format, size, (self.height, self.width), move
         )

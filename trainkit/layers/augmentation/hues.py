@@ -69,7 +69,7 @@ class RandomSaturation(ColorLayer):
         factor = self._uniform((frame.batch,), *self.factor, seed)
         return {"factor": factor / (1 - factor + EPSILON)}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         factor = self._for_images(transformation["factor"], images)
         hsv = ops.image.rgb_to_hsv(images, data_format=self.data_format)
         hue, saturation, value = ops.split(hsv, 3, axis=self._channel_axis)
@@ -106,7 +106,7 @@ class RandomHue(ColorLayer):
         side = ops.where(self._uniform((frame.batch,), 0.0, 1.0, seed) > 0.5, -1.0, 1.0)
         return {"factor": side * self._uniform((frame.batch,), *self.factor, seed) * 0.5}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         turn = self._for_images(transformation["factor"], images)
         shares = rescaled(images, self.value_range, (0, 1))
         hsv = ops.image.rgb_to_hsv(shares, data_format=self.data_format)
@@ -143,7 +143,7 @@ class RandomColorDegeneration(ColorLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         return {"factor": self._uniform((frame.batch, 1, 1, 1), *self.factor, seed)}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         factor = self._for_images(transformation["factor"], images)
         gray = ops.image.rgb_to_grayscale(images, data_format=self.data_format)
         return clipped(images + factor * (gray - images), self.value_range)
@@ -259,7 +259,7 @@ class RandomColorJitter(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         return {name: part._drawn(frame, seed) for name, part in self._parts().items()}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         for name, part in self._parts().items():
             images = part.transform_images(images, transformation[name])
         return images

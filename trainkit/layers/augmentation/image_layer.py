@@ -312,12 +312,12 @@ class RandomImageLayer(ImageLayer):
         images = ops.cast(ops.convert_to_tensor(images), self.compute_dtype)
         if not training or transformation is None:
             return images
-        return ops.cast(self._changed(images, transformation), self.compute_dtype)
+        return ops.cast(self._augment(images, transformation), self.compute_dtype)
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         """The batch `images`, changed as was drawn."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no method _changed(self, images, transformation)"
+            f"{type(self).__name__} has no method _augment(self, images, transformation)"
         )
 
     def _uniform(
@@ -350,10 +350,10 @@ class MovingLayer(RandomImageLayer):
         self.fill_mode = one_of(self, "fill_mode", fill_mode, fill_modes)
         self.fill_value = fill_value
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
-        return self._moved(images, transformation, self.interpolation)
+    def _augment(self, images: Any, transformation: Any) -> Any:
+        return self._move_pixels(images, transformation, self.interpolation)
 
-    def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
+    def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         """Images or masks with their pixels moved, in their dtype."""
         raise NotImplementedError(
             f"{type(self).__name__} has no method _moved(self, images, transformation, "
@@ -373,7 +373,7 @@ class MovingLayer(RandomImageLayer):
         masks = ops.convert_to_tensor(segmentation_masks)
         if not training or transformation is None:
             return masks
-        return self._moved(masks, transformation, "nearest")
+        return self._move_pixels(masks, transformation, "nearest")
 
     def transform_bounding_boxes(
         self, bounding_boxes: Any, transformation: Any = None, training: Any = True
@@ -382,10 +382,10 @@ class MovingLayer(RandomImageLayer):
             return bounding_boxes
         size = self._size_in(transformation["input_shape"])
 
-        def moved(boxes: Any) -> Any:
+        def move(boxes: Any) -> Any:
             return self._moved_boxes(boxes, transformation, *size)
 
-        return boxes_in_pixels(bounding_boxes, self.bounding_box_format, size, size, moved)
+        return boxes_in_pixels(bounding_boxes, self.bounding_box_format, size, size, move)
 
 
 def boxes_in_pixels(

@@ -36,7 +36,7 @@ class SizingLayer(ImageLayer):
         """The shape of the images; nothing is drawn."""
         return {"input_shape": self._frame(data).shape}
 
-    def _sized(self, images: Any, interpolation: str) -> Any:
+    def _resize(self, images: Any, interpolation: str) -> Any:
         """Images or masks in the new size, in their dtype."""
         raise NotImplementedError(
             f"{type(self).__name__} has no method _sized(self, images, interpolation)"
@@ -45,14 +45,14 @@ class SizingLayer(ImageLayer):
     def transform_segmentation_masks(
         self, segmentation_masks: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        return self._sized(ops.convert_to_tensor(segmentation_masks), "nearest")
+        return self._resize(ops.convert_to_tensor(segmentation_masks), "nearest")
 
     def transform_bounding_boxes(
         self, bounding_boxes: Any, transformation: Any = None, training: Any = True
     ) -> Any:
         height, width = self._size_in(transformation["input_shape"])
 
-        def moved(boxes: Any) -> Any:
+        def move(boxes: Any) -> Any:
             return self._boxes_in_new_size(boxes, height, width)
 
         return boxes_in_pixels(
@@ -60,7 +60,7 @@ class SizingLayer(ImageLayer):
             self.bounding_box_format,
             (height, width),
             (self.height, self.width),
-            moved,
+            move,
         )
 
     def _boxes_in_new_size(self, boxes: Any, height: Any, width: Any) -> Any:
@@ -126,9 +126,9 @@ class Resizing(SizingLayer):
     def transform_images(
         self, images: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        return self._sized(images, self.interpolation)
+        return self._resize(images, self.interpolation)
 
-    def _sized(self, images: Any, interpolation: str) -> Any:
+    def _resize(self, images: Any, interpolation: str) -> Any:
         return ops.image.resize(
             images,
             (self.height, self.width),
@@ -195,9 +195,9 @@ class CenterCrop(SizingLayer):
     def transform_images(
         self, images: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        return self._sized(ops.cast(images, self.compute_dtype), "bilinear")
+        return self._resize(ops.cast(images, self.compute_dtype), "bilinear")
 
-    def _sized(self, images: Any, interpolation: str) -> Any:
+    def _resize(self, images: Any, interpolation: str) -> Any:
         rows, columns = self._size_in(images.shape)
         if rows is None or columns is None:
             rows, columns = self._size_in(ops.shape(images))

@@ -39,7 +39,7 @@ class RandomBrightness(RandomImageLayer):
         low, high = self.value_range
         return {"rgb_delta": self._uniform(frame.one_each, *self.factor, seed) * (high - low)}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         return clipped(
             images + ops.cast(transformation["rgb_delta"], images.dtype), self.value_range
         )
@@ -77,7 +77,7 @@ class RandomContrast(RandomImageLayer):
         drawn = self._uniform(frame.one_each, low, high, seed, self.compute_dtype)
         return {"contrast_factor": drawn}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         factor = ops.cast(transformation["contrast_factor"], images.dtype)
         axes = (self._height_axis, self._height_axis + 1)
         mean = ops.mean(images, axis=axes, keepdims=True)
@@ -121,6 +121,6 @@ class RandomInvert(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         return {"apply_inversion": self._chosen(frame, self.factor, seed)}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         chosen = ops.reshape(transformation["apply_inversion"], (-1, 1, 1, 1))
         return ops.where(chosen, self.value_range[1] - images, images)

@@ -96,10 +96,10 @@ class RandomErasing(_WindowLayer):
         return {
             "apply_erasing": chosen,
             "batch_masks": self._inside(frame, x, y),
-            "fill_value": clipped(self._filling(frame, seed), self.value_range),
+            "fill_value": clipped(self._make_filling(frame, seed), self.value_range),
         }
 
-    def _filling(self, frame: ImageFrame, seed: Any) -> Any:
+    def _make_filling(self, frame: ImageFrame, seed: Any) -> Any:
         """What rectangles hold, in a shape that broadcasts with the images."""
         if self.fill_value is None:
             noise = self.backend.random.normal(frame.shape, dtype=self.compute_dtype, seed=seed)
@@ -109,7 +109,7 @@ class RandomErasing(_WindowLayer):
             return filling
         return ops.reshape(filling, (3, 1, 1))
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         chosen = ops.reshape(transformation["apply_erasing"], (-1, 1, 1, 1))
         erased = ops.logical_and(chosen, transformation["batch_masks"])
         return ops.where(erased, ops.cast(transformation["fill_value"], images.dtype), images)
@@ -163,7 +163,7 @@ class CutMix(_WindowLayer):
             "permutation_order": _shuffle(self, frame, seed),
         }
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         return self._paste(images, transformation)
 
     def _paste(self, images: Any, transformation: Any) -> Any:
@@ -174,7 +174,7 @@ class CutMix(_WindowLayer):
     def transform_labels(
         self, labels: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        return _mixed(self, labels, transformation) if training and transformation else labels
+        return _mix(self, labels, transformation) if training and transformation else labels
 
     def transform_bounding_boxes(
         self, bounding_boxes: Any, transformation: Any = None, training: Any = True
@@ -224,13 +224,13 @@ class MixUp(RandomImageLayer):
         weight = _shares(self, frame, self.alpha, seed)
         return {"mix_weight": weight, "permutation_order": order}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
-        return _mixed(self, images, transformation, 4)
+    def _augment(self, images: Any, transformation: Any) -> Any:
+        return _mix(self, images, transformation, 4)
 
     def transform_labels(
         self, labels: Any, transformation: Any = None, training: Any = True
     ) -> Any:
-        return _mixed(self, labels, transformation) if training and transformation else labels
+        return _mix(self, labels, transformation) if training and transformation else labels
 
     def transform_bounding_boxes(
         self, bounding_boxes: Any, transformation: Any = None, training: Any = True
@@ -249,7 +249,7 @@ class MixUp(RandomImageLayer):
         self, segmentation_masks: Any, transformation: Any = None, training: Any = True
     ) -> Any:
         masks = ops.convert_to_tensor(segmentation_masks)
-        return _mixed(self, masks, transformation) if training and transformation else masks
+        return _mix(self, masks, transformation) if training and transformation else masks
 
 
 def _shuffle(layer: RandomImageLayer, frame: ImageFrame, seed: Any) -> Any:
@@ -287,9 +287,7 @@ def _others(layer: RandomImageLayer, values: Any, transformation: Any) -> Any:
     return ops.take(values, transformation["permutation_order"], axis=0)
 
 
-def _mixed(
-    layer: RandomImageLayer, values: Any, transformation: Any, rank: int | None = None
-) -> Any:
+def _mix(layer: RandomImageLayer, values: Any, transformation: Any, rank: int | None = None) -> Any:
     """Weighted means of what belongs to an image and to another of the batch, floats.
 
     The weights have `rank` axes, by default as many as the values.

@@ -64,7 +64,7 @@ class RandomPerspective(MovingLayer):
         end = ops.where(chosen[:, None, None], start * (moves + 1.0), start)
         return {"apply_perspective": chosen, "start_points": start, "end_points": end}
 
-    def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
+    def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         outputs = ops.image.perspective_transform(
             images,
             transformation["start_points"],
@@ -148,10 +148,10 @@ class RandomElasticTransform(MovingLayer):
         words = self.backend.random.randint((2,), 0, 2**31 - 1, dtype="int32", seed=at_once(seed))
         return {"apply_transform": chosen, "distortion_factor": strength, "seed": words}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
-        return clipped(super()._changed(images, transformation), self.value_range)
+    def _augment(self, images: Any, transformation: Any) -> Any:
+        return clipped(super()._augment(images, transformation), self.value_range)
 
-    def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
+    def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         height, width = self._size_in(ops.shape(images))
         strength = ops.cast(transformation["distortion_factor"], "float32")
         longer, shorter = (

@@ -92,7 +92,7 @@ class PolicyLayer(RandomImageLayer):
             if isinstance(part, RandomImageLayer)
         }
 
-    def _picked(self, number: Any, method: str, value: Any, drawn: dict[str, Any]) -> Any:
+    def _apply_picked(self, number: Any, method: str, value: Any, drawn: dict[str, Any]) -> Any:
         """`value` as a method of layer `number` changes it; one beyond the last leaves it."""
 
         def branch(name: str) -> Callable[[Any], Any]:
@@ -156,10 +156,10 @@ class RandAugment(PolicyLayer):
         """`value` after the method of each layer that was picked."""
         for i in range(self.num_ops):
             pick = transformation["layer_idxes"][i]
-            value = self._picked(pick, method, value, transformation["transforms"])
+            value = self._apply_picked(pick, method, value, transformation["transforms"])
         return value
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         return self._after_all("transform_images", images, transformation)
 
     def transform_segmentation_masks(
@@ -253,11 +253,11 @@ class AugMix(PolicyLayer):
             version = value
             for j, drawn in enumerate(chain):
                 pick = transformation["layer_idxes"][i, j]
-                version = self._picked(pick, method, version, drawn)
+                version = self._apply_picked(pick, method, version, drawn)
             total = total + version * weights[i]
         return own * value + (1.0 - own) * total
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         mixed = self._mixed_chains("transform_images", images, transformation)
         return clipped(mixed, self.value_range)
 

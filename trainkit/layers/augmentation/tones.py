@@ -56,7 +56,7 @@ class Solarization(RandomImageLayer):
             )
         }
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         added, threshold = (
             ops.cast(transformation[name], images.dtype) for name in ("additions", "thresholds")
         )
@@ -107,7 +107,7 @@ class RandomPosterization(RandomImageLayer):
             bits = self.backend.random.randint((frame.batch,), low, high, dtype="uint8", seed=seed)
         return {"shift_factor": 8 - bits}
 
-    def _changed(self, images: Any, transformation: Any) -> Any:
+    def _augment(self, images: Any, transformation: Any) -> Any:
         shift = ops.reshape(ops.cast(transformation["shift_factor"], images.dtype), (-1, 1, 1, 1))
         step = ops.power(2.0, shift)
         byte_values = ops.floor(rescaled(images, self.value_range, _BYTE))

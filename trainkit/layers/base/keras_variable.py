@@ -198,11 +198,11 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         # Not `_read`: the new value is wanted as it is held, also within a layer of another dtype.
         return Variable._read(self)
 
-    def _fitting(self, value: Any) -> Tensor:
+    def _fit_value(self, value: Any) -> Tensor:
         tensor = value if isinstance(value, Tensor) else convert_to_tensor(value)
         if tensor.dtype != self.dtype:
             tensor = elementwise.cast(tensor, self.dtype)
-        return super()._fitting(tensor)
+        return super()._fit_value(tensor)
 
     def _assign_result(self, op: Any, delta: Any) -> Any:
         if hasattr(type(delta), "_is_variable"):

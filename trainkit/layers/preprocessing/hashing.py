@@ -104,9 +104,9 @@ class Hashing(Layer):
         if output_mode == "int":
             one_of(self, "dtype", self.compute_dtype, ("int32", "int64"))
         self.mask_value = mask_value
-        self.salt = self._checked(salt)
+        self.salt = self._validate(salt)
 
-    def _checked(self, salt: Any) -> list[int] | None:
+    def _validate(self, salt: Any) -> list[int] | None:
         if salt is None:
             return None
         salts = list(salt) if isinstance(salt, list | tuple) else [salt, salt]

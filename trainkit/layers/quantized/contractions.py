@@ -102,17 +102,17 @@ class EinsumContraction:
     def stored_scale(self, layer: Any, scale: Any) -> Any:
         """A scale with an axis of size 1 for each that is summed over, as it is stored."""
         _, weight, result = _letters(layer)
-        return _moved(scale, weight, result)
+        return _move_axes(scale, weight, result)
 
     def kernel_scale(self, layer: Any, scale: Any) -> Any:
         """A stored scale as it goes with the kernel."""
         _, weight, result = _letters(layer)
-        return _moved(scale, result, weight)
+        return _move_axes(scale, result, weight)
 
     def input_scale(self, layer: Any, scale: Any) -> Any:
         """The scale of the inputs as it goes with the output."""
         input_letters, _, result = _letters(layer)
-        return _moved(scale, input_letters, result)
+        return _move_axes(scale, input_letters, result)
 
     def matrix(self, layer: Any, shape: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of the kernel as a matrix."""
@@ -154,7 +154,7 @@ def _spell(equation: str, rank: int) -> tuple[str, str, str]:
     return input_letters.replace("...", covered), weight, result.replace("...", covered)
 
 
-def _moved(x: Any, names: str, new_names: str) -> Any:
+def _move_axes(x: Any, names: str, new_names: str) -> Any:
     """`x`, whose axes have `names`, with `new_names`; axes that come or go have size 1."""
     gone = tuple(i for i, name in enumerate(names) if name not in new_names)
     x = ops.squeeze(x, gone) if gone else x

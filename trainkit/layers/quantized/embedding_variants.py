@@ -93,12 +93,12 @@ class QuantizedTable(StoredWeights):
         x, by = inputs, None
         if self.inputs_quantizer is not None:
             x, by = self.inputs_quantizer(inputs)
-        scores = self._compared(x)
+        scores = self._score(x)
         scores = scores if by is None else ops.divide(scores, by)
         cap = self.logit_soft_cap
         return scores if cap is None else ops.multiply(ops.tanh(ops.divide(scores, cap)), cap)
 
-    def _compared(self, x: Any) -> Any:
+    def _score(self, x: Any) -> Any:
         """`x` times the table, as floats."""
         raise NotImplementedError
 
@@ -176,7 +176,7 @@ class Int8Embeddings(QuantizedTable):
         scales = ops.take(self.embeddings_scale.value(), inputs, axis=0)
         return ops.divide(ops.cast(rows, self.compute_dtype), ops.expand_dims(scales, -1))
 
-    def _compared(self, x: Any) -> Any:
+    def _score(self, x: Any) -> Any:
         if _has_reverse(self):
             kernel = self.reverse_embeddings.value()
             scale = self.reverse_embeddings_scale.value()
@@ -275,7 +275,7 @@ class Int4Embeddings(QuantizedTable):
         zero = None if zero is None else ops.take(zero.value(), inputs, axis=0)
         return self._decode(integers, scale, zero, -1)
 
-    def _compared(self, x: Any) -> Any:
+    def _score(self, x: Any) -> Any:
         if _has_reverse(self):
             packed = self.reverse_embeddings.value()
             integers = unpack_int4(packed, self._orig_output_dim, axis=0)

@@ -75,12 +75,12 @@ class Float8(Projection):
 
     def _product(self, inputs: Any, training: Any) -> Any:
         dtype = self.compute_dtype
-        x = _rounded(inputs, *self._state("inputs"), dtype, bool(training))
+        x = _round(inputs, *self._state("inputs"), dtype, bool(training))
         kernel = self.__dict__["kernel"].value()
-        kernel = _rounded(kernel, *self._state("kernel"), dtype, bool(training))
+        kernel = _round(kernel, *self._state("kernel"), dtype, bool(training))
         return _rounding_gradient(self._project(x, kernel), *self._state("outputs_grad"), dtype)
 
-    def _finished(self, y: Any) -> Any:
+    def _finish(self, y: Any) -> Any:
         bias = self.bias
         if bias is not None:
             bias = bias.value()
@@ -90,19 +90,19 @@ class Float8(Projection):
         return self.activation(y)
 
 
-def _moved_on(x: Any, scale: Any, history: Any, kind: str) -> tuple[Any, Any]:
+def _update_scale(x: Any, scale: Any, history: Any, kind: str) -> tuple[Any, Any]:
     """The next scale and history, after `x`."""
     most = FLOAT8[kind][2]
     new_scale = compute_float8_scale(ops.max(history, axis=0), scale, most)
     return new_scale, compute_float8_amax_history(x, history)
 
 
-def _rounded(x: Any, scale: Any, history: Any, dtype: Any, training: bool) -> Any:
+def _round(x: Any, scale: Any, history: Any, dtype: Any, training: bool) -> Any:
     """`x` through 8 bits; its gradient is passed on, those of the others are their next values."""
 
     @custom_gradient
     def rounded(x: Any, scale: Any, history: Any) -> Any:
-        following = _moved_on(x, scale, history, _FORWARD) if training else (None, None)
+        following = _update_scale(x, scale, history, _FORWARD) if training else (None, None)
         result = quantize_and_dequantize(x, scale, _FORWARD, dtype)
         return result, lambda g: (g, *following)
 
@@ -115,7 +115,7 @@ def _rounding_gradient(y: Any, scale: Any, history: Any, dtype: Any) -> Any:
     @custom_gradient
     def passed(y: Any, scale: Any, history: Any) -> Any:
         def backward(g: Any) -> Any:
-            following = _moved_on(g, scale, history, _BACKWARD)
+            following = _update_scale(g, scale, history, _BACKWARD)
             return quantize_and_dequantize(g, scale, _BACKWARD, dtype), *following
 
         return y, backward

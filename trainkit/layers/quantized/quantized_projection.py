@@ -69,13 +69,13 @@ class Projection(StoredWeights):
         y = self._product(inputs, training)
         if self.lora_enabled:
             y = ops.cast(ops.add(y, self._through_lora(inputs)), self.compute_dtype)
-        return self._finished(y)
+        return self._finish(y)
 
     def _product(self, inputs: Any, training: Any) -> Any:
         """Inputs times kernel."""
         raise NotImplementedError
 
-    def _finished(self, y: Any) -> Any:
+    def _finish(self, y: Any) -> Any:
         """The bias added, and activated."""
         bias = self.bias
         if bias is not None:

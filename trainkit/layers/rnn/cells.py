@@ -509,12 +509,12 @@ class StackedRNNCells(Layer):
     def begin_sequence(self) -> None:
         """Tell the cells that a sequence begins."""
         for cell in self.cells:
-            getattr(cell, "begin_sequence", _nothing)()
+            getattr(cell, "begin_sequence", _do_nothing)()
 
     def end_sequence(self) -> None:
         """Tell the cells that the sequence is over."""
         for cell in self.cells:
-            getattr(cell, "end_sequence", _nothing)()
+            getattr(cell, "end_sequence", _do_nothing)()
 
     def build(self, input_shape: Any) -> None:
         for cell in self.cells:
@@ -532,7 +532,7 @@ class StackedRNNCells(Layer):
         return inputs, new_states
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Stand in for a method that a user's cell does not have."""
 
 

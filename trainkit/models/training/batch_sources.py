@@ -127,9 +127,9 @@ class Feed(Trackable):
         counts["seen"] += 1
         counts["given"] += 1
         batch = self.batch(element)
-        return batch if not self.class_weight else self._weighted(batch)
+        return batch if not self.class_weight else self._weigh(batch)
 
-    def _weighted(self, batch: Any) -> Any:
+    def _weigh(self, batch: Any) -> Any:
         x, y, weight = data_adapters.unpack(batch)
         return x, y, wrap_on_device(data_adapters.weights_of_classes(y, weight, self.class_weight))
 

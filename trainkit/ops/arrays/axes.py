@@ -194,10 +194,10 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
 
 
 def _squeeze_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
-    return Spec(_squeezed(x.shape, axis), x.dtype)
+    return Spec(_squeeze_dims(x.shape, axis), x.dtype)
 
 
-def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
+def _squeeze_dims(dims: Dims, axis: tuple[int, ...]) -> Any:
     axes = shapes.canonical_axes(axis, len(dims), "squeeze")
     for i in axes:
         if dims[i] not in (1, None):
@@ -211,7 +211,7 @@ def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
 @primitive(_squeeze_rule, name="squeeze", sizes=MOVED, semantics=VIEW, text="beside numbers")
 def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """Take axes of size 1 away."""
-    return x.reshape(_squeezed(x.shape, axis))
+    return x.reshape(_squeeze_dims(x.shape, axis))
 
 
 _expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))

@@ -67,7 +67,7 @@ def dtype_or_float(dtype: Any) -> DType:
 # ------------------------------------------------------------------ filled
 
 
-def _filled(op: str, shape: Any, dtype: Any) -> Tensor:
+def _fill_with(op: str, shape: Any, dtype: Any) -> Tensor:
     make, numpy_dtype = getattr(current().xp, op), dtype_or_float(dtype).dtype
     try:
         return wrap(make(shape, numpy_dtype))
@@ -94,7 +94,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.zeros((2,)).numpy()
         array([0., 0.], dtype=float32)
     """
-    return _filled("zeros", shape, dtype)
+    return _fill_with("zeros", shape, dtype)
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
@@ -114,7 +114,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.ones((2,)).numpy()
         array([1., 1.], dtype=float32)
     """
-    return _filled("ones", shape, dtype)
+    return _fill_with("ones", shape, dtype)
 
 
 def empty(shape: Any, dtype: Any = None) -> Tensor:
@@ -134,7 +134,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
         >>> tk.ops.empty((2, 3)).shape
         TensorShape([2, 3])
     """
-    return _filled("empty", shape, dtype)
+    return _fill_with("empty", shape, dtype)
 
 
 @primitive(

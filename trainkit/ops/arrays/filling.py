@@ -99,7 +99,7 @@ def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
         array([[0., 0.],
                [0., 0.]], dtype=float32)
     """
-    return _filled(shape, 0, dtypes.as_dtype(dtype))
+    return _fill(shape, 0, dtypes.as_dtype(dtype))
 
 
 def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
@@ -115,7 +115,7 @@ def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
         array([[1., 1.],
                [1., 1.]], dtype=float32)
     """
-    return _filled(shape, 1, dtypes.as_dtype(dtype))
+    return _fill(shape, 1, dtypes.as_dtype(dtype))
 
 
 def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
@@ -132,10 +132,10 @@ def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
                [9, 9]], dtype=int32)
     """
     value = convert_to_tensor(value)
-    return _filled(dims, value, value.dtype)
+    return _fill(dims, value, value.dtype)
 
 
-def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
+def _fill(shape: Any, value: Any, dtype: Any) -> Tensor:
     """A tensor full of `value`; sizes may be known only when the graph runs."""
     shape = plain(shape)
     if dtype is dtypes.string:

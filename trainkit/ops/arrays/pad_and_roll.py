@@ -222,10 +222,10 @@ def _inside(dims: Any, pad_width: Any) -> Any:
 def _source_on(xp: ArrayModule, n: int, width: tuple[int, int], mode: str) -> Array:
     """Where each element of a padded axis came from."""
 
-    def made() -> Any:
+    def make() -> Any:
         return np.pad(np.arange(n), width, mode)  # type: ignore[call-overload]
 
-    return on_device(xp, ("pad source", n, tuple(width), mode), made)
+    return on_device(xp, ("pad source", n, tuple(width), mode), make)
 
 
 def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:

@@ -113,7 +113,7 @@ def _product(sizes: list[Any]) -> Any:
     return total
 
 
-def _filled(dims: list[Any]) -> list[Any]:
+def _fill_size(dims: list[Any]) -> list[Any]:
     """`dims` with -1 for the one size that is not known."""
     if dims.count(None) > 1:
         raise ShapeError("rearrange: more than one size is not known; give them by name")
@@ -148,12 +148,12 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Tensor:
         raise InvalidArgumentError(f"rearrange: {', '.join(sorted(strange))} is not in {pattern!r}")
     sizes = _sizes(x, before, axes_lengths, pattern)
     if any(len(group) != 1 for group in before):
-        x = reshape(x, _filled([sizes[name] for name in names]))
+        x = reshape(x, _fill_size([sizes[name] for name in names]))
     output_names = [name for group in after for name in group]
     if output_names != names:
         x = transpose(x, [names.index(name) for name in output_names])
     if any(len(group) != 1 for group in after):
-        x = reshape(x, _filled([_product([sizes[name] for name in group]) for group in after]))
+        x = reshape(x, _fill_size([_product([sizes[name] for name in group]) for group in after]))
     return x
 
 

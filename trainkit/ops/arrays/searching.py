@@ -145,7 +145,7 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
     )
     inverse = inverse.reshape(-1)
     if axis == 0 and host.ndim == 1 and counts.size and counts[-1] > 1 and values[-1] != values[-1]:
-        values, first, inverse, counts = _apart(host, values, first, inverse, counts)
+        values, first, inverse, counts = _split_nans(host, values, first, inverse, counts)
     if not sorted:
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
@@ -162,7 +162,7 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
 _unique.declare(batch=one_by_one("items have different numbers of different values"))
 
 
-def _apart(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any:
+def _split_nans(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any:
     """The findings of `numpy.unique` with each NaN for itself, as no two of them are equal."""
     nans = np.flatnonzero(host != host)
     start = len(values) - 1
@@ -228,7 +228,7 @@ def unique(
     if axis is None and len(tensor.shape) != 1:
         inverse = reshape_like(inverse, tensor)
     if fill_value and size is not None:
-        values = _filled(values, counts, fill_value, axis_index)
+        values = _fill_empty(values, counts, fill_value, axis_index)
     options = zip(
         (first, inverse, counts), (return_index, return_inverse, return_counts), strict=True
     )
@@ -236,7 +236,7 @@ def unique(
     return (values, *more) if more else values
 
 
-def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tensor:
+def _fill_empty(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tensor:
     """`values` with `fill_value` in the slices that count 0."""
     line = [1] * len(values.shape)
     line[axis] = -1

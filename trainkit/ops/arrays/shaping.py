@@ -207,7 +207,7 @@ def ndim(x: Any) -> int:
 # ------------------------------------------------------------------ reshape
 
 
-def _reshaped(dims: Dims, target: Sequence[int | None]) -> Dims:
+def _reshape_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
     """`target` with -1 filled in where that is possible.
 
     Raises:
@@ -238,7 +238,7 @@ def _reshaped(dims: Dims, target: Sequence[int | None]) -> Dims:
 
 
 def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
-    return Spec(_reshaped(x.shape, shape), x.dtype)
+    return Spec(_reshape_dims(x.shape, shape), x.dtype)
 
 
 @primitive(
@@ -252,7 +252,7 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:
-        shape = _reshaped(x.shape, shape)  # type: ignore[assignment]
+        shape = _reshape_dims(x.shape, shape)  # type: ignore[assignment]
     return x.reshape(shape)
 
 

@@ -34,18 +34,18 @@ from trainkit.ops.core.dynamic_shapes import (
 )
 
 
-def _tiled(dims: Any, repeats: Any) -> tuple[Any, Any]:
+def _align_repeats(dims: Any, repeats: Any) -> tuple[Any, Any]:
     """Shape and repeats with ones in front of the shorter."""
     extra = len(repeats) - len(dims)
     return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
 
 
 def _tiled_dims(dims: Any, repeats: Any) -> list[int]:
-    return [n * r for n, r in zip(*_tiled(dims, repeats), strict=True)]
+    return [n * r for n, r in zip(*_align_repeats(dims, repeats), strict=True)]
 
 
 def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
-    dims, counts = _tiled(x.shape, repeats)
+    dims, counts = _align_repeats(x.shape, repeats)
     if any(r < 0 for r in counts):
         raise ShapeError(f"tile: repeats must be 0 or more, got {repeats}")
     return Spec((None if n is None else n * r for n, r in zip(dims, counts, strict=True)), x.dtype)
@@ -59,7 +59,7 @@ def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
 
 
 def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
-    dims, counts = _tiled(g.shape, repeats)
+    dims, counts = _align_repeats(g.shape, repeats)
     left = [None if n is None else n // max(r, 1) for n, r in zip(dims, counts, strict=True)]
     return Spec(left[len(left) - rank :], g.dtype)
 
@@ -67,7 +67,7 @@ def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
 @primitive(_untile_rule, semantics=ARRANGEMENT)
 def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
     """The sum of the copies that `tile` made of a tensor of `rank` axes."""
-    dims, counts = _tiled(g.shape, repeats)
+    dims, counts = _align_repeats(g.shape, repeats)
     folded: list[int] = []
     for n, r in zip(dims, counts, strict=True):
         folded += [r, n // max(r, 1)]
@@ -90,7 +90,7 @@ tile_sum.gradients(lambda g, y, x, *, repeats, rank: _tile(g, repeats=repeats))
 
 
 def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
-    dims, counts = _tiled(x.shape, repeats)
+    dims, counts = _align_repeats(x.shape, repeats)
     return Spec(
         (None if None in (n, r) else n * r for n, r in zip(dims, counts, strict=True)), x.dtype
     )

@@ -49,7 +49,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Ten
     return sum_(cast(not_equal(x, 0), "int32"), axis=axis, keepdims=keepdims)
 
 
-def _running(
+def _run_total(
     op: Any, name: str, start: int, x: Any, axis: Any, dtype: Any, initial: bool
 ) -> Tensor:
     tensor = _in(x, dtype)
@@ -72,11 +72,11 @@ def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """The running sum along `axis`, with a 0 in front if `include_initial`."""
-    return _running(cumsum, "cumulative_sum", 0, x, axis, dtype, include_initial)
+    return _run_total(cumsum, "cumulative_sum", 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """The running product along `axis`, with a 1 in front if `include_initial`."""
-    return _running(cumprod, "cumulative_prod", 1, x, axis, dtype, include_initial)
+    return _run_total(cumprod, "cumulative_prod", 1, x, axis, dtype, include_initial)

@@ -96,10 +96,10 @@ def of_whole_batch(
         return compute(y_true, y_pred) if mixes_rows else values, False
     replica.check_meets(f"{what!r}, which gives no value for each row of the batch,")
 
-    def gathered(x: Any) -> Any:
+    def gather(x: Any) -> Any:
         return None if x is None else global_batch(x, what)
 
-    return compute(*nest.map_structure(gathered, (y_true, y_pred))), True
+    return compute(*nest.map_structure(gather, (y_true, y_pred))), True
 
 
 def _rows_of(x: Any) -> Any:

@@ -81,7 +81,7 @@ def _kernel_gradient_rule(
 conv_cudnn = CudnnModule("trainkit.kernels.cudnn.conv_cudnn")
 
 
-def _compiled(
+def _run_compiled(
     x: Array,
     kernel: Array,
     bias: Array | None,
@@ -111,7 +111,7 @@ def _by_cudnn(
     semantics=WINDOW,
     memory="fresh",
     graph_name="Conv2D",
-    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
+    tuned=Tuned(_run_compiled, on_gpu=[_by_cudnn]),
 )
 def _conv(
     xp: ArrayModule,

@@ -53,7 +53,7 @@ def _unfold(
     return columns.reshape(x.shape[0], x.shape[1] * elements, count)
 
 
-def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
+def _fold_columns(xp: ArrayModule, x: Array, w: Windows) -> Array:
     """Columns (batch, channels * elements, windows) added into images."""
     batch, elements = x.shape[0], math.prod(w.window)
     channels = x.shape[1] // elements
@@ -82,7 +82,7 @@ def unfold_gradient(
     stride: Sizes,
 ) -> Array:
     """Columns added into images of the shape of `x`."""
-    return _folded(xp, g, _place(x.shape[2:], kernel_size, dilation, padding, stride))
+    return _fold_columns(xp, g, _place(x.shape[2:], kernel_size, dilation, padding, stride))
 
 
 _unfold.gradients(lambda g, y, x, **s: unfold_gradient(g, x, **s))
@@ -133,7 +133,7 @@ def _fold(
         padding=padding,
         stride=stride,
     )
-    return _folded(xp, x, _place(output_size, kernel_size, dilation, padding, stride))
+    return _fold_columns(xp, x, _place(output_size, kernel_size, dilation, padding, stride))
 
 
 _fold.batch_by(folded(0))

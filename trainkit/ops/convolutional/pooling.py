@@ -64,7 +64,7 @@ def _place(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) ->
     return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
-def _tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
+def _list_tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
     """Kernels that are given where windows lie on the input `of`, then their arrays."""
 
     def with_windows(*arrays: Array, **settings: Any) -> Array | None:
@@ -82,7 +82,7 @@ def _tuned(op: str, run: Any, gpu: Any, of: int = 0) -> Tuned:
     _pool_rule("max_pool"),
     name="max_pool",
     semantics=WINDOW,
-    tuned=_tuned("max_pool", pool_tuned.max_pool, pool_cuda.max_pool),
+    tuned=_list_tuned("max_pool", pool_tuned.max_pool, pool_cuda.max_pool),
 )
 def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -95,7 +95,7 @@ def _max_pool(
     _like_second,
     name="max_pool_gradient",
     semantics=WINDOW,
-    tuned=_tuned("max_pool", pool_tuned.max_pool_gradient, pool_cuda.max_pool_gradient, of=1),
+    tuned=_list_tuned("max_pool", pool_tuned.max_pool_gradient, pool_cuda.max_pool_gradient, of=1),
 )
 def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -131,7 +131,7 @@ max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, 
     _pool_rule("average_pool"),
     name="average_pool",
     semantics=WINDOW,
-    tuned=_tuned("average_pool", pool_tuned.average_pool, pool_cuda.average_pool),
+    tuned=_list_tuned("average_pool", pool_tuned.average_pool, pool_cuda.average_pool),
 )
 def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
@@ -146,7 +146,7 @@ def _average_pool(
     name="average_pool_gradient",
     semantics=WINDOW,
     reads={1: SHAPE},
-    tuned=_tuned(
+    tuned=_list_tuned(
         "average_pool",
         lambda w, g, x: pool_tuned.average_pool_gradient(w, g),
         pool_cuda.average_pool_gradient,

@@ -113,7 +113,7 @@ def _place(
     return w
 
 
-def _compiled(
+def _run_compiled(
     x: Array,
     kernel: Array,
     *,
@@ -138,7 +138,7 @@ def _by_cudnn(xp: ArrayModule, x: Array, kernel: Array, **where: Any) -> Any:
     name="conv_transpose",
     promotion=COMMON,
     semantics=WINDOW,
-    tuned=Tuned(_compiled, on_gpu=[_by_cudnn]),
+    tuned=Tuned(_run_compiled, on_gpu=[_by_cudnn]),
 )
 def _conv_transpose(
     xp: ArrayModule,

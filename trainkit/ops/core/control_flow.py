@@ -266,13 +266,13 @@ def _tensors(xs: Any) -> Any:
 def _stack(items: list[Any]) -> Any:
     """Results of rounds, stacked; `None` stays."""
 
-    def joined(*leaves: Any) -> Any:
+    def join(*leaves: Any) -> Any:
         return None if leaves[0] is None else stack([_tensors(x) for x in leaves], axis=0)
 
-    return nest.map_structure(joined, items[0], *items[1:])
+    return nest.map_structure(join, items[0], *items[1:])
 
 
-def _stacked_none(f: Callable[[Any], Any], xs: Any) -> Any:
+def _stack_nothing(f: Callable[[Any], Any], xs: Any) -> Any:
     """What `_stack` would give of no items: `f` is traced, since no result shows its shape."""
     item = nest.map_structure(lambda x: Spec(x.shape[1:], x.dtype), xs)
 
@@ -332,7 +332,7 @@ def scan(
         return graph.scan(f, init, xs, n, reverse)
     carry = _tensors(init)
     if not n:
-        return carry, _stacked_none(lambda x: f(carry, x)[1], xs)
+        return carry, _stack_nothing(lambda x: f(carry, x)[1], xs)
     outputs: list[Any] = [None] * n
     order = builtins.range(n - 1, -1, -1) if reverse else builtins.range(n)
     for i in order:
@@ -365,7 +365,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     if graph is not None:
         return graph.scan(lambda carry, x: (carry, f(x)), (), xs, n)[1]
     if not n:
-        return _stacked_none(f, xs)
+        return _stack_nothing(f, xs)
     return _stack([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 
@@ -450,11 +450,11 @@ def _one_after_another(f: Callable[[Any, Any], Any], elems: Any, reverse: bool, 
 
     _, totals = scan(step, first, later, reverse=reverse)
 
-    def joined(start: Any, others: Any) -> Any:
+    def join(start: Any, others: Any) -> Any:
         parts = [expand_dims(start, 0), others]
         return moveaxis(concatenate(parts[::-1] if reverse else parts, axis=0), 0, axis)
 
-    return nest.map_structure(joined, first, totals)
+    return nest.map_structure(join, first, totals)
 
 
 def _interleave(even: Any, odd: Any, axis: int) -> Any:

@@ -57,11 +57,11 @@ def scan(
     first = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
     states = scan(fn, nest.map_structure(lambda t: t[item_slice], elems), first, reverse=reverse)
 
-    def joined(one: Any, others: Any) -> Any:
+    def join(one: Any, others: Any) -> Any:
         parts = [expand_dims(one, 0), others]
         return concatenate(parts[::-1] if reverse else parts, axis=0)
 
-    return nest.map_structure(joined, first, states)
+    return nest.map_structure(join, first, states)
 
 
 def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:

@@ -71,12 +71,12 @@ def _product(self: Any, other: Any) -> Any:
 
 
 def _reflect(op: Any) -> Any:
-    def reflected(self: Any, other: Any) -> Any:
+    def reflect(self: Any, other: Any) -> Any:
         return op(other, self)
 
-    reflected.__name__ = reflected.__qualname__ = f"reflected_{op.__name__}"
-    reflected.__doc__ = f"`{op.__name__}` with this tensor on the right."
-    return reflected
+    reflect.__name__ = reflect.__qualname__ = f"reflected_{op.__name__}"
+    reflect.__doc__ = f"`{op.__name__}` with this tensor on the right."
+    return reflect
 
 
 # ------------------------------------------------------------------ comparison and logic

@@ -128,7 +128,7 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Tensor:
         >>> tk.strings.lower("Cat").numpy()
         b'cat'
     """
-    return _cased(input, encoding, bytes.lower, str.lower)
+    return _change_case(input, encoding, bytes.lower, str.lower)
 
 
 @needs_values("input", gives=text_like("input"))
@@ -144,10 +144,10 @@ def upper(input: Any, encoding: str = "", name: Any = None) -> Tensor:
         >>> tk.strings.upper("Cat").numpy()
         b'CAT'
     """
-    return _cased(input, encoding, bytes.upper, str.upper)
+    return _change_case(input, encoding, bytes.upper, str.upper)
 
 
-def _cased(x: Any, encoding: str, on_bytes: Any, on_text: Any) -> Tensor:
+def _change_case(x: Any, encoding: str, on_bytes: Any, on_text: Any) -> Tensor:
     if encoding not in ("", "utf-8"):
         raise InvalidArgumentError(f"strings: encoding {encoding!r}; use '' or 'utf-8'")
     change = (lambda t: on_text(_decode(t)).encode()) if encoding else on_bytes
@@ -250,7 +250,7 @@ def regex_replace(
         >>> tk.strings.regex_replace("cat dog", "[aeiou]", "_").numpy()
         b'c_t d_g'
     """
-    compiled = _compiled(pattern, "strings.regex_replace")
+    compiled = _compile_pattern(pattern, "strings.regex_replace")
     new = re.sub(rb"\\0", rb"\\g<0>", one_text(rewrite, "strings.regex_replace"))
     count = 0 if replace_global else 1
     return each(
@@ -273,12 +273,12 @@ def regex_full_match(input: Any, pattern: Any, name: Any = None) -> Tensor:
         >>> tk.strings.regex_full_match(["cat", "dog"], "c.*").numpy()
         array([ True, False])
     """
-    compiled = _compiled(pattern, "strings.regex_full_match")
+    compiled = _compile_pattern(pattern, "strings.regex_full_match")
     texts = texts_of(input, "strings.regex_full_match")
     return each(lambda t: compiled.fullmatch(t) is not None, "bool", texts)
 
 
-def _compiled(pattern: Any, op: str) -> Any:
+def _compile_pattern(pattern: Any, op: str) -> Any:
     text = one_text(pattern, op)
     for name, kind in _CLASSES.items():
         text = text.replace(b"[:" + name.encode() + b":]", kind.encode())

@@ -170,13 +170,13 @@ def unicode_transcode(
     """
     codec = _codec(output_encoding)
 
-    def changed(text: bytes) -> bytes:
+    def change(text: bytes) -> bytes:
         points = _unicode(text, input_encoding, errors, replacement_char)
         if replace_control_characters:
             points = "".join(chr(replacement_char) if ord(c) < 32 else c for c in points)
         return points.encode(codec)
 
-    return each(changed, "string", texts_of(input, "strings.unicode_transcode"))
+    return each(change, "string", texts_of(input, "strings.unicode_transcode"))
 
 
 def _codec(encoding: str) -> str:

@@ -330,7 +330,7 @@ def leading_axes(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
 
 @functools.cache
 def _axis_rule(way: Batch) -> Rule:
-    def along(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    def apply_along(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         axis = settings[way.setting]
         if axis is None:
             if not way.all_axes:
@@ -343,7 +343,7 @@ def _axis_rule(way: Batch) -> Rule:
             axis = later(axis)
         return leading_axes(primitive, inputs, {**settings, way.setting: axis}, count)
 
-    return along
+    return apply_along
 
 
 _KINDS: dict[str, Rule] = {BY_ELEMENT.kind: elementwise, LEADING_AXES.kind: leading_axes}

@@ -146,11 +146,11 @@ def compute_ciou(
     around_y = subtract(maximum(one[3], two[3]), minimum(one[1], two[1]))
     diagonal = add(add(square(around_x), square(around_y)), small)
 
-    def apart(low: int, high: int) -> Tensor:
+    def lie_apart(low: int, high: int) -> Tensor:
         middles = [divide(add(box[low], box[high]), 2.0) for box in (one, two)]
         return square(subtract(*middles))
 
-    distance = divide(add(apart(0, 2), apart(1, 3)), diagonal)
+    distance = divide(add(lie_apart(0, 2), lie_apart(1, 3)), diagonal)
     turned = subtract(arctan(divide(width2, height2)), arctan(divide(width1, height1)))
     v = multiply(square(turned), 4 / math.pi**2)
     alpha = divide(v, add(subtract(v, iou), 1 + small))
@@ -246,7 +246,7 @@ def decode_deltas_to_boxes(
     _encoding(op, "encoded_format", encoded_format)
     size = _image_size(op, image_shape, (anchor_format, box_format))
 
-    def decoded(anchors: Any, deltas: Any) -> Any:
+    def decode(anchors: Any, deltas: Any) -> Any:
         anchor = convert_format(anchors, anchor_format, encoded_format, *size)
         deltas = as_tensor(deltas) if factor is None else multiply(deltas, factor)
         first, last = (..., slice(None, 2)), (..., slice(2, None))
@@ -256,5 +256,5 @@ def decode_deltas_to_boxes(
         return convert_format(box, encoded_format, box_format, *size)
 
     if isinstance(anchors, dict) and isinstance(boxes_delta, dict):
-        return {level: decoded(anchor, boxes_delta[level]) for level, anchor in anchors.items()}
-    return decoded(anchors, boxes_delta)
+        return {level: decode(anchor, boxes_delta[level]) for level, anchor in anchors.items()}
+    return decode(anchors, boxes_delta)

@@ -139,14 +139,14 @@ def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tens
     if len(x.shape) == 0 or x.shape[-1] != 3:
         raise ShapeError(f"{op}: images need 3 channels, got shape {tuple(x.shape)}")
 
-    def changed(rgb: Tensor) -> Tensor:
+    def alter(rgb: Tensor) -> Tensor:
         hsv = rgb_to_hsv(rgb, data_format="channels_last")
         hue, saturation = change(hsv[..., 0:1], hsv[..., 1:2])
         return hsv_to_rgb(
             concatenate([hue, saturation, hsv[..., 2:3]], axis=-1), data_format="channels_last"
         )
 
-    return _on_floats(image, changed)
+    return _on_floats(image, alter)
 
 
 def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
@@ -231,7 +231,7 @@ _YUV_BACK = np.array(
 )
 
 
-def _mixed(images: Any, matrix: Any, op: str) -> Tensor:
+def _mix(images: Any, matrix: Any, op: str) -> Tensor:
     x = convert_to_tensor(images)
     if len(x.shape) == 0 or x.shape[-1] != 3 or not x.dtype.is_floating:
         raise ShapeError(
@@ -250,7 +250,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
         >>> tk.image.rgb_to_yiq([[[1.0, 1.0, 1.0]]]).numpy().round(2)[..., 0]
         array([[1.]], dtype=float32)
     """
-    return _mixed(images, _YIQ, "rgb_to_yiq")
+    return _mix(images, _YIQ, "rgb_to_yiq")
 
 
 def yiq_to_rgb(images: Any) -> Tensor:
@@ -263,7 +263,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
         >>> tk.image.yiq_to_rgb([[[1.0, 0.0, 0.0]]]).numpy().round(2)
         array([[[1., 1., 1.]]], dtype=float32)
     """
-    return _mixed(images, _YIQ_BACK, "yiq_to_rgb")
+    return _mix(images, _YIQ_BACK, "yiq_to_rgb")
 
 
 def rgb_to_yuv(images: Any) -> Tensor:
@@ -276,7 +276,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
         >>> tk.image.rgb_to_yuv([[[1.0, 1.0, 1.0]]]).numpy().round(2)[..., 0]
         array([[1.]], dtype=float32)
     """
-    return _mixed(images, _YUV, "rgb_to_yuv")
+    return _mix(images, _YUV, "rgb_to_yuv")
 
 
 def yuv_to_rgb(images: Any) -> Tensor:
@@ -289,7 +289,7 @@ def yuv_to_rgb(images: Any) -> Tensor:
         >>> tk.image.yuv_to_rgb([[[1.0, 0.0, 0.0]]]).numpy().round(2)
         array([[[1., 1., 1.]]], dtype=float32)
     """
-    return _mixed(images, _YUV_BACK, "yuv_to_rgb")
+    return _mix(images, _YUV_BACK, "yuv_to_rgb")
 
 
 def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:

@@ -214,7 +214,7 @@ def pad_to_bounding_box(
     return pad(x, (*lead, (offset_height, below), (offset_width, right), (0, 0)))
 
 
-def _sized(arguments: Bound) -> Spec:
+def _size_spec(arguments: Bound) -> Spec:
     """An image of a height and width that are known only when the graph runs."""
     x = convert_to_tensor(arguments["image"])
     becomes_float = (
@@ -223,13 +223,13 @@ def _sized(arguments: Bound) -> Spec:
     return Spec((*x.shape[:-3], None, None, x.shape[-1]), "float32" if becomes_float else x.dtype)
 
 
-def _boxed(arguments: Bound) -> Spec:
+def _box_spec(arguments: Bound) -> Spec:
     x, boxes = convert_to_tensor(arguments["image"]), convert_to_tensor(arguments["boxes"])
     wide = x.dtype.is_floating and x.dtype.size >= 4
     return Spec((boxes.shape[0], None, None, x.shape[-1]), x.dtype if wide else "float32")
 
 
-@needs_values("target_height", "target_width", gives=_sized)
+@needs_values("target_height", "target_width", gives=_size_spec)
 def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
     """The middle of what is too large; zeros around what is too small.
 
@@ -256,7 +256,7 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
     return pad_to_bounding_box(part, put[0], put[1], target[0], target[1])
 
 
-@needs_values("target_height", "target_width", gives=_sized)
+@needs_values("target_height", "target_width", gives=_size_spec)
 def resize_with_pad(
     image: Any,
     target_height: int,
@@ -294,7 +294,7 @@ def resize_with_pad(
 # ---------------------------------------------------------------------- boxes of any size
 
 
-@needs_values("crop_size", gives=_boxed)
+@needs_values("crop_size", gives=_box_spec)
 def crop_and_resize(
     image: Any,
     boxes: Any,

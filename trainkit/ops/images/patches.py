@@ -103,7 +103,7 @@ def _tuple(value: Any, axes: int, name: str, op: str = "extract_patches") -> Siz
     return numbers
 
 
-def _extracted(
+def _extract(
     images: Any, size: Any, strides: Any, dilation: Any, padding: str, data_format: Any, axes: int
 ) -> Tensor:
     padding = choice("extract_patches", "padding", str(padding).lower(), ("same", "valid"))
@@ -157,7 +157,7 @@ def extract_patches(
         ShapeError: the rank is another one.
     """
     axes = 3 if not isinstance(size, int) and len(size) == 3 else 2
-    return _extracted(images, size, strides, dilation_rate, padding, data_format, axes)
+    return _extract(images, size, strides, dilation_rate, padding, data_format, axes)
 
 
 def extract_patches_3d(
@@ -184,7 +184,7 @@ def extract_patches_3d(
     """
     if not isinstance(size, int) and (isinstance(size, str) or len(size) != 3):
         raise TypeError(f"extract_patches_3d: size must be an int or three of them, got {size!r}")
-    return _extracted(volumes, size, strides, dilation_rate, padding, data_format, 3)
+    return _extract(volumes, size, strides, dilation_rate, padding, data_format, 3)
 
 
 def _reconstruct_later(arguments: dict[str, Any]) -> Any:

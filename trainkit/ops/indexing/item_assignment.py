@@ -87,7 +87,7 @@ def _broadcasts(dims: Any, target: Any) -> bool:
 def _assigner(operation: Any, name: str) -> property:
     """The property of tensors that assigns to the elements a tensor was picked from."""
 
-    def found(self: Tensor) -> Any:
+    def get_assigner(self: Tensor) -> Any:
         try:
             origin = self._origin
         except AttributeError:
@@ -103,7 +103,7 @@ def _assigner(operation: Any, name: str) -> property:
 
         return assign
 
-    return property(found, doc=f"`v[key].{name}(x)` changes the elements of a variable.")
+    return property(get_assigner, doc=f"`v[key].{name}(x)` changes the elements of a variable.")
 
 
 def _variable_item(self: Variable, key: Any) -> Tensor:

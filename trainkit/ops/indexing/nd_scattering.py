@@ -119,12 +119,12 @@ def tensor_scatter_nd_sub(
     return tensor_scatter_nd_add(tensor, indices, negative(updates), bad_indices_policy)
 
 
-def _scattered(a: Bound) -> Spec:
+def _scatter_spec(a: Bound) -> Spec:
     rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
     return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
 
 
-@needs_values("shape", gives=_scattered)
+@needs_values("shape", gives=_scatter_spec)
 def scatter_nd(
     indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: Any = None
 ) -> Tensor:

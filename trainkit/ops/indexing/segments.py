@@ -85,7 +85,7 @@ def _prepare(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> Any
     return rows, flat, count, inner
 
 
-def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
+def _start_rows(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
     """What the rows are added to: a row per segment, and one for those without a segment."""
     return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
@@ -94,7 +94,7 @@ def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepare(xp, data, ids, num_segments)
-    out = _started(xp, count, rows, 0)
+    out = _start_rows(xp, count, rows, 0)
     if out.size and rows.size:
         add_rows(xp, out, flat, rows)
     return out[:count].reshape((count, *inner))
@@ -104,7 +104,7 @@ def _by_ufunc(
     name: str, xp: ArrayModule, data: Array, ids: Array, count: int | None, start: Any
 ) -> Any:
     rows, flat, count, inner = _prepare(xp, data, ids, count)
-    out = _started(xp, count, rows, start)
+    out = _start_rows(xp, count, rows, start)
     if name == "multiply" and xp is not np:
         if out.size and not rows_gpu.take_in_rows(xp, "multiply", out, flat, rows):
             _multiply_at(xp, out, flat, rows)
@@ -224,7 +224,7 @@ for _reduction in (_sum, _max, _min, _prod):
 # ------------------------------------------------------------------ public
 
 
-def _called(op: Any, data: Any, segment_ids: Any, num_segments: Any, sorted: bool) -> Tensor:
+def _call(op: Any, data: Any, segment_ids: Any, num_segments: Any, sorted: bool) -> Tensor:
     x, ids = as_tensor(data), positions(segment_ids, op.__name__)
     if sorted:
         _check_sorted(op.__name__, ids)
@@ -273,7 +273,7 @@ def segment_sum(
     >>> segment_sum([1, 2, 10], [0, 0, 1]).numpy().tolist()
     [3, 10]
     """
-    return _called(_sum, data, segment_ids, num_segments, sorted)
+    return _call(_sum, data, segment_ids, num_segments, sorted)
 
 
 @needs_values("num_segments", gives=_by_segment)
@@ -289,7 +289,7 @@ def segment_max(
         >>> tk.ops.segment_max([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([5., 2.], dtype=float32)
     """
-    return _called(_max, data, segment_ids, num_segments, sorted)
+    return _call(_max, data, segment_ids, num_segments, sorted)
 
 
 @needs_values("num_segments", gives=_by_segment)
@@ -305,7 +305,7 @@ def segment_min(
         >>> tk.ops.segment_min([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
         array([1., 2.], dtype=float32)
     """
-    return _called(_min, data, segment_ids, num_segments, sorted)
+    return _call(_min, data, segment_ids, num_segments, sorted)
 
 
 @needs_values("num_segments", gives=_by_segment)
@@ -320,4 +320,4 @@ def segment_prod(
         >>> tk.ops.segment_prod([2.0, 5.0, 3.0], [0, 0, 1]).numpy()
         array([10.,  3.], dtype=float32)
     """
-    return _called(_prod, data, segment_ids, num_segments, sorted)
+    return _call(_prod, data, segment_ids, num_segments, sorted)

@@ -92,7 +92,7 @@ def _solve_rule(a: Spec, b: Spec, **settings: Any) -> Spec:
     return Spec((*batch, *b.shape[-2:]), b.dtype)
 
 
-def _solved(xp: ArrayModule, a: Array, b: Array) -> Array:
+def _solve_stacks(xp: ArrayModule, a: Array, b: Array) -> Array:
     """`xp.linalg.solve`, whose leading axes CuPy does not broadcast."""
     if xp is not np and a.shape[:-2] != b.shape[:-2]:
         batch = shapes.broadcast_dims(a.shape[:-2], b.shape[:-2], op="solve")
@@ -104,7 +104,7 @@ def _solved(xp: ArrayModule, a: Array, b: Array) -> Array:
 @lapack(_NOT_INVERTIBLE)
 def _solve(xp: ArrayModule, a: Array, b: Array) -> Array:
     """The matrices x with a @ x = b."""
-    return _solved(xp, a, b)
+    return _solve_stacks(xp, a, b)
 
 
 def _solve_gradient(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
@@ -169,7 +169,7 @@ def solve(a: Any, b: Any) -> Tensor:
 @lapack(_NOT_INVERTIBLE)
 def _solve_triangular(xp: ArrayModule, a: Array, b: Array, *, lower: bool) -> Array:
     """The matrices x with a @ x = b, where only one triangle of `a` counts."""
-    return _solved(xp, xp.tril(a) if lower else xp.triu(a), b)
+    return _solve_stacks(xp, xp.tril(a) if lower else xp.triu(a), b)
 
 
 def _triangular_gradient(g: Tensor, y: Tensor, a: Tensor, b: Tensor, *, lower: bool) -> Any:

@@ -29,7 +29,7 @@ from trainkit.ops.math.reductions import sum as sum_
 _INFINITY = math.inf
 
 
-def _floating(x: Any) -> Tensor:
+def _to_floats(x: Any) -> Tensor:
     tensor = as_tensor(x)
     norm_dtype = shapes.float_dtype(tensor.dtype)
     return tensor if tensor.dtype == norm_dtype else cast(tensor, norm_dtype)
@@ -111,7 +111,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
         >>> float(tk.ops.norm([3.0, 4.0]))
         5.0
     """
-    tensor = _floating(x)
+    tensor = _to_floats(x)
     rank = len(tensor.shape)
     if axis is None:
         if ord is None or (ord == 2 and rank == 1):
@@ -147,7 +147,7 @@ def cdist(x: Any, y: Any) -> Tensor:
         array([[5.]], dtype=float32)
     """
     a, b = same_type(as_tensor(x), as_tensor(y))
-    a, b = _floating(a), _floating(b)
+    a, b = _to_floats(a), _to_floats(b)
     if min(len(a.shape), len(b.shape)) < 2 or (
         None not in (a.shape[-1], b.shape[-1]) and a.shape[-1] != b.shape[-1]
     ):

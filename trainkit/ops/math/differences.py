@@ -94,14 +94,14 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
         >>> float(tk.ops.trapezoid([1.0, 2.0, 3.0]))
         4.0
     """
-    heights = _floating(y)
+    heights = _to_floats(y)
     axis_index = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
     before = (slice(None),) * axis_index
     low, high = (*before, slice(None, -1)), (*before, slice(1, None))
     middle = divide(add(get_item(heights, high), get_item(heights, low)), 2.0)
     if x is None:
         return sum_(multiply(middle, dx), axis=axis_index)
-    abscissas = _floating(x)
+    abscissas = _to_floats(x)
     if len(abscissas.shape) == 1:
         steps = reshape(diff(abscissas), (-1,) + (1,) * (len(heights.shape) - axis_index - 1))
     else:
@@ -109,7 +109,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     return sum_(multiply(middle, steps), axis=axis_index)
 
 
-def _floating(x: Any) -> Tensor:
+def _to_floats(x: Any) -> Tensor:
     tensor = as_tensor(x)
     return cast(tensor, shapes.float_dtype(tensor.dtype))
 
@@ -131,7 +131,7 @@ def corrcoef(x: Any) -> Tensor:
         array([[ 1., -1.],
                [-1.,  1.]], dtype=float32)
     """
-    rows = _floating(x)
+    rows = _to_floats(x)
     if len(rows.shape) not in (1, 2):
         raise ShapeError(f"corrcoef: needs a vector or a matrix, got shape {tuple(rows.shape)}")
     apart = subtract(rows, mean(rows, axis=-1, keepdims=True))

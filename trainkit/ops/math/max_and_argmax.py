@@ -59,20 +59,20 @@ def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
 
 
-def _tuned(name: str) -> Tuned:
+def _make_tuned(name: str) -> Tuned:
     def run(x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array | None:
         return axis_extreme(name, x, axis, keepdims) if initial is None else None
 
     return Tuned(run, fewest=FEWEST)
 
 
-@primitive(_extreme_rule, name="max", semantics=REDUCTION, tuned=_tuned("max"))
+@primitive(_extreme_rule, name="max", semantics=REDUCTION, tuned=_make_tuned("max"))
 def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Greatest element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
 
 
-@primitive(_extreme_rule, name="min", semantics=REDUCTION, tuned=_tuned("min"))
+@primitive(_extreme_rule, name="min", semantics=REDUCTION, tuned=_make_tuned("min"))
 def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Least element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "min", axis, keepdims, initial)

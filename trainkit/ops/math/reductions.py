@@ -389,7 +389,7 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
     totals = []
     for start in range(0, x.size, 2 * LARGE):
         some = x[start : start + 2 * LARGE]
-        wide = WIDE[0] if WIDE and some.size >= LARGE else _called
+        wide = WIDE[0] if WIDE and some.size >= LARGE else _call
         away = wide(np.subtract, some, centre)
         squares = wide(np.multiply, away, away)
         enough = squares.size >= FEWEST
@@ -397,7 +397,7 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
     return np.add.reduce(np.array(totals))
 
 
-def _called(ufunc: Any, *arrays: Any) -> Any:
+def _call(ufunc: Any, *arrays: Any) -> Any:
     return ufunc(*arrays)
 
 

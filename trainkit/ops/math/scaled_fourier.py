@@ -42,7 +42,9 @@ def _complex(x: Any) -> Tensor:
     return tensor if tensor.dtype.is_complex else cast(tensor, complex_dtype(tensor.dtype))
 
 
-def _along(op: Any, x: Tensor, n: int | None, axis: int, norm: str, inverse: bool) -> Tensor:
+def _transform_along(
+    op: Any, x: Tensor, n: int | None, axis: int, norm: str, inverse: bool
+) -> Tensor:
     """A transform of the last axis run along another one."""
     last = moveaxis(x, axis, -1)
     length = last.shape[-1] if n is None else int(n)
@@ -52,12 +54,12 @@ def _along(op: Any, x: Tensor, n: int | None, axis: int, norm: str, inverse: boo
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform along one axis, cut or filled up to `n`."""
-    return _along(complex_fft, _complex(x), n, axis, norm, False)
+    return _transform_along(complex_fft, _complex(x), n, axis, norm, False)
 
 
 def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse Fourier transform along one axis, cut or filled up to `n`."""
-    return _along(complex_ifft, _complex(x), n, axis, norm, True)
+    return _transform_along(complex_ifft, _complex(x), n, axis, norm, True)
 
 
 def _axes(x: Tensor, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
@@ -89,7 +91,7 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform of real `x` along one axis: the first n // 2 + 1 elements."""
-    return _along(complex_rfft, as_tensor(x), n, axis, norm, False)
+    return _transform_along(complex_rfft, as_tensor(x), n, axis, norm, False)
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:

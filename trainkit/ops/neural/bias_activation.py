@@ -36,7 +36,7 @@ def _biased_rule(z: Spec, bias: Spec) -> Spec:
     return Spec(z.shape, shapes.float_dtype(z.dtype))
 
 
-def _compiled(z: Array, bias: Array) -> Array | None:
+def _run_compiled(z: Array, bias: Array) -> Array | None:
     _check(z.shape, bias.shape)
     return bias_activation_tuned.gelu(z, bias)
 
@@ -45,7 +45,7 @@ def _compiled(z: Array, bias: Array) -> Array | None:
     _biased_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=bias_activation_tuned.gelu.facet(_compiled),
+    tuned=bias_activation_tuned.gelu.facet(_run_compiled),
 )
 def biased_gelu(xp: ArrayModule, z: Array, bias: Array) -> Array:
     """Gaussian error linear unit of z (..., features) + bias (features,)."""

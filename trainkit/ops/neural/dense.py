@@ -261,7 +261,7 @@ def _second(
     activation: str | None,
     wanted: tuple[bool, ...],
 ) -> Any:
-    def rectified(h: Tensor) -> Tensor:
+    def rectify(h: Tensor) -> Tensor:
         return relu_gradient(h, y) if activation == "relu" else h
 
     def one(index: int, *arrays: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ def _second(
         return part
 
     gg_x, gg_kernel, gg_bias = spread(gg, wanted)
-    gz = rectified(g)
+    gz = rectify(g)
     by_g = [matmul(gg_x, kernel)] if wanted[0] else []
     by_g += [matmul(x, gg_kernel)] if wanted[1] else []
     upstream_sum: Any = by_g[0] if by_g else None
@@ -280,7 +280,7 @@ def _second(
         upstream_sum = add(multiply(gz, 0.0) if upstream_sum is None else upstream_sum, gg_bias)
     by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
     by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
-    return rectified(upstream_sum), None, by_x, by_kernel
+    return rectify(upstream_sum), None, by_x, by_kernel
 
 
 def _joint_on_arrays(

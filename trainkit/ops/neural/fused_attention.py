@@ -95,7 +95,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def _compiled(
+def _run_compiled(
     q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
 ) -> Array | None:
     _check(q.shape, k.shape, v.shape)
@@ -138,7 +138,7 @@ def _in_blocks(
     name="attention",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled, on_gpu=[_by_cudnn, _in_blocks]),
+    tuned=Tuned(_run_compiled, on_gpu=[_by_cudnn, _in_blocks]),
 )
 def _attend(
     xp: ArrayModule,

@@ -87,7 +87,7 @@ def _check_parameters(x: Any, scale: Any, offset: Any, axis: Axes) -> None:
         _check_parameter("offset", offset.shape, x.shape, axis)
 
 
-def _compiled(
+def _run_compiled(
     x: Array,
     scale: Array | None,
     offset: Array | None,
@@ -123,7 +123,7 @@ def _on_gpu(
     _normalize_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled, on_gpu=(_on_gpu,)),
+    tuned=Tuned(_run_compiled, on_gpu=(_on_gpu,)),
 )
 def fused_normalization(
     xp: ArrayModule,

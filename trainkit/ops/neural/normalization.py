@@ -241,7 +241,7 @@ def rms_normalization(
     axes = shapes.canonical_axes(axis, len(tensor.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
     along = tuple(sorted(axes))
-    vector = _along_alone(scale, tensor, along) if is_one_kernel(tensor) else None
+    vector = _drop_other_axes(scale, tensor, along) if is_one_kernel(tensor) else None
     if vector is not None:  # one kernel, which computes in float32 where elements are shorter
         scaled: Tensor = fused_normalization(
             tensor, vector, None, axis=along, epsilon=small, over_batch=False, centred=False
@@ -257,7 +257,7 @@ def rms_normalization(
     return result if result.dtype == tensor.dtype else cast(result, tensor.dtype)
 
 
-def _along_alone(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:
+def _drop_other_axes(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:
     """A scale as a kernel takes it, of the sizes along `axes`; `None` if it is another one."""
     if scale is None:
         return None

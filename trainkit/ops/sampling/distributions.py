@@ -59,7 +59,7 @@ def _check_spread(dims: tuple[int, ...], parameters: tuple[Array, ...]) -> None:
 def _on_gpu(distribution: str) -> Tuned:
     """The draws by kernels of a GPU."""
 
-    def tuned(
+    def run_tuned(
         xp: ArrayModule, state: Array, *inputs: Array, shape: Any, dtype: str, count: int
     ) -> Any:
         parameters, dims = inputs[:count], filled(shape, inputs[count:])
@@ -67,7 +67,7 @@ def _on_gpu(distribution: str) -> Tuned:
         kind = dtypes.as_dtype(dtype).dtype
         return rejection_gpu.drawn(xp, distribution, state, parameters, dims, kind)
 
-    return Tuned(on_gpu=(_cut_for_rows(tuned),))
+    return Tuned(on_gpu=(_cut_for_rows(run_tuned),))
 
 
 def _until_accepted(xp: ArrayModule, state: Array, count: int, propose: Any) -> tuple[Array, Array]:

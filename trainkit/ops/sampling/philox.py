@@ -171,7 +171,7 @@ def _of_whole(draw: Any) -> Any:
     return drawn_part
 
 
-def _moved(xp: ArrayModule, state: Array, count: int) -> Array:
+def _advance(xp: ArrayModule, state: Array, count: int) -> Array:
     """The state `count` blocks further on."""
     blocks = xp.uint64(count)
     new = state.copy()
@@ -182,14 +182,14 @@ def _moved(xp: ArrayModule, state: Array, count: int) -> Array:
 
 def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:
     """The state after `word_count` words were drawn."""
-    return _moved(xp, state, max(1, -(-word_count // rng.WORDS_PER_BLOCK)))
+    return _advance(xp, state, max(1, -(-word_count // rng.WORDS_PER_BLOCK)))
 
 
 def _words_from(xp: ArrayModule, state: Array, first: int, count: int) -> Array:
     """`count` words, from word `first` after the state on."""
     block, inside = divmod(first, rng.WORDS_PER_BLOCK)
     if block:
-        state = _moved(xp, state, block)
+        state = _advance(xp, state, block)
     word_count = inside + count
     raw = words(xp, state, word_count) if xp is np else drawn_words(xp, state, word_count)[0]
     return raw[inside:]
@@ -494,12 +494,14 @@ def philox_mask(
 
     Sixteen bits decide an element, so `rate` counts to the nearest multiple of 2**-16.
     """
-    mask, new = _kept(xp, state, filled(shape, sizes), rate, rows)
+    mask, new = _draw_kept(xp, state, filled(shape, sizes), rate, rows)
     mask_dtype = dtypes.as_dtype(dtype).dtype
     return xp.multiply(mask, mask_dtype.type(scale), dtype=mask_dtype), new
 
 
-def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float, rows: Any) -> tuple[Array, Array]:
+def _draw_kept(
+    xp: ArrayModule, state: Array, dims: Any, rate: float, rows: Any
+) -> tuple[Array, Array]:
     raw, new = small_words(xp, state, part_of(dims, rows), np.uint16)
     limit = _limit(rate)
     mask = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
@@ -528,7 +530,7 @@ def philox_kept(
     rows: tuple[int, int, int] | None = None,
 ) -> Any:
     """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
-    return _kept(xp, state, filled(shape, sizes), rate, rows)
+    return _draw_kept(xp, state, filled(shape, sizes), rate, rows)
 
 
 @primitive(

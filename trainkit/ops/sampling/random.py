@@ -108,7 +108,7 @@ class Generator(Trackable):
             ValueError: `counter` has another shape, or the algorithm is another than Philox.
         """
         _only_philox(alg)
-        return cls(state=_keyed(key, counter))
+        return cls(state=_key_state(key, counter))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
@@ -143,7 +143,7 @@ class Generator(Trackable):
         Raises:
             ValueError: `counter` has another shape.
         """
-        self.state.assign(_keyed(key, counter))
+        self.state.assign(_key_state(key, counter))
 
     def split(self, count: int = 1) -> list[Generator]:
         """`count` new generators with streams of their own, which depend on this one's position."""
@@ -439,7 +439,7 @@ def _state_words(seed: Any) -> Any:
     return np.array([0, 0, number & _WORD], np.uint64)
 
 
-def _keyed(key: Any, counter: Any) -> Tensor:
+def _key_state(key: Any, counter: Any) -> Tensor:
     """The state of the stream `key` at `counter`."""
     words = [convert_to_tensor(x, dtype="uint64") for x in (counter, key)]
     if tuple(words[0].shape) != (2,) or tuple(words[1].shape) != ():

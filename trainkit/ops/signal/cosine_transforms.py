@@ -35,7 +35,7 @@ def _cosines(n: int, type: int) -> Any:
     return 2 * np.cos(np.pi * (2 * i + 1) * (2 * k + 1) / (4 * n))
 
 
-def _normed(matrix: Any, type: int) -> Any:
+def _normalize_rows(matrix: Any, type: int) -> Any:
     """With orthonormal rows; types 2, 3 and 4."""
     n = len(matrix)
     scaled = matrix * np.sqrt(1 / (2 * n))
@@ -87,7 +87,7 @@ def dct(
     x = convert_to_tensor(input)
     x = x if n is None else fitted(x, n)
     matrix = _cosines(x.shape[-1], type)
-    matrix = _normed(matrix, type) if norm else matrix
+    matrix = _normalize_rows(matrix, type) if norm else matrix
     return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))
 
 

@@ -287,7 +287,7 @@ def _join(x: Any, op: str) -> Tensor:
     return complex_from(re, im)
 
 
-def _sized(x: Any, op: str, rank: int) -> Tensor:
+def _give_sizes(x: Any, op: str, rank: int) -> Tensor:
     """A pair as `_join` makes it; a symbol of a model must tell the sizes of the `rank` axes.
 
     Raises:
@@ -307,7 +307,7 @@ def _check_sizes(op: str, rank: int) -> Callable[..., None]:
     """What looks at the sizes of a symbol before the call is one operation of its model."""
 
     def check(x: Any) -> None:
-        _sized(x, op, rank)
+        _give_sizes(x, op, rank)
 
     return check
 
@@ -336,7 +336,7 @@ def fft(x: Any) -> Pair:
         >>> real.numpy()
         array([1., 1.], dtype=float32)
     """
-    return _parts(complex_fft(_sized(x, "fft", 1)))
+    return _parts(complex_fft(_give_sizes(x, "fft", 1)))
 
 
 @one_node("fft2", check=_check_sizes("fft2", 2))
@@ -352,7 +352,7 @@ def fft2(x: Any) -> Pair:
         array([[4., 0.],
                [0., 0.]], dtype=float32)
     """
-    return _parts(complex_fft(_sized(x, "fft2", 2), rank=2))
+    return _parts(complex_fft(_give_sizes(x, "fft2", 2), rank=2))
 
 
 @one_node("ifft2", check=_check_sizes("ifft2", 2))
@@ -368,7 +368,7 @@ def ifft2(x: Any) -> Pair:
         array([[1., 0.],
                [0., 0.]], dtype=float32)
     """
-    return _parts(complex_ifft(_sized(x, "ifft2", 2), rank=2))
+    return _parts(complex_ifft(_give_sizes(x, "ifft2", 2), rank=2))
 
 
 @one_node("rfft")

@@ -120,7 +120,7 @@ def _length(fft_length: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
-def _along(x: Tensor, axis: int, transform: Callable[[Tensor], Tensor]) -> Tensor:
+def _transform_along(x: Tensor, axis: int, transform: Callable[[Tensor], Tensor]) -> Tensor:
     return swapaxes(transform(swapaxes(x, axis, -1)), axis, -1)
 
 
@@ -162,7 +162,7 @@ def _rfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
             y = fitted(y, size, k - axes)
     y = complex_rfft(y, sizes[-1])
     for k in range(axes - 1):
-        y = _along(y, k - axes, complex_fft)
+        y = _transform_along(y, k - axes, complex_fft)
     return y
 
 
@@ -172,7 +172,7 @@ def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
     for k in range(axes - 1):
         if (size := sizes[k]) is not None:
             y = fitted(y, size, k - axes)
-        y = _along(y, k - axes, complex_ifft)
+        y = _transform_along(y, k - axes, complex_ifft)
     return complex_irfft(y, sizes[-1])
 
 

@@ -198,7 +198,7 @@ def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
     return overlap_add(signal, int(plain(frame_step)))
 
 
-def _enclosing(frame_length: int, fft_length: Any) -> int:
+def _find_enclosing(frame_length: int, fft_length: Any) -> int:
     length = int(plain(frame_length))
     return enclosing_power(length) if fft_length is None else int(plain(fft_length))
 
@@ -236,7 +236,7 @@ def stft(
     frames = frame(signals, frame_length, frame_step, pad_end=pad_end)
     if window_fn is not None:
         frames = multiply(frames, window_fn(int(plain(frame_length)), dtype=frames.dtype))
-    return complex_rfft(frames, _enclosing(frame_length, fft_length))
+    return complex_rfft(frames, _find_enclosing(frame_length, fft_length))
 
 
 def inverse_stft(
@@ -263,7 +263,7 @@ def inverse_stft(
         TensorShape([64])
     """
     length = int(plain(frame_length))
-    frames = complex_irfft(stfts, _enclosing(frame_length, fft_length))
+    frames = complex_irfft(stfts, _find_enclosing(frame_length, fft_length))
     frames = fitted(frames, length)
     if window_fn is not None:
         frames = multiply(frames, window_fn(length, dtype=frames.dtype))

@@ -37,7 +37,7 @@ def _join(x: Any, count: int) -> Tensor:
     return reshaped(y, (*dims[:-2], None if dims[-1] is None else count * dims[-1]))
 
 
-def _parted(y: Tensor, count: int, axis: int = -1) -> Tensor:
+def _part(y: Tensor, count: int, axis: int = -1) -> Tensor:
     """Results whose channels at `axis` are those of all items, as a stack."""
     axis %= len(y.shape)
     dims = tuple(y.shape)
@@ -62,7 +62,7 @@ def _conv_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
         bias = reshaped(stacked(bias, count), (-1,))
     shared = not isinstance(x, ItemStack) and _groups(x, kernel) == 1
     images = x if shared else _join(x, count)
-    return _parted(primitive.op(images, _join(kernel, count), bias, **settings), count)
+    return _part(primitive.op(images, _join(kernel, count), bias, **settings), count)
 
 
 def _with_own_bias(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
@@ -87,18 +87,18 @@ def _input_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int
         y = primitive.op(with_one_batch(g, count), kernel, like, **settings)
         return with_two_batches(y, count)
     like = blank((*x.shape[:-1], count * x.shape[-1]), x)
-    return _parted(primitive.op(_join(g, count), _join(kernel, count), like, **settings), count)
+    return _part(primitive.op(_join(g, count), _join(kernel, count), like, **settings), count)
 
 
 @conv_kernel_gradient.batch_by
 def _kernel_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     x, g = inputs
     if settings["groups"] == 1 and not isinstance(x, ItemStack):
-        return _parted(primitive.op(x, _join(g, count), **settings), count)
+        return _part(primitive.op(x, _join(g, count), **settings), count)
     if settings["groups"] == 1 and not isinstance(g, ItemStack):
-        return _parted(primitive.op(_join(x, count), g, **settings), count, axis=-2)
+        return _part(primitive.op(_join(x, count), g, **settings), count, axis=-2)
     more = {**settings, "groups": count * settings["groups"]}
-    return _parted(primitive.op(_join(x, count), _join(g, count), **more), count)
+    return _part(primitive.op(_join(x, count), _join(g, count), **more), count)
 
 
 @_conv_transpose.batch_by
@@ -109,6 +109,6 @@ def _transposed_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
     dims = primitive.shape_rule(x, kernel, **settings).shape
     like = blank((*dims[:-1], count * dims[-1]), x)
     geometry = geometry_of(settings)
-    return _parted(
+    return _part(
         conv_input_gradient(_join(x, count), _join(kernel, count), like, **geometry), count
     )

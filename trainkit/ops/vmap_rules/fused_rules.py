@@ -49,15 +49,15 @@ def _normalized_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
         return primitive.op(*[stacked(v, count) for v in inputs], **_with_items_axis(settings))
     if isinstance(scale, ItemStack) or isinstance(offset, ItemStack):
         return _scaled_apart(primitive, inputs, settings, count)
-    return primitive.op(x.stacked, scale, offset, **_moved_up(settings))
+    return primitive.op(x.stacked, scale, offset, **_move_up(settings))
 
 
-def _moved_up(settings: dict[str, Any]) -> dict[str, Any]:
+def _move_up(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "axis": tuple(a + 1 for a in settings["axis"])}
 
 
 def _with_items_axis(settings: dict[str, Any]) -> dict[str, Any]:
-    return {**settings, "axis": (0, *_moved_up(settings)["axis"])}
+    return {**settings, "axis": (0, *_move_up(settings)["axis"])}
 
 
 def _for_features(parameter: Any, x: Any, axis: tuple[int, ...]) -> Any:
@@ -89,7 +89,7 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
         dims = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
         upstream, scale = multiply(upstream, reshaped(scale.stacked, (count, *dims))), None
     operands = upstream, stacked(x, count), scale, None, None
-    return primitive.op(*operands, **_moved_up(settings))[0], by_scale, by_offset
+    return primitive.op(*operands, **_move_up(settings))[0], by_scale, by_offset
 
 
 def _sums_of_one(g: Any, x: Any, **settings: Any) -> Any:

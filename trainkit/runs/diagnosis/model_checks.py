@@ -28,7 +28,7 @@ _LEAST_VALIDATION = 20
 Watch = Callable[[Any, Any, Any], Any]
 
 
-def _called(model: Any, inputs: Any, before: Watch | None, after: Watch | None) -> Any:
+def _call(model: Any, inputs: Any, before: Watch | None, after: Watch | None) -> Any:
     """The outputs of a model in inference, with what is called before and after each layer."""
 
     def make(call: Callable[..., Any]) -> Any:
@@ -73,7 +73,7 @@ def dead_shares(model: Any, samples: Samples) -> dict[str, tuple[int, int]]:
         units = array.reshape(-1, array.shape[-1])
         counts[layer.name] = int(np.sum(np.all(units == 0, axis=0))), units.shape[1]
 
-    _called(model, samples.inputs, None, look)
+    _call(model, samples.inputs, None, look)
     return counts
 
 
@@ -158,7 +158,7 @@ def check_batch_statistics(evidence: Evidence) -> list[Finding]:
             offsets[layer.name] = _offsets_of(layer, array_of(inputs))
 
     with state._own_random():
-        _called(state.model, samples.inputs, mend, None)
+        _call(state.model, samples.inputs, mend, None)
     after = _loss(state.model, samples)
     name, (shift, ratio) = max(offsets.items(), key=lambda item: item[1][0] + np.log(item[1][1]))
     if not (shift > _DRIFT or ratio > _DRIFT_VARIANCE) or not before > _DRIFT_LOSS * after:

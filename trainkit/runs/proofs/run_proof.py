@@ -171,7 +171,7 @@ def prove(run: Any) -> RunProof:
             f"{run.folder} can't be proven: it has {len(checkpoints)} of its checkpoints, and a "
             "proof is about the steps between two. Its journal can still be read and compared"
         )
-    steps = _thinned(list(checkpoints))
+    steps = _thin(list(checkpoints))
     sums = checkpoint_sums(journal)
     for step in steps:
         if file_sha256(checkpoints[step]) != sums.get(step):
@@ -196,7 +196,7 @@ def prove(run: Any) -> RunProof:
     )
 
 
-def _thinned(steps: list[int]) -> list[int]:
+def _thin(steps: list[int]) -> list[int]:
     """At most so many steps as a proof may list, evenly, the first and the last among them."""
     if len(steps) <= _MOST_CHECKPOINTS:
         return steps
