@@ -191,14 +191,14 @@ def _unroll(
         if extra_test is not None:
             goes_on = extra_test()
             if is_symbolic(goes_on):
-                _guard(goes_on, functools.partial(body, item), state)
+                _run_under(goes_on, functools.partial(body, item), state)
                 continue
             if not goes_on:
                 break
         body(item)
 
 
-def _guard(goes_on: Any, run: Callable[[], Any], state: State) -> None:
+def _run_under(goes_on: Any, run: Callable[[], Any], state: State) -> None:
     """`run` under the condition `goes_on`."""
     if is_symbolic(goes_on):
         staged_if(goes_on, run, lambda: None, state, len(state.names), True)
@@ -292,7 +292,7 @@ def _for_dataset(
     def step(element: Any, leaves: Any) -> Any:
         changed.put(leaves)
         goes_on = True if extra_test is None else extra_test()
-        _guard(goes_on, functools.partial(body, element), state)
+        _run_under(goes_on, functools.partial(body, element), state)
         new_leaves = changed.leaves()
         return new_leaves, None if extra_test is None else extra_test()
 

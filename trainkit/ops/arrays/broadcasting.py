@@ -27,10 +27,10 @@ from trainkit.ops.math.reductions import sum_to_like
 
 
 def _broadcast_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
-    return Spec(_stretch(x.shape, shape), x.dtype)
+    return Spec(_broadcast_dims(x.shape, shape), x.dtype)
 
 
-def _stretch(dims: Dims, target: Sequence[int | None]) -> Dims:
+def _broadcast_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
     """`target`, where -1 keeps the size, if `dims` broadcasts to it.
 
     Raises:
@@ -50,7 +50,7 @@ def _stretch(dims: Dims, target: Sequence[int | None]) -> Dims:
 def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """Repeat along axes of size 1 and new leading axes, without a copy."""
     if -1 in shape:
-        shape = _stretch(x.shape, shape)  # type: ignore[assignment]
+        shape = _broadcast_dims(x.shape, shape)  # type: ignore[assignment]
     return xp.broadcast_to(x, shape)
 
 
@@ -67,7 +67,7 @@ def broadcast_to_sized(
     xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]
 ) -> Array:
     """`broadcast_to` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
-    return xp.broadcast_to(x, _stretch(x.shape, filled(shape, sizes)))
+    return xp.broadcast_to(x, _broadcast_dims(x.shape, filled(shape, sizes)))
 
 
 def _broadcast_to_sized_gradient(
