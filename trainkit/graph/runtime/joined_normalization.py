@@ -2,9 +2,9 @@
 
 A rectifier by itself reads and writes all of a tensor once more, and its gradient reads two and
 writes one. Kernels of a normalization hold results between limits as they write them, and choose
-what comes back by the results, so neither what was normalized nor what the rectifier passes is ever
-in memory. What comes back also takes the moments that were found on the way there. All of it is
-rounded as it was, one operation at a time.
+what comes back by the results, which they make anew of the input and its moments: that reads one
+tensor less. So neither what was normalized nor what the rectifier passes is ever in memory. All of
+it is rounded as it was, one operation at a time.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def _forward(
 def _backward(
     xp: Any,
     g: Array,
-    z: Array,
     x: Array,
     scale: Any,
+    offset: Any,
     by_mean: Any,
     by_variance: Any,
     mean: Array,
@@ -107,16 +107,16 @@ def _backward(
     rectifier: Rectifier,
     **settings: Any,
 ) -> Any:
-    """Gradients by x, scale and offset, of the gradient by the rectified result z."""
+    """Gradients by x, scale and offset, of the gradient by the rectified result."""
     operands = scale, by_mean, by_variance
     along = settings["axis"], settings["epsilon"]
-    # the results show which elements were passed: no mask is stored for the gradient
-    chosen = None if rectifier is NONE else z
     results = norm_tuned.normalized_columns_gradient(
-        g, x, *operands, *along, (mean, variance), chosen, rectifier
+        g, x, *operands, *along, (mean, variance), offset, rectifier
     )
     if results is not None:
         return results
+    if rectifier is not NONE:
+        z, _, _ = _forward(xp, x, scale, offset, rectifier=rectifier, **settings)
     if rectifier is RELU:
         g = relu_gradient.primitive.kernel(xp, g, z)
     elif rectifier is RELU6:
@@ -135,7 +135,7 @@ FORWARD = JoinedOperation(
     "rectified_normalization", _forward, lambda x, *specs, **settings: _specs(x)
 )
 BACKWARD = JoinedOperation(
-    "rectified_normalization_gradient", _backward, lambda g, z, x, *specs, **settings: _specs(x)
+    "rectified_normalization_gradient", _backward, lambda g, x, *specs, **settings: _specs(x)
 )
 
 # ------------------------------------------------------------------ the pass
@@ -250,8 +250,8 @@ class _Pass:
             source = _before_choice(g, z, joined.rectifier)
         rectifier = NONE if source is None else joined.rectifier
         g = g if source is None else source
-        # without a rectifier nothing reads the second array; any of its shape will do
-        arrays = (g, z if source is not None else x, x, scale, by_mean, by_variance, mean, variance)
+        offset = joined.node.inputs[2]
+        arrays = (g, x, scale, offset, by_mean, by_variance, mean, variance)
         settings = {**node.settings, "rectifier": rectifier}
         return joined_call(new, node, BACKWARD, arrays, settings).outputs
 

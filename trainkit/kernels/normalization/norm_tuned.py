@@ -138,6 +138,19 @@ def _statistics(flat: Array) -> tuple[Array, Array]:
     return near + shift, np.maximum(two / np.float32(len(flat)) - shift * shift, 0)
 
 
+def _factor_and_shift(
+    features: int,
+    scale: Array | None,
+    offset: Array | None,
+    mean: Array,
+    variance: Array,
+    epsilon: float,
+) -> tuple[Array, Array]:
+    """What makes x of a column into its normalized value: x * factor + shift."""
+    factor = _filled(scale, features, 1.0) / np.sqrt(variance + np.float32(epsilon))
+    return factor, _filled(offset, features, 0.0) - mean * factor
+
+
 def normalized_columns(
     x: Array,
     scale: Array | None,
@@ -152,8 +165,7 @@ def normalized_columns(
     features = x.shape[-1]
     flat = _matrix(x, features)
     mean, variance = _statistics(flat)
-    factor = _filled(scale, features, 1.0) / np.sqrt(variance + np.float32(epsilon))
-    shift = _filled(offset, features, 0.0) - mean * factor
+    factor, shift = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
     y = np.empty(x.shape, np.float32)
     limits = np.float32(rectifier.low), np.float32(rectifier.high)
     run = COLUMNS.find((), 1.0)
@@ -170,7 +182,7 @@ def normalized_columns_gradient(
     axis: tuple[int, ...],
     epsilon: float,
     moments: tuple[Array, Array] | None = None,
-    rectified: Array | None = None,
+    offset: Array | None = None,
     rectifier: Rectifier = NONE,
 ) -> tuple[Array, Array, Array] | None:
     """Gradients by x, scale and offset of a batch, or `None`.
@@ -186,22 +198,22 @@ def normalized_columns_gradient(
         axis: that of the features.
         epsilon: what is added to variances.
         moments: means and variances, where they are known.
-        rectified: the result of the rectifier.
+        offset: what is added to features, or `None` for zeros; no more than a rectifier asks.
         rectifier: what comes behind the normalization.
     """
-    if not _columns_ready(_BACKWARD, x, axis, g, scale, by_mean, by_variance, rectified):
+    if not _columns_ready(_BACKWARD, x, axis, g, scale, by_mean, by_variance, offset):
         return None
     features = x.shape[-1]
     flat, grads = _matrix(x, features), _matrix(g, features)
-    chosen = grads if rectified is None else _matrix(rectified, features)
     count = np.float32(len(flat))
     mean, variance = moments or _statistics(flat)
+    forward = _factor_and_shift(features, scale, offset, mean, variance, epsilon)
     factor = 1 / np.sqrt(variance + np.float32(epsilon))
     weight = _filled(scale, features, 1.0)
     parts = np.empty((2, WORKERS, features), np.float32)
     choice, work = (np.float32(rectifier.high), rectifier.kind), shared(_NANOSECONDS * x.size)
     run = GRADIENT_SUMS.find((), 1.0)
-    run(*work, grads, flat, chosen, mean, *choice, *parts)
+    run(*work, grads, flat, *forward, mean, *choice, *parts)
     by_offset, by_centred = _sum(parts)
     by_scale = by_centred * factor
     # result = p * g + q * x + r, with q from the grad along x - mean, and r the rest
@@ -214,5 +226,6 @@ def normalized_columns_gradient(
         r = r + by_mean.reshape(-1) / count
     result = np.empty(x.shape, np.float32)
     run = GRADIENT_COLUMNS.find((), 1.0)
-    run(*work, grads, flat, chosen, p, q, r - q * mean, *choice, result.reshape(flat.shape))
+    factors = p, q, r - q * mean
+    run(*work, grads, flat, *forward, *factors, *choice, result.reshape(flat.shape))
     return result, by_scale, by_offset
