@@ -276,6 +276,20 @@ def test_weights_that_the_graph_assigns_are_not_kept(rng):
         np.testing.assert_array_equal(f(x), expected)
 
 
+@pytest.mark.parametrize(("window", "groups"), [(3, 1), ((2, 5), 1), (3, 2), (3, 24)])
+def test_kernels_with_windows_are_kept(rng, window, groups):
+    convolution = layers.Conv2D(72, window, strides=2, groups=groups)
+    model = randomized(rng, tk.Sequential([tk.Input((11, 12, 24)), convolution]))
+    images = tk.constant(rng.normal(size=(2, 11, 12, 24)).astype("float32"))
+    before = kept_count()
+    f = tk.function(model)
+    for _ in range(2):
+        for _ in range(4):
+            np.testing.assert_array_equal(f(images), model(images))
+        assert kept_count() == before + 1
+        convolution.kernel.assign(2.0 * convolution.kernel)
+
+
 def test_one_set_of_strips_serves_all_shapes(rng):
     model = dense_model(rng)
     before = kept_count()

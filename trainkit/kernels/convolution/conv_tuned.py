@@ -174,10 +174,24 @@ def forward(
     matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
     # Then the kernel's rows are the rows of a tile already.
     pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
+    if weights is not None and pack == _PACKED:
+        layout = "blocks", groups, g.tile
+        blocks = weights.strips(kernel, lambda _: _blocks_of(matrix[0], plan, g.tile[1]), layout)
+        matrix, pack = (matrix, pack) if blocks is None else (blocks, _AS_IT_IS)
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
     work = run, _pool(w, batch, channels, filters, groups)
     _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], np.float32(low))
     return _with_epilogue(y, epilogue)
+
+
+def _blocks_of(kernel: Array, plan: PixelPlan, width: int) -> Array:
+    """(blocks, numbers of a window, `width`), as `conv_compiled` packs a kernel at each call."""
+    inside = plan.depth // len(plan.offsets)
+    rows = (plan.offsets[:, None] * inside + np.arange(inside)).reshape(-1)
+    blocks = np.zeros((len(plan.blocks), plan.depth, width), np.float32)
+    for block, (_, first, count) in zip(blocks, plan.blocks, strict=True):
+        block[:, :count] = kernel[rows, first // 4 : first // 4 + count]
+    return blocks
 
 
 def _with_epilogue(y: Array, epilogue: Epilogue | None) -> Array | None:

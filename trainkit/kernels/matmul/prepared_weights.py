@@ -63,15 +63,18 @@ class PreparedWeights:
     def __reduce__(self) -> Any:
         return PreparedWeights, ()  # a copy begins anew
 
-    def strips(self, weights: Array, prepare: Callable[[Array], Array]) -> Array | None:
+    def strips(
+        self, weights: Array, prepare: Callable[[Array], Array], layout: Any = None
+    ) -> Array | None:
         """What `prepare` makes of `weights`, `None` where it is not to be kept yet.
 
         Args:
             weights: an array, or a view of one.
-            prepare: always the same function.
+            prepare: a function of them.
+            layout: what it makes, in values that can be compared.
         """
         owner = _owner_of(weights)
-        key = weights.ctypes.data, weights.shape, weights.strides, prepare
+        key = weights.ctypes.data, weights.shape, weights.strides, layout
         strips = self._strips
         if strips is not None:
             # in this order: strips that are let go in between are those of this owner still

@@ -98,7 +98,7 @@ def product(
     pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
     if finished:
-        strips = None if weights is None else weights.strips(w, _strips)
+        strips = None if weights is None else weights.strips(w, _strips, "columns")
         matrix = w if strips is None else strips
         strip = tiling(4)[1] * tiling(4)[2] * (w.strides[1] if strips is None else size * depth)
         start = EMPTY_VECTOR if bias is None else bias
