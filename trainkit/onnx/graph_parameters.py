@@ -23,7 +23,7 @@ _SETTINGS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 # Of these one number is a setting, as the root of a size that scores are divided by.
 _SCALED_BY = {"Mul", "Div", "Sub", "Pow", "Max", "Min", "Mod", "Where", "Expand", "Sum"}
-_FROZEN = {"BatchNormalization": (3, 4)}
+_FROZEN = {"BatchNormalization": (3, 4), "ai.onnx.ml:Scaler": (1, 2)}
 
 
 class _Uses:

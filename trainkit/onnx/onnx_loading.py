@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.model import Model
+from trainkit.onnx.attribute_weights import weights_of_attributes
 from trainkit.onnx.graph_parameters import make_parameters
 from trainkit.onnx.graph_records import (
     ImportedGraph,
@@ -93,6 +94,7 @@ def graph_layer(
     folder = str(Path(local_path(path)).resolve().parent)
     reader = ProtoReader(message, folder, file)
     graph = reader.graph(message.graph)
+    weights_of_attributes(graph)
     results = _results(graph, outputs, file)
     if outputs is not None:
         graph = part_for(graph, results)

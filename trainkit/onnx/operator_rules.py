@@ -76,6 +76,11 @@ class NodeCall:
         """How many results have names; those behind the last of them are not needed."""
         return len(self.record.outputs)
 
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The attributes that the last inputs were."""
+        return tuple(self.record.attributes.get("weight_names", ()))
+
     def needs(self, index: int) -> bool:
         """Whether the result with this number has a name."""
         return index < len(self.record.outputs) and bool(self.record.outputs[index])

@@ -15,5 +15,6 @@ from trainkit.onnx.rules import scattering_windows as scattering_windows
 from trainkit.onnx.rules import shape_operators as shape_operators
 from trainkit.onnx.rules import size_arithmetic as size_arithmetic
 from trainkit.onnx.rules import spectrum_operators as spectrum_operators
+from trainkit.onnx.rules import table_operators as table_operators
 from trainkit.onnx.rules import text_operators as text_operators
 from trainkit.onnx.rules import window_operators as window_operators
