@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import trainkit as tk
-from trainkit.core.names import unknown_name
+from trainkit.core.names import near_names, unknown_name
 
 
 def test_scopes_nest():
@@ -44,3 +44,14 @@ def test_the_nearest_names_are_shown():
         "module 'box' has no attribute 'reduce_maen'; did you mean 'reduce_mean' or 'reduce_max'?"
     )
     assert str(unknown_name("box", "zzz", ["cat"])) == "module 'box' has no attribute 'zzz'"
+
+
+def test_near_names_come_nearest_first_and_from_the_first_thousands():
+    names = ["loss", "val_loss", "accuracy"]
+    assert near_names("a_loss", names) == ["val_loss", "loss"]
+    assert near_names("a_loss", names, 1) == ["val_loss"]
+    assert near_names("a_loss", iter(names), likeness=0.9) == []
+    assert near_names("q", names) == near_names("loss", []) == []
+    many = [f"{number:09}" for number in range(2000)]
+    assert near_names("val_loss", [*many[:-1], "val_los"]) == ["val_los"]
+    assert near_names("val_loss", [*many, "val_loss"]) == []

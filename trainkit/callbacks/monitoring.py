@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import Any
+
+from trainkit.core.names import near_names
 
 # Metrics of which more is better; all others, losses and errors, are better when less.
 _MORE_IS_BETTER = (
@@ -66,7 +67,7 @@ def monitored(monitor: str, mode: str, logs: dict[str, Any] | None, owner: str) 
     if monitor.startswith("val_") and monitor.removeprefix("val_") in logs and not validated:
         text += "; give fit validation_data or validation_split, and validate each epoch"
     else:
-        near = difflib.get_close_matches(monitor, logs, n=1, cutoff=0.5)
+        near = near_names(monitor, logs, 1, 0.5)
         text += f"; did you mean {near[0]!r}?" if near else ""
         if mode == "auto":
             raise ValueError(text)

@@ -51,7 +51,7 @@ class _ElementArray(TracedArray):
     def _refuse_view(self, array: Any) -> TracedArray:
         raise Unsupported("a view")
 
-    _viewed = _refuse_view
+    _make_view = _refuse_view
 
 
 class _ElementTracer(KernelTracer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 import threading
@@ -93,15 +94,27 @@ def unknown_name(
     if advice is not None:
         return AttributeError(f"module {module!r} has no attribute {name!r}: {advice}", name=name)
 
-    near = [] if name.startswith("__") else _nearest(name, known)  # what programs ask for
+    near = [] if name.startswith("__") else near_names(name, known)  # what programs ask for
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
 
 
-def _nearest(name: str, names: Iterable[str]) -> list[str]:
+_MOST_COMPARED = 2000  # names, for a hint
+
+
+def near_names(name: str, names: Iterable[str], count: int = 3, likeness: float = 0.6) -> list[str]:
+    """Names that are written much like `name`, for the hint of an error; the nearest first.
+
+    Args:
+        name: what there is not.
+        names: what there is; of more than some thousands only the first are compared.
+        count: how many to give at the most.
+        likeness: twice the letters in common, divided by the letters of both, 1 for equal ones.
+    """
     import difflib
 
-    return difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.6)
+    compared = list(itertools.islice(names, _MOST_COMPARED))
+    return difflib.get_close_matches(name, compared, count, likeness)
 
 
 # What a module imports to be written, and nobody looks for in it.
@@ -184,9 +197,7 @@ def with_known_arguments(method: Method) -> Method:
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in names:
-                import difflib
-
-                near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+                near = near_names(name, names, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(names)}"
                 raise TypeError(
                     f"{type(self).__name__}.{method.__name__} has no argument {name!r}; {hint}"

@@ -20,6 +20,7 @@ from trainkit.core.config_values import (
     value_of,
 )
 from trainkit.core.errors import ConfigError
+from trainkit.core.names import near_names
 from trainkit.core.names import snake_case as snake_case
 
 T = TypeVar("T")
@@ -181,10 +182,8 @@ class Registry:
         return member
 
     def _unknown(self, name: str) -> str:
-        import difflib
-
         names = sorted({k for k in self.named if k == k.lower()})
-        near = difflib.get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
+        near = near_names(str(name).lower(), names, likeness=0.5)
         hint = (
             f"did you mean {' or '.join(map(repr, near))}?"
             if near

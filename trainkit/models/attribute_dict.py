@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, KeysView
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import near_names
 
 
 class Config:
@@ -104,7 +104,7 @@ class Config:
         config = self.__dict__.get("_config", {})
         if name in config:
             return config[name]
-        near = difflib.get_close_matches(name, config, n=1, cutoff=0.7)
+        near = near_names(name, config, 1, 0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise AttributeError(f"Config has no setting {name!r}{hint}")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import near_names
 from trainkit.core.variable import Variable
 from trainkit.onnx.graph_records import ImportedGraph, ImportedNode, all_nodes
 
@@ -101,7 +101,7 @@ def _uses(graph: ImportedGraph) -> defaultdict[str, _Uses]:
 
 def _check_names(names: set[str] | None, weight_names: list[str], file: str) -> None:
     for name in sorted((names or set()) - set(weight_names)):
-        near = difflib.get_close_matches(name, weight_names, 3) or weight_names[:3]
+        near = near_names(name, weight_names) or weight_names[:3]
         raise InvalidArgumentError(
             f"onnx.load: {file} has no weight {name!r}, which trainable= names; it has "
             f"{len(weight_names)}, such as {', '.join(map(repr, near)) or 'none at all'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.names import near_names
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.model import Model
 from trainkit.onnx.attribute_weights import weights_of_attributes
@@ -110,7 +110,7 @@ def _results(graph: ImportedGraph, outputs: Sequence[str] | None, file: str) -> 
     inside = {x for node in graph.nodes for x in node.outputs if x}
     value_names = inside | graph.constants.keys() | {v.name for v in graph.inputs}
     for missing in [x for x in results if x not in value_names]:
-        near = ", ".join(map(repr, difflib.get_close_matches(missing, value_names, 3)))
+        near = ", ".join(map(repr, near_names(missing, value_names)))
         raise InvalidArgumentError(
             f"onnx.load: {file} has no value {missing!r}, which outputs names"
             + (f"; it has {near}" if near else "")

@@ -7,13 +7,13 @@ it is, it would compute nonsense without a word.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.names import near_names
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
@@ -116,7 +116,7 @@ class FlattenedInputs:
             InvalidArgumentError: there is one.
         """
         for name in self._named.keys() - self._used:
-            near = difflib.get_close_matches(name, self._names, 3, 0.3)
+            near = near_names(name, self._names, likeness=0.3)
             raise InvalidArgumentError(
                 f"weights: flattened names {name!r}, and there is no such Dense layer"
                 + (f"; near: {', '.join(near)}" if near else "")

@@ -15,13 +15,13 @@ What several modules could be is refused.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.names import near_names
 from trainkit.weights.layer_recipes import Recipe, RecipeBook, Slot, signature_of
 from trainkit.weights.load_report import LoadReport
 from trainkit.weights.source_modules import (
@@ -35,7 +35,6 @@ from trainkit.weights.source_modules import (
 )
 
 _MOST_NAMED = 8
-_MOST_COMPARED = 2000  # names, for a hint
 _BY_TABLE = "by the table of names"
 _WRAPPERS = {"module", "_orig_mod"}
 
@@ -206,9 +205,7 @@ class WeightMapping:
         named = [recipe for recipe in self._recipes if recipe.layer.name == target]
         if len(named) == 1:
             return named[0]
-        near = difflib.get_close_matches(
-            target, [*by_path, *(r.layer.name for r in by_path.values())]
-        )
+        near = near_names(target, [*by_path, *(r.layer.name for r in by_path.values())])
         reason = (
             "is of several layers" if named else "is no layer with weights, or is taken already"
         )
@@ -223,7 +220,7 @@ class WeightMapping:
         named = [p for p, v in self._paths.items() if getattr(v, "path", None) == target]
         if len(named) == 1:
             return named[0]
-        near = difflib.get_close_matches(target, self._paths, 3, 0.3)
+        near = near_names(target, self._paths, likeness=0.3)
         raise InvalidArgumentError(
             f"weights: the model has no variable {target!r}, which names= says"
             + (f"; near: {', '.join(near)}" if near else "")
@@ -395,7 +392,7 @@ def _ambiguous(
 
 
 def _no_such(pattern: str, names: Iterable[str]) -> InvalidArgumentError:
-    near = difflib.get_close_matches(pattern, list(names)[:_MOST_COMPARED], 3, 0.3)
+    near = near_names(pattern, names, likeness=0.3)
     return InvalidArgumentError(
         f"weights: the file has nothing called {pattern!r}, which names= says"
         + (f"; near: {', '.join(near)}" if near else "")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
 from trainkit.core.errors import FailedPreconditionError, NotFoundError
 from trainkit.core.files.printable import printable_line
-
-_MOST_COMPARED = 2000  # names, for a hint
+from trainkit.core.names import near_names
 
 
 class WeightTable(Mapping[str, Any]):
@@ -79,8 +77,7 @@ class WeightTable(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._require_open()
         if name not in self.shapes():
-            array_names = list(self.shapes())[:_MOST_COMPARED]
-            near = difflib.get_close_matches(str(name), array_names, 3, 0.3)
+            near = near_names(str(name), self.shapes(), likeness=0.3)
             hint = f"; near: {', '.join(near)}" if near else ""
             raise NoSuchWeightError(f"{self.name} has no array {name!r}{hint}")
         return self.read(name)

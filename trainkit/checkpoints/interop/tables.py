@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from trainkit.checkpoints.interop.safetensors import (
 )
 from trainkit.core.errors import CheckpointError, InvalidArgumentError, NotFoundError
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.names import near_names
 
 
 class Table(Protocol):
@@ -288,7 +288,7 @@ def found_in(table: Table, path: str) -> Any:
     shapes = table.shapes()
     path = path.strip("/")
     if path not in shapes:
-        near = difflib.get_close_matches(path, shapes, 3, 0.3)
+        near = near_names(path, shapes, likeness=0.3)
         hint = f"; near: {', '.join(near)}" if near else ""
         raise NotFoundError(f"{table.name} has no values at {path!r}{hint}")
     return table.read(path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from trainkit.core.names import near_names
+
 MEANINGS = {
     "missing": "not in the file",
     "unused": "in the file only",
@@ -102,10 +104,8 @@ def _with_nearest(differences: list[Difference]) -> list[Difference]:
 
 def _nearest(item: Difference, others: list[Difference]) -> str:
     """The likeliest path among `others`: with the same shape and dtype where there is one."""
-    import difflib  # only for reports
-
     alike = [other.path for other in others if other.text == item.text]
-    near = difflib.get_close_matches(item.path, alike, 1, 0.4) or difflib.get_close_matches(
+    near = near_names(item.path, alike, 1, 0.4) or near_names(
         item.path, [other.path for other in others], 1, 0.7
     )
     return near[0] if near else ""

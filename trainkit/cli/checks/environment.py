@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 
 from trainkit.cli.checks.finding import Finding
 from trainkit.core.cpu import blas_config
+from trainkit.core.names import near_names
 
 MEANINGS = {
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
@@ -58,7 +58,7 @@ def check() -> Iterator[Finding]:
         yield Finding("note", text, facts={name: value})
     for name in sorted(os.environ):
         if name.startswith("TRAINKIT_") and name not in MEANINGS:
-            near = difflib.get_close_matches(name, MEANINGS, 1)
+            near = near_names(name, MEANINGS, 1)
             suggestion = f"; is it {near[0]}?" if near else ""
             yield Finding(
                 "warning", f"{name} is set, which nothing reads{suggestion}", f"unset {name}"

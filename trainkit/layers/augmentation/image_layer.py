@@ -356,7 +356,7 @@ class MovingLayer(RandomImageLayer):
     def _move_pixels(self, images: Any, transformation: Any, interpolation: str) -> Any:
         """Images or masks with their pixels moved, in their dtype."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no method _moved(self, images, transformation, "
+            f"{type(self).__name__} has no method _move_pixels(self, images, transformation, "
             "interpolation)"
         )
 

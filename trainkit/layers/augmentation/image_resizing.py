@@ -39,7 +39,7 @@ class SizingLayer(ImageLayer):
     def _resize(self, images: Any, interpolation: str) -> Any:
         """Images or masks in the new size, in their dtype."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no method _sized(self, images, interpolation)"
+            f"{type(self).__name__} has no method _resize(self, images, interpolation)"
         )
 
     def transform_segmentation_masks(

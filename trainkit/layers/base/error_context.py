@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.errors import OpError
+from trainkit.core.names import near_names
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import traverse
 from trainkit.layers.base import tracking
@@ -56,7 +56,7 @@ def nearest_argument(kind: type, name: str) -> str:
         if "__init__" in vars(base):
             names |= set(inspect.signature(vars(base)["__init__"]).parameters)
     names -= {"self", "args", "kwargs"}
-    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
+    near = near_names(name, names, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

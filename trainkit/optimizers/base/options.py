@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 import numpy as np
 
+from trainkit.core.names import near_names
 from trainkit.optimizers.base.clipping import ClipLimits
 
 
@@ -96,7 +96,7 @@ def checked_options(
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
         names = [*DEFAULTS, "learning_rate", *settings]
-        near = [name for one in unknown for name in difflib.get_close_matches(one, names, n=1)]
+        near = [name for one in unknown for name in near_names(one, names, 1)]
         hint = f"did you mean {' and '.join(near)}? Besides" if near else "besides"
         raise TypeError(
             f"{owner} got unexpected argument {', '.join(map(repr, unknown))}; {hint} its own "
