@@ -23,7 +23,7 @@ by_name = pytest.mark.parametrize(
 # Bases whose `call` is for subclasses to write.
 ABSTRACT = {"Wrapper"}
 # What wraps PyTorch and JAX, which need not be installed: tests/interop.
-OUTSIDE = {"JaxLayer", "TorchModuleWrapper"}
+OUTSIDE = {"FlaxLayer", "JaxLayer", "TorchModuleWrapper"}
 by_called = pytest.mark.parametrize(
     "row",
     [row for row in ROWS if row.name not in ABSTRACT],

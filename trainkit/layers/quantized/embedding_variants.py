@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.trackable import set_silently
-from trainkit.layers.quantized.integers import block_size_of, constant
+from trainkit.layers.quantized.integers import block_size_of, constant, int4_policy_name
 from trainkit.layers.quantized.lora import LoraEmbeddings, lora_delta, lora_factor
 from trainkit.layers.quantized.stored_weights import StoredWeights, add_pair, check_lora
 from trainkit.layers.quantized.variants import become, drop_weight, hold, plain_class
@@ -42,11 +42,6 @@ class QuantizedTable(StoredWeights):
         if _has_reverse(layer):
             drop_weight(layer, "reverse_embeddings")
         layer.quantized_build((layer.input_dim, layer.output_dim), cls.mode, config)
-
-    @classmethod
-    def policy_name(cls, layer: Any, config: Any) -> str:
-        """The name of the layer's dtype policy from now on."""
-        return f"{cls.mode}_from_{layer.dtype_policy.at(layer._path).name}"
 
     @staticmethod
     def _add(layer: Any, name: str, shape: Any, start: Any = "zeros", dtype: Any = "int8") -> None:
@@ -229,9 +224,7 @@ class Int4Embeddings(QuantizedTable):
 
     @classmethod
     def policy_name(cls, layer: Any, config: Any) -> str:
-        block = block_size_of(layer, config)
-        name = layer.dtype_policy.at(layer._path).name
-        return f"int4/{-1 if block is None else block}_from_{name}"
+        return int4_policy_name(layer, config)
 
     @classmethod
     def encoded(cls, layer: Any, config: Any) -> dict[str, Any]:

@@ -25,6 +25,13 @@ _WEIGHTS = QuantizationConfig.weight_quantizer_or_default
 _INPUTS = QuantizationConfig.activation_quantizer_or_default
 
 
+def int4_policy_name(layer: Any, config: Any) -> str:
+    """The name of the dtype policy of a layer of 4 bits."""
+    size = block_size_of(layer, config)
+    name = layer.dtype_policy.at(layer._path).name
+    return f"int4/{-1 if size is None else size}_from_{name}"
+
+
 def block_size_of(layer: Any, config: Any) -> int | None:
     """How many inputs share a scale in a layer of 4 bits; `None` for all of them."""
     if isinstance(config, Int4QuantizationConfig):
@@ -126,9 +133,7 @@ class Int4(Projection):
 
     @classmethod
     def policy_name(cls, layer: Any, config: Any) -> str:
-        size = block_size_of(layer, config)
-        name = layer.dtype_policy.at(layer._path).name
-        return f"int4/{-1 if size is None else size}_from_{name}"
+        return int4_policy_name(layer, config)
 
     @classmethod
     def encoded(cls, layer: Any, config: Any) -> dict[str, Any]:

@@ -50,11 +50,6 @@ class Projection(StoredWeights):
             drop_weight(layer, "kernel")
         layer.quantized_build(shape, cls.mode, config)
 
-    @classmethod
-    def policy_name(cls, layer: Any, config: Any) -> str:
-        """The name of the layer's dtype policy from now on."""
-        return f"{cls.mode}_from_{layer.dtype_policy.at(layer._path).name}"
-
     @staticmethod
     def _add(layer: Any, name: str, shape: Any, start: Any, dtype: Any, label: str = "") -> None:
         """Make a variable that is not trained."""

@@ -26,6 +26,11 @@ class StoredWeights(Variant):
     stored: ClassVar[tuple[str, ...]] = ()
     _lora_pair: ClassVar[tuple[str, str]] = ("lora_kernel_a", "lora_kernel_b")
 
+    @classmethod
+    def policy_name(cls, layer: Any, config: Any) -> str:
+        """The name of the layer's dtype policy from now on."""
+        return f"{cls.mode}_from_{layer.dtype_policy.at(layer._path).name}"
+
     def _merge(self) -> dict[str, Any]:
         """The stored values that LoRA changes, by name."""
         return {}
