@@ -59,10 +59,9 @@ class StepCache:
             self.metrics, self.compiled = model.metrics, count
         return self.metrics
 
-    def loss_takes_training(self, model: Any) -> bool:
-        """Whether `compute_loss`, which a subclass may have written, takes `training`."""
-        if self.takes_training is None:
-            self.takes_training = takes_training(model.compute_loss)
+    def look_at_loss(self, model: Any) -> bool:
+        """Note whether `compute_loss`, which a subclass may have written, takes `training`."""
+        self.takes_training = takes_training(model.compute_loss)
         return self.takes_training
 
 

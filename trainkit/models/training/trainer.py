@@ -662,7 +662,8 @@ class Trainer(Layer):
 
     def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
         """`compute_loss`, which a subclass may have written without the argument `training`."""
-        if self._step_cache.loss_takes_training(self):
+        cache = self._step_cache
+        if cache.takes_training or (cache.takes_training is None and cache.look_at_loss(self)):
             return self.compute_loss(x, y, y_pred, sample_weight, training=training)
         return self.compute_loss(x, y, y_pred, sample_weight)
 
