@@ -101,6 +101,7 @@ FITS = {
     "stackable": lambda value: value is True or callable(value) or is_reasoned(value),
     "memory": lambda value: value in ("fresh", "view"),
     "reads": lambda value: set(value.values()) <= {"shape", "number"},
+    "residuals": lambda value: value is None or type(value) is frozenset,
     "recompute": lambda value: value in ("free", "cheap", "costly"),
     "simplify": lambda value: isinstance(value, str | Unit) or is_reasoned(value),
     "lowering": lambda value: value == "trace the body" or callable(value) or is_reasoned(value),

@@ -142,6 +142,9 @@ class _VariableWatcher:
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Nothing is tracked here, so nothing leaves."""
 
+    def free_unread_values(self) -> None:
+        """Nor is there anything to be freed."""
+
     def __enter__(self) -> _VariableWatcher:
         trace_state.TAPES.append(self)
         return self

@@ -27,6 +27,7 @@ from trainkit.autodiff.backward import (
     zeros_like,
 )
 from trainkit.autodiff.jacobians import Jacobians
+from trainkit.autodiff.unread_values import UnreadValues
 from trainkit.core import nest
 from trainkit.core.dispatch import late_ops, native, trace_state
 from trainkit.core.errors import InvalidArgumentError
@@ -102,6 +103,7 @@ class GradientTape(Jacobians):
         self._variables: list[Variable] = []
         # id of a variable -> (variable, the tensors that reads of it gave)
         self._reads: dict[int, tuple[Variable, list[Tensor]]] = {}
+        self._unread = UnreadValues()
 
     def __repr__(self) -> str:
         state = ", ".join(
@@ -145,8 +147,15 @@ class GradientTape(Jacobians):
         self._recording = True
         _TAPES.append(self)
 
+    def free_unread_values(self) -> None:
+        """Free what no gradient rule reads and nobody else holds; layers call this."""
+        if self.thread == get_ident():  # another thread may be recording
+            self._unread.free(self.tracked)
+
     def _stop(self) -> None:
         self._recording = False
+        # the backward pass frees the record as it goes, and nothing else may hold a part of it
+        self._unread = UnreadValues()
         # Not the last one of necessity: an outer tape may be paused inside of an inner one.
         _TAPES.remove(self)
 

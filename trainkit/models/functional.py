@@ -57,6 +57,10 @@ class FunctionalGraph:
         self.steps = [_NodeRun(n) for n in self.nodes if not isinstance(n.operation, InputLayer)]
         self.names = [x.node.operation.name for x in self.flat_inputs]
         self._alone = _alone(outputs)
+        needed = {id(y) for y in self.flat_outputs}
+        for step in reversed(self.steps):
+            step.last_of = [source for source in step.sources if source not in needed]
+            needed.update(step.sources)
 
     @property
     def output_names(self) -> list[str]:
@@ -91,6 +95,9 @@ class FunctionalGraph:
             values[id(symbol)] = fitted(x, symbol)
         for step in self.steps:
             step.run(values)
+            # what nobody reads any more is freed, unless a tape needs it
+            for source in step.last_of:
+                del values[source]
         if self._alone is not None:
             return values[id(self._alone)]
         return nest.map_structure(lambda y: values[id(y)], self.outputs)
@@ -205,10 +212,18 @@ def _place(structure: Any, symbol: Callable[[Any], Any]) -> Any:
 
 
 class _NodeRun:
-    """One node, ready to run on values by the `id` of their symbols."""
+    """One node, ready to run on values by the `id` of their symbols.
+
+    Attributes:
+        sources: the ids of what it reads.
+        last_of: those that no later node reads.
+    """
 
     def __init__(self, node: CallNode) -> None:
         self.node, self.layer = node, node.operation
+        arguments = nest.flatten((node.args, node.kwargs))
+        self.sources = {id(x) for x in arguments if isinstance(x, KerasTensor)}
+        self.last_of: list[int] = []
         plain = len(node.args) == 1 and not node.kwargs and isinstance(node.args[0], KerasTensor)
         self.source = id(node.args[0]) if plain else None
         self.target = id(node.outputs) if isinstance(node.outputs, KerasTensor) else None

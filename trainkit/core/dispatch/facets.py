@@ -85,6 +85,9 @@ FLOATS: Final = "floats"
 SHAPE, NUMBER = "shape", "number"
 """What is read of an input other than its values: its shape alone, or a number on the CPU."""
 
+RESULT = "result"
+"""Stands for the result of an operation among its `residuals`."""
+
 
 class Unit:
     """A `simplify` facet: the number `value` at one of `places` changes nothing.
@@ -212,6 +215,7 @@ _DEFAULTS: dict[str, Any] = {
     "reads": {},
     # Likewise: what is costly is kept for the backward pass, so silence costs memory, not time.
     "recompute": "costly",
+    "residuals": None,
     "simplify": Absent("no call of it is known to change nothing"),
     "lowering": UNDECLARED,
     "tuned": None,
@@ -332,6 +336,8 @@ class Facets:
             of an input.
         reads: for places of inputs what is read of them, where that isn't values: `SHAPE` for the
             shape alone, `NUMBER` for a number that is wanted on the CPU.
+        residuals: what gradient rules read the values of, a set of places of inputs and `RESULT`;
+            `None` for all. Of the others rules see shape and dtype alone, as tapes free the values.
         recompute: "free", "cheap" or "costly": what it takes to compute a result again rather than
             keep it for a gradient.
         simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION`,
@@ -375,6 +381,7 @@ class Facets:
         "promotion",
         "reads",
         "recompute",
+        "residuals",
         "rows",
         "semantics",
         "simplify",
@@ -390,6 +397,7 @@ class Facets:
     memory: Literal["fresh", "view"]
     reads: dict[int, str]
     recompute: Literal["free", "cheap", "costly"]
+    residuals: frozenset[int | str] | None
     simplify: str | Unit | Absent
     lowering: str | Rule | Absent
     tuned: Tuned | None

@@ -35,6 +35,9 @@ class TapeLike(Protocol):
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Hear that tracked tensors were used by something that has no gradient."""
 
+    def free_unread_values(self) -> None:
+        """Free the values of tracked tensors that nobody reads any more."""
+
 
 TAPES: list[TapeLike] = []
 

@@ -217,8 +217,8 @@ class _Pass:
         if id(y) in self._results or len(behind) != 1:
             return NONE
         others = [r for r in readers if r.primitive not in RECTIFIERS]
-        # The gradient of relu6 asks whether its input lies between the limits, which its result
-        # answers alike. That of relu asks the result anyway: any other reader needs the input.
+        # Comparisons of the input of relu6 with the limits have the answers that its result gives.
+        # Gradients of both rectifiers ask the result: any other reader needs the input.
         is_read = behind[0] is RELU6 and all(_compares(r, y) for r in others)
         return behind[0] if is_read or not others else NONE
 

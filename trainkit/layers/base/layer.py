@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from trainkit import constraints, ops, regularizers
+from trainkit.autodiff.unread_values import LARGE_BYTES
 from trainkit.core import dtypes, masks, nest
-from trainkit.core.dispatch import eval_shape
+from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import (
     ConfigError,
     InvalidArgumentError,
@@ -50,6 +51,7 @@ from trainkit.layers.quantized.quantization import (
 )
 
 _HELD = masks.HELD
+_TAPES = trace_state.TAPES
 
 
 class Layer(WeightHolder):
@@ -315,6 +317,11 @@ class Layer(WeightHolder):
                 return first_call(self, args, kwargs)
             args, kwargs = self._prepare(args, kwargs)
             has_masks = masks.any_held() or "mask" in kwargs
+
+        # What the layers before have left is freed as they are called, not when all are.
+        if _TAPES and len(_TAPES) == 1 and args and type(x := args[0]) is Tensor:
+            if x._array.nbytes >= LARGE_BYTES:
+                _TAPES[0].free_unread_values()
 
         # 2. What the call is for. In order of priority: what the caller says, by keyword or by
         # position; what the call around runs for; the default of `call`'s argument. A None from the

@@ -82,7 +82,7 @@ def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
 
 
 _concatenate.joint_gradient(_concatenate_gradient)
-_concatenate.declare(batch=ALONG_AXIS)
+_concatenate.declare(batch=ALONG_AXIS, residuals=frozenset())
 
 
 def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:

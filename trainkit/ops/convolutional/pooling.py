@@ -162,6 +162,7 @@ def average_pool_gradient(
 
 
 _average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))
+_average_pool.declare(residuals=frozenset())
 average_pool_gradient.gradients(lambda gg, y, g, x, **s: _average_pool(gg, **s), None)
 
 _max_pool.batch_by(folded(0))

@@ -167,6 +167,7 @@ _conv_transpose.gradients(
     lambda g, y, x, kernel, **s: linear_conv(g, kernel, geometry_of(s)),
     lambda g, y, x, kernel, **s: _transpose_kernel_gradient(g, x, kernel, s),
 )
+_conv_transpose.declare(residuals=frozenset({0, 1}))
 
 
 def conv_transpose(

@@ -191,6 +191,7 @@ _of_matrices_2.steps = [  # type: ignore[attr-defined]
 ]
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
 matmul.array_gradients(_of_matrices_1, _of_matrices_2)
+matmul.declare(residuals=frozenset({0, 1}))
 
 
 @matmul.batch_by

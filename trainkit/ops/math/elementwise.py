@@ -19,6 +19,7 @@ from trainkit.core.dispatch.facets import (
     ELEMENTWISE,
     IF_ALIKE,
     INVOLUTION,
+    RESULT,
     UNCHANGED,
     VIEW,
     Unit,
@@ -126,6 +127,7 @@ add = ufunc(
     text="alone",
 )
 add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
+add.declare(residuals=frozenset())
 
 subtract = ufunc(
     "subtract",
@@ -138,6 +140,7 @@ subtract = ufunc(
     graph_name="Sub",
 )
 subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
+subtract.declare(residuals=frozenset())
 
 multiply = ufunc(
     "multiply",
@@ -150,6 +153,7 @@ multiply = ufunc(
     graph_name="Mul",
 )
 multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a))
+multiply.declare(residuals=frozenset({0, 1}))
 
 divide = ufunc(
     "divide",
@@ -193,6 +197,7 @@ negative: Any = ufunc(
     graph_name="Neg",
 )
 negative.gradients(lambda g, y, x: negative(g))
+negative.declare(residuals=frozenset())
 
 
 def number_like(x: Spec, **settings: Any) -> Spec:
@@ -420,6 +425,7 @@ tanh = ufunc(
     example=("tk.math.tanh([0.0, 1.0]).numpy().round(4)", "array([0.    , 0.7616], dtype=float32)"),
 )
 tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
+tanh.declare(residuals=frozenset({RESULT}))
 
 # ------------------------------------------------------------------ comparison
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE
+from trainkit.core.dispatch.facets import ELEMENTWISE, RESULT
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise import elementwise_tuned
@@ -65,6 +65,7 @@ def relu(xp: ArrayModule, x: Array) -> Array:
 
 
 relu.gradients(lambda g, y, x: relu_gradient(g, y))
+relu.declare(residuals=frozenset({RESULT}))
 
 
 @primitive(shapes.unchanged_number, semantics=ELEMENTWISE, tuned=elementwise_tuned.relu6.facet())
@@ -78,7 +79,9 @@ def relu6(xp: ArrayModule, x: Array) -> Array:
     return xp.minimum(xp.maximum(x, 0), 6)
 
 
-relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x, 6))))
+# the result lies between the limits where the input does, so a tape need not keep both
+relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(y, 0), less(y, 6))))
+relu6.declare(residuals=frozenset({RESULT}))
 
 
 @primitive(shapes.floating, name="leaky_relu", semantics=ELEMENTWISE)
@@ -143,6 +146,7 @@ def sigmoid(xp: ArrayModule, x: Array) -> Array:
 
 
 sigmoid.gradients(lambda g, y, x: along(g, multiply(y, subtract(1, y))))
+sigmoid.declare(residuals=frozenset({RESULT}))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)

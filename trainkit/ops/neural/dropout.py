@@ -51,6 +51,7 @@ def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
 
 
 dropped.gradients(lambda g, y, x, mask, scale: dropped(g, mask, scale=scale), None)
+dropped.declare(residuals=frozenset({1}))
 
 
 @dropped.batch_by

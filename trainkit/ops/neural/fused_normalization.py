@@ -305,6 +305,7 @@ def _fuse_second(
 
 
 fused_normalization.joint_gradient(_fused_joint)
+fused_normalization.declare(residuals=frozenset({0, 1}))
 fused_normalization.primitive.joint_sparse = True  # moments go to moving averages alone
 fused_normalization_gradient.joint_gradient(_fuse_second)
 

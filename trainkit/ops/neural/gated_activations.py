@@ -64,6 +64,7 @@ def _silu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
 
 silu_gradient.gradients(lambda h, out, g, x: silu_gradient(h, x), _silu_bend)
 silu.gradients(lambda g, y, x: silu_gradient(g, x))
+silu.declare(residuals=frozenset({0}))
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
@@ -161,6 +162,7 @@ def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
 
 gelu_tanh_gradient.gradients(lambda h, out, g, x: gelu_tanh_gradient(h, x), _gelu_tanh_bend)
 gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
+gelu_tanh.declare(residuals=frozenset({0}))
 
 
 @primitive(
@@ -211,6 +213,7 @@ def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
 
 gelu_erf_gradient.gradients(lambda h, out, g, x: gelu_erf_gradient(h, x), _gelu_erf_bend)
 gelu_erf.gradients(lambda g, y, x: gelu_erf_gradient(g, x))
+gelu_erf.declare(residuals=frozenset({0}))
 
 
 def gelu(x: Any, approximate: bool = True) -> Tensor:
