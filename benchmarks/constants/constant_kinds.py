@@ -129,7 +129,7 @@ OF_NO_MACHINE = {
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
-        optimizers/base/step.py _FEWEST_WEIGHTS
+        optimizers/base/traced_step.py _FEWEST_WEIGHTS
         optimizers/schedules.py _POINTS _USUAL_STEPS
     """,
 }

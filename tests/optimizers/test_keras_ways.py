@@ -131,7 +131,7 @@ def test_a_subclass_may_pass_a_step_on(kind, settings, compiled):
     assert calls
 
 
-def test_update_step_makes_the_step_of_one_weight():
+def test_keras_step_makes_the_step_of_one_weight():
     muon, w = optimizers.Muon(), weight([1.0, 2.0, 3.0, 4.0])
     muon.build([w])
     muon.update_step(tk.constant([1.0, 6.0, 7.0, 2.0]), w, 0.5)

@@ -78,9 +78,13 @@ def test_without_compilers_it_says_so_once_and_goes_on(tmp_path, expected, block
     assert losses == pytest.approx(expected, rel=1e-4)
     (said,) = [text for text in told if text.startswith("numba is not installed")]
     assert "pip install 'numba>=" in said
-    others = [text for text in told if not text.startswith("numba")]
-    assert len(others) == len(blocked) - 1
-    assert all("llvmlite" in text for text in others)
+    # fused loops of graphs, and the optimizer's update where none came along: it is compiled in
+    # a thread, which the last step does not wait for
+    others = [text.partition(" ")[0] for text in told if not text.startswith("numba")]
+    is_missing = "llvmlite" in blocked
+    assert others.count("fused") == is_missing
+    assert others.count("llvmlite") <= (is_missing and shipped == "0")
+    assert len(others) == others.count("fused") + others.count("llvmlite")
 
 
 @pytest.fixture(scope="module")

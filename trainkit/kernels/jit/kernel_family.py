@@ -64,7 +64,7 @@ class _State:
     mode = _mode_of(os.environ.get("TRAINKIT_JIT", ""))
     began = time.time()  # of this run: kernels that come on the disk later are counted first
     families: tuple[Family, ...] = ()
-    missing: tuple[str | None, ...] = ()  # modules of compilers that are not installed
+    missing: tuple[str, ...] = ()  # modules of compilers that are not installed
 
 
 def mode() -> str:
@@ -240,13 +240,14 @@ class Family:
 
 def _say_missing(error: ModuleNotFoundError, kernel: str) -> None:
     """Say once that a compiler is missing, and name the first kernel that is slower by that."""
-    if error.name in _State.missing:
+    package = str(error.name).partition(".")[0]
+    if package in _State.missing:
         return
-    _State.missing += (error.name,)
+    _State.missing += (package,)
     warnings.warn(
-        f"{error.name} is not installed, so kernels that did not come compiled, such as this "
+        f"{package} is not installed, so kernels that did not come compiled, such as this "
         f"{kernel!r}, stay plain ones, with the same results, only slower; "
-        f"{_MENDS.get(str(error.name), 'install it')}, or TRAINKIT_JIT=0 keeps this quiet",
+        f"{_MENDS.get(package, 'install it')}, or TRAINKIT_JIT=0 keeps this quiet",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -36,6 +36,7 @@ from trainkit.optimizers.base.grads_and_vars import (
     split_pairs,
     warn_of_missing,
 )
+from trainkit.optimizers.base.keras_step import assigns
 from trainkit.optimizers.base.options import (
     DEFAULTS,
     check_setting,
@@ -47,14 +48,9 @@ from trainkit.optimizers.base.sharded_state import sharded_state
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.slots import SlotTable
 from trainkit.optimizers.base.stateless_state import OutsideState
-from trainkit.optimizers.base.step import (
-    apply_step,
-    rule_of,
-    run_step,
-    trace_step,
-)
+from trainkit.optimizers.base.step import ARRAYS, apply_step, make_step, rule_of
 from trainkit.optimizers.base.step_plan import Programs
-from trainkit.optimizers.base.update_step import assigns
+from trainkit.optimizers.base.traced_step import TENSORS
 from trainkit.optimizers.base.virtual_gradients import is_kept
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
 
@@ -502,7 +498,7 @@ class Optimizer(OutsideState):
         if plan is not None and not _THREAD.traces:
             arrays = plan.arrays(grads, weights)
             if arrays is not None:
-                run_step(self, plan.states, arrays)
+                make_step(ARRAYS, self, plan.states, arrays)
                 return
         # all pairs are checked before any weight changes
         checked_grads, of, missing = checked_pairs(self.name, grads, weights)
@@ -517,7 +513,8 @@ class Optimizer(OutsideState):
     def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
         """`_step` in a graph: nothing changes where the bool tensor `finite` is False."""
         grads, weights = overwrite(self, grads, weights, finite)
-        trace_step(self, [self.state_of(weight) for weight in weights], grads, finite)
+        states = [self.state_of(weight) for weight in weights]
+        make_step(TENSORS, self, states, grads, finite)
 
     def _step_from(
         self, tape: Any, loss: Any, weights: Sequence[Any], builds: bool = False

@@ -23,7 +23,8 @@ from trainkit.ops.collective.gather_shares import Shares, gather_shares
 from trainkit.optimizers.base.accumulated_gradients import SLOT, run_sums, trace_sums
 from trainkit.optimizers.base.clipping import ClipLimits, clip_gradients
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
-from trainkit.optimizers.base.step import apply_step, own_floats
+from trainkit.optimizers.base.step import apply_step
+from trainkit.optimizers.base.traced_step import TENSORS
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
@@ -125,7 +126,7 @@ class ShardedState:
         optimizer = self._optimizer
         states, steps = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
         with trace_state.silence():
-            grads = own_floats(optimizer, states, grads)
+            grads = TENSORS.own_gradients(optimizer, states, grads)
             # a graph finds out whether the period ends when it runs; eagerly the count tells now
             if trace_state.current_trace() is not None:
                 return trace_sums(optimizer, states, grads, steps, None)

@@ -13,7 +13,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.clipping import clip_gradients
-from trainkit.optimizers.base.update_step import AssigningSteps
+from trainkit.optimizers.base.keras_step import AssigningSteps
 
 
 class OutsideState(AssigningSteps):

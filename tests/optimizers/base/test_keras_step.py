@@ -41,7 +41,7 @@ def train(optimizer, starts, steps, traced=False):
 
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("options", [{}, {"clipvalue": 0.3, "weight_decay": 0.1}])
-def test_update_step_does_what_update_does(traced, options, rng):
+def test_keras_step_does_what_update_does(traced, options, rng):
     starts, steps = problem(rng)
     mine = KerasMomentum(0.1, **options)
     wanted = train(optimizers.SGD(0.1, momentum=0.9, **options), starts, steps)

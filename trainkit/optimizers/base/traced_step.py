@@ -1,0 +1,186 @@
+"""Steps while a graph is traced: tensors, and one node for all weights of a rule."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.variable import Variable
+from trainkit.graph.ir.copied_calls import CopiedCalls
+from trainkit.graph.ir.graph import Graph
+from trainkit.ops.math.update_weights import update_weights
+from trainkit.optimizers.base.accumulated_gradients import trace_sums
+from trainkit.optimizers.base.flat_update import WIDE
+from trainkit.optimizers.base.slot_state import SlotState
+from trainkit.optimizers.base.weight_update import WeightUpdate
+
+if TYPE_CHECKING:
+    from trainkit.optimizers.base.optimizer import Optimizer
+
+_F32 = np.dtype(np.float32)
+
+_FEWEST_WEIGHTS = 8
+"""Fewer weights, unless they are large, stay operations, which are fused with those before them: a
+node of its own takes 10 us more for the 4 weights of a small perceptron."""
+
+
+class TensorMedium:
+    """Symbolic tensors; a condition is a scalar bool tensor, or `None` where there is none.
+
+    Assignments go into the graph. The methods are those of `ArrayMedium` in `step.py`.
+    """
+
+    xp = ops
+
+    def step_count(self, optimizer: Optimizer) -> Any:
+        """How many steps were made before this one."""
+        return optimizer._iterations.value()
+
+    def learning_rate(self, optimizer: Optimizer) -> Any:
+        """The learning rate, a float32 scalar."""
+        return ops.cast(convert_to_tensor(optimizer.learning_rate), "float32")
+
+    def float32(self, x: Any) -> Any:
+        """A scalar as a float32."""
+        return ops.cast(x, "float32")
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        """`x` in a NumPy dtype."""
+        return ops.cast(x, str(dtype))
+
+    def read(self, variable: Variable) -> Any:
+        """The value of a variable."""
+        return variable.value()
+
+    def assign_where(self, condition: Any, variable: Variable, value: Any) -> None:
+        """Set a variable to `value`, or to what it has where a condition does not hold."""
+        if condition is not None:
+            value = ops.where(condition, value, variable.value())
+        variable.assign(value)
+
+    def both(self, condition: Any, value: Any) -> Any:
+        """The condition that a value is true, too."""
+        return value if condition is None else ops.logical_and(condition, value)
+
+    def module_of(self, grads: Sequence[Any]) -> Any:
+        """Module of functions of gradients."""
+        return ops
+
+    def own_gradients(
+        self, optimizer: Optimizer, states: list[SlotState], grads: list[Any]
+    ) -> list[Any]:
+        """Gradients of the loss without its factor, in the dtypes of the slots."""
+        if optimizer.loss_scale_factor is not None:
+            grads = [g / optimizer.loss_scale_factor for g in grads]
+        return [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
+
+    def sums(
+        self,
+        optimizer: Optimizer,
+        states: list[SlotState],
+        grads: list[Any],
+        step_count: Any,
+        finite: Any,
+    ) -> tuple[Any, Any]:
+        """Means over a period of gradient accumulation, and whether it ends with this step."""
+        return trace_sums(optimizer, states, grads, step_count, finite)
+
+    def update(
+        self,
+        optimizer: Optimizer,
+        states: list[SlotState],
+        grads: list[Any],
+        scalars: tuple[Any, ...],
+        active: Any,
+    ) -> None:
+        """Update weights and slots by their rules, those of one rule by one node."""
+        # a rule is traced for one weight of each kind, and its nodes are copied for the others
+        calls = CopiedCalls(trace_state.current_trace())
+        # casts for each dtype, not for each weight: a step has hundreds of these
+        dtypes = dict.fromkeys(str(state.dtype) for state in states)
+        rates = {dtype: tuple(ops.cast(x, dtype) for x in scalars) for dtype in dtypes}
+        members = _trace_joint_update(optimizer, states, grads, rates, active)
+        for state, grad in zip(states, grads, strict=True):
+            if state in members:
+                continue
+            dtype = str(state.dtype)
+            weight = ops.cast(state.weight.value(), dtype)
+            slots = [state.slots[n].value() for n in state.names]
+            update = functools.partial(_update, state, rates[dtype], active)
+            # element by element the shape makes no difference, so one trace serves all weights
+            shape = None if optimizer._programs.sees_elements_alone(state) else tuple(weight.shape)
+            new = calls.results(update, [weight, grad, *slots], (state.key, shape))
+            state.weight.assign(ops.cast(new[0], state.weight.dtype))
+            for name, value in zip(state.names, new[1:], strict=True):
+                state.slots[name].assign(value)
+
+
+TENSORS = TensorMedium()
+
+
+def _trace_joint_update(
+    optimizer: Optimizer,
+    states: list[SlotState],
+    grads: list[Any],
+    rates: dict[str, tuple[Any, ...]],
+    active: Any,
+) -> set[SlotState]:
+    """Trace the step of all weights with an update program as one node for each program.
+
+    Branches and bodies of loops keep an operation for each step of a rule: gradients go through
+    them in their own way, and values go from round to round there. So do weights that averages or
+    constraints read on: such a node would need copies of them, which fused operations do not. A
+    gradient of unknown size may turn out to be wrong, which has to be seen before anything changes.
+
+    Returns:
+        The states of these weights.
+    """
+    graph = trace_state.current_trace()
+    # a weight that comes again starts from what it has become
+    once = len(set(map(id, states))) == len(states)
+    if type(graph) is not Graph or graph.outer is not None or not once:
+        return set()
+    groups: dict[Any, list[tuple[SlotState, Any]]] = {}
+    for state, grad in zip(states, grads, strict=True):
+        is_read_on = optimizer.use_ema or state.weight.constraint is not None
+        is_sized = state.weight._shape is None and grad.shape.is_fully_defined()
+        if state.is_in_place and is_sized and not is_read_on:
+            program = optimizer._programs.of(state, len(rates[str(state.dtype)]))
+            if program is not None:
+                # one rule and dtype, whatever the shapes
+                groups.setdefault(program, []).append((state, grad))
+    joined: set[SlotState] = set()
+    for program, members in groups.items():
+        elements = sum(math.prod(state.weight.shape) for state, _ in members)
+        rule = WeightUpdate(type(optimizer).__name__, program, active is not None)
+        is_small = len(members) < _FEWEST_WEIGHTS and elements < WIDE
+        if is_small or not rule.has_operations:
+            continue
+        numbers = list(rates[str(members[0][0].dtype)])
+        inputs = numbers if active is None else [*numbers, active]
+        for state, grad in members:
+            # as `update_weights` takes them; results come in this order without the gradients
+            inputs += [state.weight.value(), grad, *[slot.value() for slot in state.held]]
+        results = iter(update_weights(*inputs, rule=rule))
+        for state, _ in members:
+            for variable in (state.weight, *state.held):
+                variable.assign(next(results))
+        joined.update(state for state, _ in members)
+    return joined
+
+
+def _update(
+    state: SlotState, rates: tuple[Any, ...], active: Any, weight: Any, grad: Any, *slots: Any
+) -> Sequence[Any]:
+    """What becomes of a weight and its slots; they stay where `active` does not hold."""
+    new = state.rule(ops, weight, grad, rates, *slots)
+    if active is None:
+        return new
+    return [ops.where(active, a, b) for a, b in zip(new, (weight, *slots), strict=True)]
