@@ -25,6 +25,7 @@ from trainkit.kernels.convolution.winograd_transforms import (
     STEP,
     SUMS,
     WEIGHTS,
+    fetch_line,
     transform_from_points,
     transform_to_points,
 )
@@ -191,6 +192,30 @@ def _write_results(
 
 
 @compiled(parallel=False, exact=True)
+def _locate_tiles(y, start, count, tiles, at):
+    """Where results of tiles begin, as addresses."""
+    down, across = tiles
+    for t in range(count):
+        tile = start + t
+        line = tile // (down * across) * y.shape[1] + STEP * (tile // across % down)
+        at[t] = y.ctypes.data + 4 * (line * y.shape[2] + STEP * (tile % across)) * y.shape[3]
+
+
+@compiled(parallel=False, exact=True)
+def _fetch_results(at, first, last, y, f, width):
+    """Ask for the lines of `width` filters of points `first` to `last` of tiles, 16 points each.
+
+    Memory is slower than products, and comes while these are made. Beyond an edge it is in vain.
+    """
+    line, point = 4 * y.shape[2] * y.shape[3], 4 * y.shape[3]
+    for number in range(first, last):
+        t, i, j = number // (STEP * STEP), number // STEP % STEP, number % STEP
+        address = at[t] + i * line + j * point + 4 * f
+        for offset in range(0, 4 * width, 4 * _LINE):
+            fetch_line(address + offset, 1)
+
+
+@compiled(parallel=False, exact=True)
 def _results_part(
     part, parts, x, kernel, packed, bias, y, noted, numbers, low, rows, vectors, lanes
 ):  # fmt: skip
@@ -210,6 +235,7 @@ def _results_part(
     noted_at = noted.ctypes.data + 4 * lanes * np.int64(part)
     first, last = chunk_range(part, parts, (total + strip - 1) // strip * shares, 1)
     transformed = -1
+    y_at = np.empty(strip, np.int64)
     for task in range(first, last):
         number, share = np.int64(task) // shares, np.int64(task) % shares
         start = number * strip
@@ -221,6 +247,8 @@ def _results_part(
                     inputs_at + 4 * row * t, 4 * input_step,
                 )  # fmt: skip
             transformed = number
+        _locate_tiles(y, start, count, tiles, y_at)
+        points, calls = STEP * STEP * count, PRODUCTS * ((count + rows - 1) // rows)
         for b in range(share * blocks // shares, (share + 1) * blocks // shares):
             for c in range(0, channels, piece):
                 deep = min(piece, channels - c)
@@ -237,8 +265,14 @@ def _results_part(
                         _transform_weights(
                             kernel, c, deep, b * width, weights, step, vectors, lanes
                         )
+                call = 0
                 for p in range(PRODUCTS):
                     for q in range(0, count, rows):
+                        if c == 0:
+                            first_point = points * call // calls
+                            call += 1
+                            end_point = points * call // calls
+                            _fetch_results(y_at, first_point, end_point, y, b * width, width)
                         to = products_at + 4 * (p * product_step + q * width)
                         sums, sums_step = zeros.ctypes.data, 0
                         if c > 0:
@@ -253,6 +287,7 @@ def _results_part(
                 products_at, 4 * product_step, y, start, count, tiles, b * width, bias, low,
                 noted_at, vectors, lanes,
             )  # fmt: skip
+    keep_alive(y_at)
     keep_alive(inputs)
     keep_alive(products)
     keep_alive(room)

@@ -276,3 +276,28 @@ def transform_from_points(
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def fetch_line(typing, address, to_write):
+    """Ask for a line of memory that is read, or written, soon; it need not be there.
+
+    Args:
+        typing: Numba's.
+        address: any in the line.
+        to_write: 1 or 0; a literal.
+    """
+    writes = literal(to_write)
+    signature = types.void(types.intp, to_write)
+
+    def codegen(context, builder, signature, arguments):
+        word, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        name = "llvm.prefetch.p0"
+        fetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        # Into the second cache: the first one is full of what is multiplied meanwhile.
+        operands = [ir.Constant(word, number) for number in (writes, 2, 1)]
+        builder.call(fetch, [builder.inttoptr(arguments[0], pointer), *operands])
+        return context.get_dummy_value()
+
+    return signature, codegen

@@ -95,17 +95,20 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     run = SUMS.find((sixteens,), seconds)
     if run is None:
         return None
-    _, vectors, lanes = tiling(sixteens)
+    rows, vectors, lanes = tiling(sixteens)
     width = vectors * lanes
     tiles = x.shape[0] * _tiles(w.out)
     row, grads_row = _row_size(channels), _row_size(filters)
     sums_row = _row_size(-(-filters // width) * width)
     pool, parts = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
-    strip = min(tiles, 2 * _strip(4 * POINTS * (row + grads_row)))
+    sums = POINTS * _row_size(channels * sums_row)
+    strip = 2 * _strip(4 * POINTS * (row + grads_row), rows)
+    # Sums that leave the cache are read and written again for each strip.
+    strip = min(tiles, strip if 4 * sums < 2 * cache_bytes(2) else 2 * _MOST_TILES)
     inputs = np.empty(POINTS * _row_size(strip * row) + _LINE, np.float32)
     # The last block of filters is read to its end.
     grads = np.empty(POINTS * _row_size(strip * grads_row) + _LINE + width, np.float32)
-    products = np.empty(POINTS * _row_size(channels * sums_row) + _LINE, np.float32)
+    products = np.empty(sums + _LINE, np.float32)
     y = np.empty((9, channels, filters), np.float32)
     images = kernel_family.owned(x), kernel_family.owned(g)
     run(pool, parts, *images, inputs, grads, products, y, (w.pads[0][0], w.pads[1][0], strip))
@@ -128,13 +131,14 @@ class _Division(NamedTuple):
     alone: bool
 
 
-def _division(tiles: int, channels: int, width: int, blocks: int) -> _Division:
+def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> _Division:
     threads = pools.compute_threads()
     if tiles <= _FEW_TILES and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
         return _Division(tiles, blocks, blocks, alone=True)
-    strip = min(tiles, _strip(4 * POINTS * (_row_size(channels) + width)))
+    strip = min(tiles, _strip(4 * POINTS * (_row_size(channels) + width), rows))
     if threads > 1:
-        strip = max(min(strip, -(-tiles // (2 * threads))), min(tiles, _FEWEST_TILES))
+        each = -(-tiles // (2 * threads * rows)) * rows
+        strip = max(min(strip, each), min(tiles, _FEWEST_TILES))
     strips = -(-tiles // strip)
     shares = min(blocks, -(-2 * threads // strips)) if threads > 1 else 1
     return _Division(strip, shares, strips * shares, alone=False)
@@ -154,10 +158,10 @@ def _results(
     run = RESULTS.find((sixteens,), seconds)
     if run is None:
         return None
-    _, vectors, lanes = tiling(sixteens)
+    rows, vectors, lanes = tiling(sixteens)
     width, tiles = vectors * lanes, batch * _tiles(out)
     blocks = -(-filters // width)
-    division = _division(tiles, channels, width, blocks)
+    division = _division(tiles, channels, width, blocks, rows)
     size = 0 if division.alone else blocks * POINTS * _row_size(channels * width)
     packed = np.empty(size + _LINE, np.float32)
     pool, _ = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
@@ -181,9 +185,10 @@ def _row_size(numbers: int) -> int:
     return _LINE * (lines + 1 - lines % 2)
 
 
-def _strip(tile_bytes: int) -> int:
-    """Tiles that take half of the second cache."""
-    return max(_FEWEST_TILES, min(_MOST_TILES, cache_bytes(2) // 2 // tile_bytes))
+def _strip(tile_bytes: int, rows: int) -> int:
+    """Tiles that take a quarter of the second cache, in whole tiles of `rows` sums."""
+    tiles = cache_bytes(2) // 4 // tile_bytes // rows * rows
+    return max(_FEWEST_TILES, min(_MOST_TILES, tiles))
 
 
 def _sixteens(filters: int) -> int:
