@@ -1,13 +1,42 @@
 """The command line itself."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
 import trainkit as tk
-from trainkit.cli.main import main
+from trainkit.cli.main import COMMANDS, main
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def files_about(command, folder, pattern):
+    """Files below a folder that say `trainkit COMMAND`, or name the command in quotes."""
+    words = re.compile(rf"trainkit {command}\b|trainkit\.cli\.{command}\b|\"{command}\"")
+    return [path for path in (ROOT / folder).glob(pattern) if words.search(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_is_documented_and_tested(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: trainkit {command}" in capsys.readouterr().out
+    assert files_about(command, "docs", "*.md"), (
+        f"say in a page of docs/ what `python -m trainkit {command}` is for"
+    )
+    assert files_about(command, "tests/cli", "test_[!m]*.py"), (
+        f"add tests/cli/test_{command}.py, which runs `trainkit {command}`"
+    )
+
+
+def test_a_command_without_a_page_or_a_test_is_seen():
+    assert files_about("no_such_command", "docs", "*.md") == []
+    assert files_about("no_such_command", "tests/cli", "*.py") == [pathlib.Path(__file__)]
 
 
 def test_the_version_is_told(capsys):

@@ -126,7 +126,10 @@ def test_shape_rule_agrees_with_result_in_every_dtype(case):
         promised = attempt(result_specs, case.op, *specs, **case.settings)
         assert promised is not None, f"{dtype}: the rule refuses what the body takes"
         found = [Spec(y.shape, y.dtype) for y in results]
-        assert [known(p, y) for p, y in zip(promised, results, strict=True)] == found, dtype
+        assert [known(p, y) for p, y in zip(promised, results, strict=True)] == found, (
+            f"inputs of {dtype}: the shape rule of {case.name!r} (left) promises a graph what its body "
+            "(right) does not give; correct the one that is wrong"
+        )
 
 
 def test_most_cases_are_run_in_every_dtype():
