@@ -127,8 +127,8 @@ def test_shape_rule_agrees_with_result_in_every_dtype(case):
         assert promised is not None, f"{dtype}: the rule refuses what the body takes"
         found = [Spec(y.shape, y.dtype) for y in results]
         assert [known(p, y) for p, y in zip(promised, results, strict=True)] == found, (
-            f"inputs of {dtype}: the shape rule of {case.name!r} (left) promises a graph what its body "
-            "(right) does not give; correct the one that is wrong"
+            f"inputs of {dtype}: the shape rule of {case.name!r} (left) promises a graph what its "
+            "body (right) does not give; correct the one that is wrong"
         )
 
 
