@@ -18,6 +18,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEP
 NEEDED = {
     "trainkit.interop.jax_functions": "jax",
     "trainkit.interop.torch_functions": "torch",
+    "trainkit.layers.foreign.flax_layer": "flax",
     "trainkit.layers.foreign.jax_layer": "jax",
     "trainkit.layers.foreign.torch_module_wrapper": "torch",
 }
