@@ -10,11 +10,12 @@ from tests.conformance.table import all_cases
 from tests.conformance.test_gradients import run_taped
 from trainkit.autodiff import unread_values
 from trainkit.autodiff.unread_values import UnreadValues
+from trainkit.core.dispatch import ownership
 from trainkit.core.tensor import Tensor
 
 SIDE = 300  # of a square of float32 that is large
 needs_counts = pytest.mark.skipif(
-    unread_values._ALONE is None, reason="references are not counted here"
+    ownership.COUNTS == ownership.NEVER, reason="references are not counted here"
 )
 
 
@@ -137,7 +138,7 @@ def test_gradients_have_the_bits_of_a_tape_that_keeps_everything(persistent, mon
         return tape.gradient(loss, [x, *tape.watched_variables()])
 
     freed = gradients()
-    monkeypatch.setattr(unread_values, "_ALONE", None)
+    monkeypatch.setattr(unread_values, "count_other_holders", lambda candidate: -1)
     for g, expected in zip(freed, gradients(), strict=True):
         np.testing.assert_array_equal(g, expected)
 
@@ -158,7 +159,7 @@ def test_second_derivatives_are_those_of_a_tape_that_keeps_everything(monkeypatc
         return outer.gradient(total, x)
 
     freed = second()
-    monkeypatch.setattr(unread_values, "_ALONE", None)
+    monkeypatch.setattr(unread_values, "count_other_holders", lambda candidate: -1)
     np.testing.assert_array_equal(freed, second())
 
 
@@ -206,3 +207,12 @@ def test_outputs_of_a_functional_model_stay_where_later_layers_read_them():
     assert a.numpy().tolist() == [[1.0, 0.0, 2.0, 0.0]]
     assert b.numpy().tolist() == [[2.0, 0.0, 4.0, 0.0]]
     assert c.numpy().tolist() == x.numpy().tolist()
+
+
+def test_nothing_is_freed_where_references_are_not_counted(monkeypatch):
+    monkeypatch.setattr(unread_values, "count_other_holders", lambda candidate: -1)
+    x = tk.random.normal((SIDE, SIDE))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        block(1)(x)
+        assert has_memory(recorded(tape, "fused_normalization")[0])

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dispatch import ownership
 from trainkit.core.dispatch.facets import RESULT
+from trainkit.core.dispatch.ownership import count_other_holders
 from trainkit.core.tensor import Tensor
 
 LARGE_BYTES = 1 << 18
@@ -46,24 +46,6 @@ class _Candidate:
         # The record holds it as a key and in each entry that took it, the list of keys once more.
         # Several results are keys each, and their tuple, which holds them, is one too.
         return 2 + self.is_one_of_many + len(self.uses)
-
-
-def _count(candidate: _Candidate) -> int:
-    # no local name before the count, as in `ownership`
-    return ownership.getrefcount(candidate.tensor)
-
-
-def _count_without_record() -> int | None:
-    """What `_count` gives for a tensor that only its candidate holds, `None` for no answer."""
-    if ownership.COUNTS == ownership.NEVER:
-        return None
-    candidate = _Candidate(Tensor(), False)
-    alone = _count(candidate)
-    others = [candidate.tensor]
-    return alone if _count(candidate) == alone + len(others) else None
-
-
-_ALONE = _count_without_record()
 
 
 class UnreadValues:
@@ -98,8 +80,6 @@ class UnreadValues:
 
     def free(self, tracked: dict[Any, Any]) -> None:
         """Free the values among them that nobody holds but the record."""
-        if _ALONE is None:
-            return
         self.look_at(tracked)
         for identity, candidate in list(self._candidates.items()):
             if _is_held_by_record_alone(candidate):
@@ -109,11 +89,11 @@ class UnreadValues:
     def _note(self, key: Any, entry: Any) -> None:
         # what a user's `custom_gradient` records has no facets
         residuals = getattr(getattr(entry[0], "facets", None), "residuals", None)
-        for place, x in enumerate(entry[2:]):
+        for position, x in enumerate(entry[2:]):
             candidate = self._candidates.get(id(x))
             if candidate is None:
                 continue
-            if residuals is None or place in residuals:
+            if residuals is None or position in residuals:
                 del self._candidates[id(x)]
             else:
                 candidate.uses.append(entry)
@@ -126,7 +106,7 @@ class UnreadValues:
 
 
 def _is_held_by_record_alone(candidate: _Candidate) -> bool:
-    if _count(candidate) != _ALONE + candidate.references:  # type: ignore[operator]
+    if count_other_holders(candidate) != candidate.references:
         return False
     return weakref.getweakrefcount(candidate.tensor) == 0
 

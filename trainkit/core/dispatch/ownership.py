@@ -163,6 +163,36 @@ def is_sole_entry(mapping: dict[Any, Any], key: Any) -> bool:
     return getrefcount(mapping[key]) == _ENTRY
 
 
+class _TensorHolder:
+    """Holds a tensor as what asks `count_other_holders` does, in a slot."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+def _count_of_tensor(holder: Any) -> int:
+    """In the words of `count_other_holders`."""
+    return getrefcount(holder.tensor)
+
+
+def _count_of_sole_tensor() -> int | None:
+    holder = _TensorHolder(np.empty(1))
+    alone = _count_of_tensor(holder)
+    others = [holder.tensor]
+    is_right = COUNTS != NEVER and _count_of_tensor(holder) == alone + len(others)
+    return alone if is_right else None
+
+
+_SOLE_TENSOR = _count_of_sole_tensor()
+
+
+def count_other_holders(holder: Any) -> int:
+    """How many references to `holder.tensor`, a slot, there are besides; -1 if that's not known."""
+    return -1 if _SOLE_TENSOR is None else _count_of_tensor(holder) - _SOLE_TENSOR
+
+
 def condition(local: str, variable: str | None = None) -> str:
     """The text of a condition in a generated function: nobody else holds the array in a local name.
 
