@@ -219,7 +219,7 @@ def separable_conv2d(
 
 
 def _pool(rank: int, op: str, kind: str) -> Any:
-    def pool(
+    def pool_windows(
         input: Any,
         ksize: Any,
         strides: Any,
@@ -240,8 +240,8 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         )
 
     summary = "Greatest value" if kind == "max" else "Mean"
-    pool.__name__ = pool.__qualname__ = op
-    pool.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
+    pool_windows.__name__ = pool_windows.__qualname__ = op
+    pool_windows.__doc__ = f"""{summary} of each window of `ksize`, over {rank} spatial axes.
 
     Args:
         input: (batch, spatial..., channels), or as `data_format` says.
@@ -251,7 +251,7 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
     """
-    return pool
+    return pool_windows
 
 
 max_pool1d = _pool(1, "max_pool1d", "max")

@@ -150,13 +150,15 @@ def _mean(to: GraphBuilder, x: Value, axis: Any, keepdims: bool) -> Value:
     return _arrange_parts(to, x, lambda part: reduce(to, "ReduceMean", part, axis, keepdims))
 
 
-@complex_form("zeros_like", "ones_like")
-def _filled_like(to: GraphBuilder, x: Value, dtype: Any = None) -> Value:
-    number = 1.0 if to.call.node.primitive.name == "ones_like" else 0.0
+def _fill_like(to: GraphBuilder, x: Value, number: float) -> Value:
     shape = to.shape_of(part_of(to, x, 0))
     parts = [to.op("Expand", to.known(n, parts_of(to, x).dtype), shape, shape=x.shape)
              for n in (number, 0.0)]  # fmt: skip
     return make_complex(to, stack_parts(to, *parts))
+
+
+complex_form("zeros_like")(lambda to, x, dtype=None: _fill_like(to, x, 0.0))
+complex_form("ones_like")(lambda to, x, dtype=None: _fill_like(to, x, 1.0))
 
 
 @complex_form("where")
