@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import layers
-from trainkit.applications.network_parts import FOLDER, Network, Wanted, WeightFile, network_like
+from trainkit.applications.network_parts import (
+    DEVIATIONS,
+    FOLDER,
+    MEANS,
+    Network,
+    Wanted,
+    WeightFile,
+    network_like,
+)
 from trainkit.layers.residual_branches import LayerScale
 from trainkit.models import Model, Sequential
 
@@ -40,7 +48,6 @@ _HASHES = {
         "de3f8a54174130e0cecdc71583354753d557fcf1f4487331558e2a16ba0cfe05",
     ),
 }
-_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _INITIAL_SCALE = 1e-6
 
 
@@ -70,8 +77,8 @@ def _block(x: Any, width: int, name: str) -> Any:
 def _features(image: Any, variant: str, name: str, preprocessed: bool) -> Any:
     x = image
     if preprocessed:
-        means = [255 * mean for mean in _MEANS]
-        variances = [(255 * deviation) ** 2 for deviation in _DEVIATIONS]
+        means = [255 * mean for mean in MEANS]
+        variances = [(255 * deviation) ** 2 for deviation in DEVIATIONS]
         x = layers.Normalization(
             mean=means, variance=variances, name=f"{name}_prestem_normalization"
         )(x)

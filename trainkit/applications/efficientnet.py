@@ -7,6 +7,7 @@ from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
+    DEVIATIONS,
     Network,
     Wanted,
     WeightFile,
@@ -42,7 +43,6 @@ _HASHES = {
 }
 _WEIGHTS = "https://storage.googleapis.com/keras-applications/"
 _DROP = 0.2
-_DEVIATIONS = (0.229, 0.224, 0.225)
 
 
 def _kernels() -> Any:
@@ -100,7 +100,7 @@ def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
     x = layers.Rescaling(1.0 / 255.0)(image)
     x = layers.Normalization(axis=channel_axis())(x)
     if pretrained:  # the trained weights expect this
-        x = layers.Rescaling([1.0 / math.sqrt(d) for d in _DEVIATIONS])(x)
+        x = layers.Rescaling([1.0 / math.sqrt(d) for d in DEVIATIONS])(x)
     x = layers.ZeroPadding2D(halving_pad(x, 3), name="stem_conv_pad")(x)
     width = divisible(32 * wide)
     x = _conv(x, width, "stem_conv", 3, strides=2, padding="valid")

@@ -8,7 +8,9 @@ from typing import Any
 
 from trainkit import layers
 from trainkit.applications.network_parts import (
+    DEVIATIONS,
     FOLDER,
+    MEANS,
     Network,
     Wanted,
     WeightFile,
@@ -58,7 +60,6 @@ _HASHES = {
     "-m": ("a3bf6aa3276309f4fc6a34aa114c95cd", "1b8dc055df72dde80d614482840fe342"),
     "-l": ("27e6d408b53c7ebc868fefa357689935", "b0b66b5c863aef5b46e8608fe1711615"),
 }
-_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _DROP = _TOP_DROP = 0.2
 
 
@@ -128,8 +129,8 @@ def _with_shortcut(x: Any, start: Any, drop: float, name: str) -> Any:
 def _prepare(image: Any, variant: str) -> Any:
     if variant.startswith("b") and image.shape[channel_axis()] == 3:
         x = layers.Rescaling(1.0 / 255)(image)
-        variances = [deviation**2 for deviation in _DEVIATIONS]
-        return layers.Normalization(channel_axis(), list(_MEANS), variances)(x)
+        variances = [deviation**2 for deviation in DEVIATIONS]
+        return layers.Normalization(channel_axis(), list(MEANS), variances)(x)
     return layers.Rescaling(1.0 / 128.0, -1)(image)
 
 

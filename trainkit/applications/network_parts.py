@@ -20,6 +20,8 @@ from trainkit.ops.convolutional.window_arguments import is_channels_first
 Network = TypeVar("Network", bound=Callable[..., Model])
 """A function that makes a network: a type checker sees the arguments of this very one."""
 CLASSES = 1000
+MEANS, DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of the colors of ImageNet's images, as parts of the brightest."""
 FOLDER = "https://storage.googleapis.com/tensorflow/keras-applications/"
 """Where Keras keeps the weights that it has trained on ImageNet."""
 

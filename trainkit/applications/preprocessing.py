@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.applications.network_parts import CLASSES
+from trainkit.applications.network_parts import CLASSES, DEVIATIONS, MEANS
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.datasets.downloads import get_file
 from trainkit.ops.convolutional.window_arguments import is_channels_first
@@ -19,7 +19,6 @@ _NAMES = (
     "c2c37ea517e94d9795004a39431a14cb",
 )
 _CAFFE_MEANS = (103.939, 116.779, 123.68)
-_MEANS, _DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def preprocess_input(x: Any, data_format: str | None = None, mode: str = "caffe") -> Any:
@@ -69,8 +68,8 @@ def _in_place(x: Any, axis: int, mode: str) -> Any:
         x -= _colors(_CAFFE_MEANS, axis)
         return x
     x /= 255.0
-    x -= _colors(_MEANS, axis)
-    x /= _colors(_DEVIATIONS, axis)
+    x -= _colors(MEANS, axis)
+    x /= _colors(DEVIATIONS, axis)
     return x
 
 
@@ -79,7 +78,7 @@ def _of_tensor(x: Any, axis: int, mode: str) -> Any:
         return x / 127.5 - 1.0
     if mode == "caffe":
         return ops.flip(x, axis=axis) - ops.cast(_colors(_CAFFE_MEANS, axis), x.dtype)
-    means, deviations = (ops.cast(_colors(v, axis), x.dtype) for v in (_MEANS, _DEVIATIONS))
+    means, deviations = (ops.cast(_colors(v, axis), x.dtype) for v in (MEANS, DEVIATIONS))
     return (x / 255.0 - means) / deviations
 
 

@@ -14,9 +14,7 @@ from trainkit.quantizers import calibration
 from trainkit.quantizers.gptq_config import GPTQConfig
 from trainkit.quantizers.gptq_quantizer import GPTQQuantizer
 from trainkit.quantizers.packing import pack_int2, pack_int4
-from trainkit.quantizers.zero_points import compute_quantization_parameters
-
-_LEAST_SCALE = 1e-8
+from trainkit.quantizers.zero_points import LEAST_SCALE, compute_quantization_parameters
 
 
 def _stable_permutation(metric: Any) -> Tensor:
@@ -117,7 +115,7 @@ class _ColumnsInTurn:
             self.scales.append(self._now[0])
             self.zeros.append(self._now[1])
         scale, zero, most = self._now
-        safe = np.where(scale == 0, np.float32(_LEAST_SCALE), scale)[:, 0]
+        safe = np.where(scale == 0, np.float32(LEAST_SCALE), scale)[:, 0]
         shift = zero[:, 0].astype(np.float32)
         integers = np.clip(np.rint(column / safe + shift), 0, most)
         self.integers[:, j] = integers.astype(np.int32)

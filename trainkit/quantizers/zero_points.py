@@ -7,7 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 
-_LEAST_SCALE = 1e-8
+LEAST_SCALE = 1e-8
 
 
 def compute_quantization_parameters(
@@ -82,7 +82,7 @@ def compute_quantization_parameters(
 def _lines(least: Any, most: Any, greatest: int, lowest: int, epsilon: float) -> tuple[Any, Any]:
     """The scale of a range, and the integer that stands for 0."""
     scale = ops.divide(ops.add(ops.subtract(most, least), epsilon), greatest)
-    scale = ops.where(ops.less_equal(scale, 0), _LEAST_SCALE, scale)
+    scale = ops.where(ops.less_equal(scale, 0), LEAST_SCALE, scale)
     return scale, ops.add(ops.round(ops.divide(ops.negative(least), scale)), lowest)
 
 
@@ -108,7 +108,7 @@ def quantize_with_zero_point(input_tensor: Any, scale: Any, zero: Any, maxq: Any
         zero: zero points.
         maxq: the greatest integer.
     """
-    safe = ops.where(ops.equal(scale, 0), ops.cast(_LEAST_SCALE, scale.dtype), scale)
+    safe = ops.where(ops.equal(scale, 0), ops.cast(LEAST_SCALE, scale.dtype), scale)
     near = ops.round(ops.add(ops.divide(input_tensor, safe), ops.cast(zero, scale.dtype)))
     return ops.clip(near, 0, maxq)
 
