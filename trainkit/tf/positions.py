@@ -6,6 +6,7 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from trainkit import ops
@@ -111,8 +112,7 @@ def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmax([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([1, 0])
     """
-    positions = functools.partial(argmax_of_numbers, dtype=dtypes.as_dtype(output_type).name)
-    return reduced(positions, input, axis, False)
+    return _positions(argmax_of_numbers, input, axis, output_type)
 
 
 def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
@@ -128,8 +128,16 @@ def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         >>> tk.math.argmin([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
         array([0, 1])
     """
-    positions = functools.partial(argmin_of_numbers, dtype=dtypes.as_dtype(output_type).name)
-    return reduced(positions, input, axis, False)
+    return _positions(argmin_of_numbers, input, axis, output_type)
+
+
+def _positions(find: Callable[..., Tensor], input: Any, axis: Any, output_type: Any) -> Tensor:
+    dtype = dtypes.as_dtype(output_type).name
+    if type(input) is Tensor and (axis is None or type(axis) is int):
+        return find(input, axis, False, dtype)
+    # Of what has no values yet: Keras, which reads models that are saved, knows positions of int32.
+    positions = reduced(functools.partial(find, dtype="int32"), input, axis, False)
+    return ops.cast(positions, dtype)
 
 
 def _top_specs(a: Bound) -> Any:
