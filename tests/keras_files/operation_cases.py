@@ -360,7 +360,7 @@ MORE = [
     ("tril below", "x", lambda o, x: o.tril(x, -1)),
     ("triu above", "x", lambda o, x: o.triu(x, 1)),
     ("unravel_index", "i", lambda o, i: o.unravel_index(i, (2, 4))[1]),
-    ("unique", "n", lambda o, x: o.unique(x, size=4)),
+    ("unique", "n", lambda o, x: o.unique(x, size=4, fill_value=0)),
     ("vander", "v", lambda o, x: o.vander(x[0], 3)),
     ("view", "n", lambda o, x: o.view(x, "float32")),
     ("where", "bxy", lambda o, b, x, y: o.where(b, x, y)),
@@ -404,6 +404,25 @@ MORE = [
         lambda o, x: o.image.crop_images(x, 1, 2, target_height=4, target_width=4),
     ),
     ("image gaussian_blur", "s", lambda o, x: o.image.gaussian_blur(x)),
+    ("image sobel_edges", "s", lambda o, x: o.image.sobel_edges(x)),
+    ("image ssim", "s", lambda o, x: o.image.ssim(x, o.flip(x, 1), 4.0, filter_size=5)),
+    (
+        "image extract_patches_3d",
+        "s",
+        lambda o, x: o.image.extract_patches_3d(o.expand_dims(x, 1), (1, 2, 2)),
+    ),
+    (
+        "image scale_and_translate",
+        "s",
+        lambda o, x: o.image.scale_and_translate(
+            x,
+            (2, 6, 5, 2),
+            np.array([0.5, 1.5], "float32"),
+            np.array([1.0, -0.5], "float32"),
+            (1, 2),
+            "linear",
+        ),
+    ),
     (
         "image map_coordinates",
         "v",
@@ -458,6 +477,7 @@ NOT_IN_KERAS = frozenset(
         "conv_transpose",
         "conv_transpose valid",
         "histogram",
+        "image sobel_edges",  # JAX has zeros around the image, TensorFlow and trainkit reflect it
         "nanmedian of axes",
         "percentile",
         "quantile",

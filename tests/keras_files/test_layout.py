@@ -182,3 +182,24 @@ def test_frozen_weights_that_are_none_of_the_layer_are_refused(numbers):
     with pytest.raises(ValueError, match="frozen_weights must list numbers below 2"):
         layer.build_from_config({"input_shape": (None, 3), "frozen_weights": numbers})
     assert [weight.trainable for weight in layer.weights] == [True, True]
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_weights_that_are_frozen_by_themselves_stay_so_and_training_goes_on(ending, tmp_path):
+    x = keras.Input((6, 5))
+    recurrent, dense = keras.layers.LSTM(3), keras.layers.Dense(2)
+    model = keras.Model(x, dense(recurrent(x)))
+    recurrent.cell.kernel.trainable = dense.bias.trainable = False
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    batch = np.ones((3, 6, 5), "float32"), np.ones((3, 2), "float32")
+    model.train_on_batch(*batch)
+    path = str(tmp_path / f"m.{ending}")
+    model.save(path)
+    again = keras.saving.load_model(path)
+    assert [v.trainable for v in again.weights] == [False, True, True, True, False]
+    assert int(again.optimizer.iterations) == 1
+    for _ in range(3):
+        model.train_on_batch(*batch)
+        again.train_on_batch(*batch)
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -113,9 +113,11 @@ def _plain(described: dict[str, Any]) -> dict[str, Any]:
         return described  # an operation, which is not known by its name alone
     name = described.get("registered_name") or described["class_name"]
     keys = ["name", "inbound_nodes", "shared_object_id"]
-    if module.partition(".")[0] != "keras":  # what a class of a user needs to make its weights
+    is_own = module.partition(".")[0] == "keras"
+    # what a class of a user needs to make its weights, and which of any layer are frozen alone
+    if not is_own or "frozen_weights" in (described.get("build_config") or {}):
         keys.append("build_config")
-    else:
+    if is_own:
         name = _LONG_CLASS_NAMES.get(name, name)
     description = {"class_name": name, "config": described["config"]}
     description.update((key, described[key]) for key in keys if key in described)
