@@ -68,3 +68,11 @@ def test_the_checker_of_pages_sees_both_kinds_of_faults():
     lines = pages.differences(output)
     assert lines[0] == "program.py:7: no mistake"
     assert f"mistakes.py:{first}: not seen" in lines
+
+
+def test_the_checker_of_names_sees_those_without_a_type():
+    output = 'a.py:2: note: Revealed type is "Any"\na.py:3: note: Revealed type is "def () -> Any"'
+    assert pages.without_type(["tk.cos", "tk.sin"], output) == ["tk.cos: its type is Any"]
+    names = pages.names_of_doors()
+    assert {"tk.cos", "tk.nn.conv2d", "tk.layers.Dense"} <= set(names)
+    assert "tk.nn.plain" not in names

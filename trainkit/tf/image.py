@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
-from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.axis_numbers import plain as _plain
 from trainkit.ops.images.bounding_boxes import draw_bounding_boxes as draw_bounding_boxes
 from trainkit.ops.images.bounding_boxes import non_max_suppression as non_max_suppression
 from trainkit.ops.images.bounding_boxes import (
@@ -174,7 +174,7 @@ def extract_patches(
         >>> tk.image.extract_patches(x, (1, 2, 2, 1), (1, 2, 2, 1), (1, 1, 1, 1), "VALID").shape
         TensorShape([1, 2, 2, 4])
     """
-    size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
+    size, stride, rate = (tuple(_plain(v))[1:3] for v in (sizes, strides, rates))
     return ops.image.extract_patches(
         images,
         size,

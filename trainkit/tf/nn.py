@@ -22,7 +22,7 @@ from trainkit.ops.convolutional.sized_transposes import conv1d_transpose as conv
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose as conv2d_transpose
 from trainkit.ops.convolutional.sized_transposes import conv3d_transpose as conv3d_transpose
 from trainkit.ops.convolutional.sized_transposes import conv_transpose as conv_transpose
-from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.axis_numbers import plain as _plain
 from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
 from trainkit.ops.math.norm_clipping import embedding_lookup as embedding_lookup
 from trainkit.ops.neural.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
@@ -235,7 +235,7 @@ def moments(
         >>> mean.numpy(), variance.numpy()
         (array([2., 4.], dtype=float32), array([1., 1.], dtype=float32))
     """
-    mean, variance = ops.moments(x, plain(axes), keepdims=keepdims)
+    mean, variance = ops.moments(x, _plain(axes), keepdims=keepdims)
     return mean, variance
 
 
@@ -287,7 +287,7 @@ def space_to_depth(
         TensorShape([1, 2, 2, 4])
     """
     layout = _image_layout(data_format, "space_to_depth")
-    return ops.space_to_depth(input, plain(block_size), layout)
+    return ops.space_to_depth(input, _plain(block_size), layout)
 
 
 def depth_to_space(
@@ -309,7 +309,7 @@ def depth_to_space(
         TensorShape([1, 4, 4, 1])
     """
     layout = _image_layout(data_format, "depth_to_space")
-    return ops.depth_to_space(input, plain(block_size), layout)
+    return ops.depth_to_space(input, _plain(block_size), layout)
 
 
 def relu(features: Any, name: Any = None) -> Tensor:

@@ -24,7 +24,7 @@ from trainkit.core.dispatch.facets import (
     VIEW,
     Unit,
 )
-from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -186,7 +186,7 @@ divide_no_nan.gradients(
     lambda g, y, a, b: negative(along(g, divide_no_nan(y, b))),
 )
 
-negative: Any = ufunc(
+negative: Operation[...] = ufunc(
     "negative",
     np.negative,
     shapes.unchanged,

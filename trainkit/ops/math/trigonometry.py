@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER
-from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.elementwise import (
     absolute,
@@ -39,7 +38,7 @@ sin = ufunc(
 )
 sin.gradients(lambda g, y, x: along(g, cos(x)))
 
-cos: Any = ufunc(
+cos: Operation[...] = ufunc(
     "cos",
     np.cos,
     shapes.floating,
@@ -128,7 +127,7 @@ sinh = ufunc(
 )
 sinh.gradients(lambda g, y, x: along(g, cosh(x)))
 
-cosh: Any = ufunc(
+cosh: Operation[...] = ufunc(
     "cosh",
     np.cosh,
     shapes.floating,
