@@ -379,7 +379,6 @@ def _plain_adam(size: int) -> Any:
     return prepare
 
 
-call("Adam without compiled loops, 8 000 weights")(_plain_adam(8_000))
 call("Adam without compiled loops, 600 000 weights")(_plain_adam(600_000))
 
 

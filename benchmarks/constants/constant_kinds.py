@@ -95,7 +95,7 @@ OF_NO_MACHINE = {
         kernels/jit/numpy_inner_loops.py _FAST_CALL
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
-        kernels/jit/python_entry.py ALIGNED SWAPPED
+        kernels/jit/python_entry.py ALIGNED
         kernels/jit/simd.py BYTES
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
