@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -52,32 +53,7 @@ def _pad(x: Any, padding: Any) -> tuple[Any, str]:
     )
 
 
-class _Convolution(Protocol):
-    def __call__(
-        self,
-        input: Any,
-        filters: Any,
-        strides: Any,
-        padding: Any,
-        data_format: str | None = None,
-        dilations: Any = None,
-        name: Any = None,
-    ) -> Tensor: ...
-
-
-class _Pooling(Protocol):
-    def __call__(
-        self,
-        input: Any,
-        ksize: Any,
-        strides: Any,
-        padding: Any,
-        data_format: str | None = None,
-        name: Any = None,
-    ) -> Tensor: ...
-
-
-def _conv(rank: int, op: str) -> _Convolution:
+def _conv(rank: int, op: str) -> Callable[..., Tensor]:
     def conv(
         input: Any,
         filters: Any,
@@ -243,7 +219,7 @@ def separable_conv2d(
     return conv2d(x, pointwise_filter, 1, "VALID", data_format)
 
 
-def _pool(rank: int, op: str, kind: str) -> _Pooling:
+def _pool(rank: int, op: str, kind: str) -> Callable[..., Tensor]:
     def pool_windows(
         input: Any,
         ksize: Any,
