@@ -8,6 +8,7 @@ from llvmlite import ir
 
 F32, I64, I32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 BYTES = 4  # of a float32
+CACHE_LINE = 64
 
 
 class Tile:
@@ -46,6 +47,16 @@ class Tile:
         """Write a vector."""
         store = self.builder.store(value, self.builder.inttoptr(at, self.vector.as_pointer()))
         store.align = BYTES
+
+    def fetch_line(self, at: Any) -> None:
+        """Ask for a line of memory to be in the second cache; there may be nothing at `at`."""
+        byte = ir.IntType(8).as_pointer()
+        name, kinds = "llvm.prefetch.p0", [byte, I32, I32, I32]
+        module = self.builder.module
+        declared = module.globals.get(name)
+        fetch = declared or ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        hints = [ir.Constant(I32, n) for n in (0, 2, 1)]  # to read, as data
+        self.builder.call(fetch, [self.builder.inttoptr(at, byte), *hints])
 
     def turned(self, rows: list[Any]) -> list[Any]:
         """The transpose of a square: blocks beside the diagonal change places, ever larger ones."""

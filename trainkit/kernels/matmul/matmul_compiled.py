@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import Loop, Tile, literal
+from trainkit.kernels.jit.simd import CACHE_LINE, Loop, Tile, literal
 
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
@@ -130,8 +130,67 @@ def whole_product_tile(
     return signature, codegen
 
 
-def _write_tile(tile, arguments, masks):
-    """Emit the code of a tile; `masks` say which columns there are, `None` for all."""
+@intrinsic(prefer_literal=True)
+def fetching_product_tile(
+    typing,
+    size,
+    rows,
+    vectors,
+    lanes,
+    x,
+    x_step,
+    x_next,
+    w,
+    w_step,
+    depth,
+    start,
+    start_step,
+    last,
+    y,
+    y_step,
+    ahead,
+):
+    """As `whole_product_tile`, which brings what comes next near the processor meanwhile.
+
+    Args:
+        typing: Numba's.
+        size: bytes of a number; a literal.
+        rows: a literal.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        x: as for `product_tile`, and so are those up to y_step.
+        x_step: bytes.
+        x_next: bytes.
+        w: address.
+        w_step: bytes.
+        depth: numbers.
+        start: address.
+        start_step: bytes.
+        last: row.
+        y: address.
+        y_step: bytes.
+        ahead: address from which on a line of a cache is asked for with each number of a row.
+    """
+    literals = size, rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 12)
+
+    def codegen(context, builder, signature, arguments):
+        _write_tile(_TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None, arguments[15])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _write_tile(tile, arguments, masks, ahead=None):
+    """Emit the code of a tile.
+
+    Args:
+        tile: its sizes.
+        arguments: those of `product_tile`.
+        masks: which columns there are, `None` for all.
+        ahead: address of what is brought into the second cache meanwhile, `None` for nothing.
+    """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
 
@@ -145,13 +204,15 @@ def _write_tile(tile, arguments, masks):
     for q in numbered:
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
     apart = [builder.mul(q, x_step) for q in numbered]
-    loop = Loop(builder, depth, [x, w, *sums])
-    at, weight, *sums = loop.values
+    loop = Loop(builder, depth, [x, w, tile.word(0) if ahead is None else ahead, *sums])
+    at, weight, line, *sums = loop.values
+    if ahead is not None:
+        tile.fetch_line(line)
     row = row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
     sums = tile.add_products(sums, numbers, row)
     following = [tile.plus(at, x_next), tile.plus(weight, w_step)]
-    _, _, *sums = loop.close([*following, *sums])
+    _, _, _, *sums = loop.close([*following, tile.plus(line, CACHE_LINE), *sums])
     for i, total in enumerate(sums):
         to = builder.mul(numbered[i // tile.vectors], y_step)
         address = tile.plus(y, to, i % tile.vectors * tile.width)

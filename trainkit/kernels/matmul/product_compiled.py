@@ -12,8 +12,13 @@ from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.jit.simd import CACHE_LINE
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
-from trainkit.kernels.matmul.matmul_compiled import product_tile, whole_product_tile
+from trainkit.kernels.matmul.matmul_compiled import (
+    fetching_product_tile,
+    product_tile,
+    whole_product_tile,
+)
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _ROWS, _VECTORS, _FLOATS = tiling(4)
@@ -24,6 +29,8 @@ _DEPTH = 512
 stay in the second cache, 128 KB at most."""
 _COPIED_ROWS = 24
 """From so many rows on, weights are laid side by side before they are multiplied."""
+_MANY_ROWS = 96
+"""With so many rows these are read from farther away than the weights of a tile."""
 _FAR = 512
 """Where numbers are so many bytes apart, or more; nearer ones are read as they are. Many such
 numbers would take each other's place in the first cache."""
@@ -112,7 +119,19 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                     elif bias:
                         start = bias + size * f
                     last = rows - 1 - q
-                    if count == width_of_tile:
+                    # What is read next comes from far while the sums of this tile are made: the
+                    # next rows of many, or, tile by tile, the next of the strips.
+                    ahead_of_tile = 0
+                    if rows >= _MANY_ROWS:
+                        ahead_of_tile = 0 if f else x_rows + _ROWS * beside
+                    elif w_strip != width_of_tile * w_next and f + width_of_tile < columns:
+                        ahead_of_tile = source + w_strip + CACHE_LINE * deep * (q // _ROWS)
+                    if count == width_of_tile and ahead_of_tile:
+                        fetching_product_tile(
+                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
+                            deep, start, start_step, last, to, y_step, ahead_of_tile,
+                        )  # fmt: skip
+                    elif count == width_of_tile:
                         whole_product_tile(
                             size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
                             deep, start, start_step, last, to, y_step,
