@@ -26,6 +26,7 @@ VARIED_WITH = {
         kernels/convolution/conv_tuned.py _NANOSECONDS
         kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
         kernels/embedding/embedding_tuned.py _NANOSECONDS
+        kernels/matmul/epilogue_tuned.py _NANOSECONDS
         kernels/normalization/norm_tuned.py _NANOSECONDS
         kernels/pooling/pool_tuned.py _NANOSECONDS
         kernels/random/random_tuned.py _WORD_NANOSECONDS
@@ -96,7 +97,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _RELOCATABLE _PROCESSORS _NULL _SYMBOLS _STRINGS _RELOCATIONS
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
-        kernels/jit/simd.py BYTES
+        kernels/jit/simd.py BYTES CACHE_LINE
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
     "what is served, kept or said, and how much": """
@@ -128,6 +129,7 @@ OF_NO_MACHINE = {
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
         kernels/jit/object_format.py _MOST_ALIGNMENT _MOST_ZEROS
+        kernels/matmul/prepared_weights.py MOST_BYTES _MOST_CALLS
         kernels/threads/pools.py _MOST_CALLS _PLANNED
         optimizers/base/traced_step.py _FEWEST_WEIGHTS
         optimizers/schedules.py _POINTS _USUAL_STEPS

@@ -260,6 +260,11 @@ ROWS = (
     ),
     Row(
         "kernels/matmul/product_compiled.py",
+        "_MANY_ROWS",
+        (*_PRODUCTS, "product, 16 x 1024 x 1024"),
+    ),
+    Row(
+        "kernels/matmul/product_compiled.py",
         "_FAR",
         (*_PRODUCTS, "product, 512 x 512 x 16"),
     ),
