@@ -24,6 +24,7 @@ VARIED_WITH = {
     "_PART_NANOSECONDS": """
         kernels/attention/attention_tuned.py _NANOSECONDS
         kernels/convolution/conv_tuned.py _NANOSECONDS
+        kernels/convolution/winograd_tuned.py _NANOSECONDS
         kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
         kernels/embedding/embedding_tuned.py _NANOSECONDS
         kernels/matmul/epilogue_tuned.py _NANOSECONDS
@@ -63,6 +64,9 @@ OF_NO_MACHINE = {
         core/fingerprints.py _WORD _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK _MASK
         graph/tracing/verify.py _RTOL
+        kernels/convolution/winograd_compiled.py _OFFSETS
+        kernels/convolution/winograd_transforms.py STEP SPAN _NEAR _PAIRS
+        kernels/convolution/winograd_tuned.py STEP
         kernels/elementwise/elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
@@ -91,6 +95,9 @@ OF_NO_MACHINE = {
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ
+        kernels/convolution/winograd_compiled.py _LINE
+        kernels/convolution/winograd_transforms.py INPUTS RESULTS
+        kernels/convolution/winograd_tuned.py _LINE
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL
@@ -102,6 +109,7 @@ OF_NO_MACHINE = {
     """,
     "what is served, kept or said, and how much": """
         autodiff/explain.py MOST_EXITS
+        autodiff/unread_values.py LARGE_BYTES
         compiler/llvm/entry.py EMBEDDED_BYTES
         compiler/sizes.py ALIGNMENT
         compiler/llvm/module.py _LONGEST_ENTRY
@@ -109,7 +117,8 @@ OF_NO_MACHINE = {
         core/dispatch/known_sizes.py _LARGEST
         core/dispatch/slow_work.py PATIENCE_SECONDS
         core/files/folder_descent.py _MOST_LINKS
-        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS
+        core/names.py _MOST_COMPARED
+        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS NICENESS
         core/shapes.py MOST_ELEMENTS
         core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
         core/values/table_columns.py _MOST_COLUMNS
@@ -125,6 +134,9 @@ OF_NO_MACHINE = {
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
+        kernels/convolution/winograd_compiled.py _PIECE
+        kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
+        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES
