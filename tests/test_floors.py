@@ -68,6 +68,7 @@ CORE_ORDER = [
     "process/requirements",
     "dispatch/native",
     "dispatch/ownership",
+    "dispatch/late_ops",
     "process/forks",
     "process/garbage",
     "process/launcher",

@@ -64,6 +64,7 @@ _COMPILER_MODULES = (
     "trainkit.compiler.llvm.module",
     "trainkit.compiler.llvm.lower",
     "trainkit.compiler.llvm.entry",
+    "trainkit.kernels.jit.code_store",
     "trainkit.compiler.llvm.jit",
     "trainkit.compiler.llvm.llvm_kernel",
     "trainkit.graph.runtime.fusible",
