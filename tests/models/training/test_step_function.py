@@ -9,6 +9,7 @@ import pytest
 import trainkit as tk
 from trainkit.graph.runtime import fusion, tiers
 from trainkit.kernels.jit import kernel_family
+from trainkit.models.training import step_function
 
 
 def digits_like(count=96):
@@ -225,3 +226,26 @@ def test_an_error_while_a_program_is_made_is_that_of_the_step(monkeypatch):
         model.train_on_batch(*batch)
     model.train_on_batch(*batch)  # the program is made at once
     assert step._parts is None
+
+
+@pytest.mark.parametrize(("seconds", "eager_calls"), [(0.0, 16), (0.2, 2), (1.0, 2)])
+def test_predictions_that_take_long_are_traced_early(monkeypatch, seconds, eager_calls):
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            self.now += seconds
+            return self.now
+
+    class Model(tk.Model):
+        calls = 0
+
+        def call(self, x):
+            self.calls += tk.executing_eagerly()
+            return 2.0 * x
+
+    monkeypatch.setattr(step_function, "time", Clock())
+    model = Model()
+    for _ in range(20):
+        assert model.predict(np.ones((4, 3), "float32"), verbose=0).sum() == 24.0
+    assert model.calls == eager_calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,6 +24,9 @@ FIRST_EAGER = 2
 
 EAGER_PREDICTIONS = 16
 """The same for predictions, of which so few do not make up for the tracing."""
+
+EAGER_SECONDS = 0.25
+"""Or those that have taken so long together: about what the tracing of a large network takes."""
 
 _DONE = object()
 
@@ -54,6 +58,7 @@ class CompiledStep:
         self._model = model
         self._step, self._first_eager = step, first_eager
         self._calls = self.eager_steps = 0
+        self._eager_seconds = 0.0
         self._compiles = False  # what the replica that goes ahead has chosen for this step
         self._jit = None if jit_compile == "auto" else bool(jit_compile)
         self._function: Any = function(step, jit_compile=self._jit)
@@ -75,7 +80,13 @@ class CompiledStep:
             self._look_at_settings()
         if self._calls < self._first_eager:
             self._calls += 1
-            return self._step(data)
+            began = time.perf_counter()
+            result = self._step(data)
+            self._eager_seconds += time.perf_counter() - began
+            # Replicas trace after the same number of steps, so no clock decides for them.
+            if self._eager_seconds > EAGER_SECONDS and self._calls >= FIRST_EAGER and not REPLICAS:
+                self._calls = self._first_eager
+            return result
         if self.eager_steps:
             self.eager_steps -= 1
             return self._step(data)
