@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.core.process import forks
+
 _ROUNDS = 1000
 
 
@@ -42,7 +44,7 @@ class ModelWorker:
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = forks.make_lock()
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
 
