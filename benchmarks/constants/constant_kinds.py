@@ -65,8 +65,8 @@ OF_NO_MACHINE = {
         core/rng.py WORDS_PER_BLOCK _MASK
         graph/tracing/verify.py _RTOL
         kernels/convolution/winograd_compiled.py _OFFSETS
-        kernels/convolution/winograd_transforms.py STEP SPAN _NEAR _PAIRS
-        kernels/convolution/winograd_tuned.py STEP
+        kernels/convolution/winograd_sizes.py STEP SPAN
+        kernels/convolution/winograd_transforms.py _NEAR _PAIRS
         kernels/elementwise/elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
@@ -95,9 +95,8 @@ OF_NO_MACHINE = {
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ
-        kernels/convolution/winograd_compiled.py _LINE
+        kernels/convolution/winograd_sizes.py LINE
         kernels/convolution/winograd_transforms.py INPUTS RESULTS
-        kernels/convolution/winograd_tuned.py _LINE
         kernels/jit/code_store.py _DIGEST_BYTES
         kernels/jit/kernel_code.py FORMAT
         kernels/jit/numpy_inner_loops.py _FAST_CALL

@@ -90,7 +90,7 @@ KEPT = {
     ("runs/__init__.py", "recorder"): (4, OF_LOOPS),
     ("runs/journaled_run.py", "recorder"): (2, OF_LOOPS),
     ("kernels/convolution/depthwise_microkernels.py", "odd"): (2, ODD_NUMBERS),
-    ("kernels/convolution/winograd_compiled.py", "odd"): (1, ODD_NUMBERS),
+    ("kernels/convolution/winograd_sizes.py", "odd"): (1, ODD_NUMBERS),
     ("kernels/convolution/winograd_transforms.py", "odd"): (4, ODD_NUMBERS),
     ("ops/core/control_flow.py", "odd"): (8, ODD_NUMBERS),
     ("ops/images/image_filters.py", "odd"): (2, ODD_NUMBERS),

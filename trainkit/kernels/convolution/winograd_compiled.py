@@ -15,14 +15,13 @@ import numpy as np
 from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
+from trainkit.kernels.convolution import winograd_sizes
 from trainkit.kernels.convolution.conv_microkernels import turn_square
+from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, SPAN, STEP
 from trainkit.kernels.convolution.winograd_transforms import (
     GRADIENTS,
     INPUTS,
-    PRODUCTS,
     RESULTS,
-    SPAN,
-    STEP,
     SUMS,
     WEIGHTS,
     fetch_line,
@@ -38,26 +37,17 @@ from trainkit.kernels.threads.parallel_for import POOL, WITHOUT_POOL, chunk_rang
 _IMAGES, _WEIGHTS = float32[:, :, :, ::1], float32[:, :, ::1]
 _FLAT, _TABLE = float32[::1], float32[:, ::1]
 _OFFSETS = 9
-_LINE = 16
-"""Numbers of a line of the cache."""
 _PIECE = 64
 """Channels whose weights are transformed at a time."""
 
 
-@compiled(parallel=False, exact=True)
-def row_size(numbers):
-    """Room for a row: whole lines of the cache, and an odd number of them.
-
-    Rows a power of two apart would take each other's place in the first cache.
-    """
-    lines = (numbers + _LINE - 1) // _LINE
-    return _LINE * (lines + 1 - lines % 2)
+row_size = compiled(parallel=False, exact=True)(winograd_sizes.row_size)
 
 
 @compiled(parallel=False, exact=True)
 def _first_line(room):
     """The first address in an array at which a line of the cache begins."""
-    size = 4 * _LINE
+    size = 4 * LINE
     return (room.ctypes.data + size - 1) // size * size
 
 
@@ -211,7 +201,7 @@ def _fetch_results(at, first, last, y, f, width):
     for number in range(first, last):
         t, i, j = number // (STEP * STEP), number // STEP % STEP, number % STEP
         address = at[t] + i * line + j * point + 4 * f
-        for offset in range(0, 4 * width, 4 * _LINE):
+        for offset in range(0, 4 * width, 4 * LINE):
             fetch_line(address + offset, 1)
 
 
@@ -226,10 +216,10 @@ def _results_part(
     total, blocks = x.shape[0] * tiles[0] * tiles[1], (filters + width - 1) // width
     row, piece = row_size(channels), _PIECE if alone else channels
     input_step, product_step = row_size(strip * row), row_size(strip * width)
-    inputs = np.empty(PRODUCTS * input_step + _LINE, np.float32)
-    products = np.empty(PRODUCTS * product_step + _LINE, np.float32)
+    inputs = np.empty(PRODUCTS * input_step + LINE, np.float32)
+    products = np.empty(PRODUCTS * product_step + LINE, np.float32)
     weight_step = row_size(piece * width)
-    room = np.empty(PRODUCTS * weight_step + _LINE if alone else 1, np.float32)
+    room = np.empty(PRODUCTS * weight_step + LINE if alone else 1, np.float32)
     zeros = np.zeros(width, np.float32)
     inputs_at, products_at = _first_line(inputs), _first_line(products)
     noted_at = noted.ctypes.data + 4 * lanes * np.int64(part)

@@ -22,15 +22,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from trainkit.kernels.convolution.winograd_sizes import SPAN, STEP
 from trainkit.kernels.jit.simd import Tile, literal
 
 Matrix = tuple[tuple[float, ...], ...]
-
-STEP = 4
-"""Results of a tile along an axis."""
-SPAN = 6
-"""Numbers that they see along it, and points."""
-PRODUCTS = SPAN * SPAN
 
 _NEAR, _FAR = 0.75, 1.5
 _PAIRS = ((1, 2), (3, 4))

@@ -14,6 +14,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.convolution.winograd_sizes import LINE, PRODUCTS, STEP, row_size
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads import pools
@@ -28,10 +29,6 @@ SUMS = kernel_family.Family("winograd_sums", "convolution.winograd_compiled", "s
 ENABLED = os.environ.get("TRAINKIT_WINOGRAD", "").strip() != "0"
 """Whether any convolution is made in this way."""
 
-STEP, POINTS = 4, 36
-"""Results of a tile along an axis, and products of a tile for each channel and filter."""
-_LINE = 16
-"""Numbers of a line of the cache."""
 _FEWEST_CHANNELS = 16
 _LEAST_WORK = 1 << 22
 """Multiplications of direct sums below which these are made."""
@@ -60,7 +57,7 @@ def serves(
     direct = 9 * pairs * batch * math.prod(w.out)
     tiles = batch * _tiles(w.out)
     each = _GRADIENT if by_kernel else _WEIGHT
-    work = POINTS * tiles * pairs + _TILE * tiles * (channels + filters) + each * pairs
+    work = PRODUCTS * tiles * pairs + _TILE * tiles * (channels + filters) + each * pairs
     return direct >= _LEAST_WORK and _GAIN * work < direct
 
 
@@ -98,17 +95,17 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     rows, vectors, lanes = tiling(sixteens)
     width = vectors * lanes
     tiles = x.shape[0] * _tiles(w.out)
-    row, grads_row = _row_size(channels), _row_size(filters)
-    sums_row = _row_size(-(-filters // width) * width)
+    row, grads_row = row_size(channels), row_size(filters)
+    sums_row = row_size(-(-filters // width) * width)
     pool, parts = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
-    sums = POINTS * _row_size(channels * sums_row)
-    strip = 2 * _strip(4 * POINTS * (row + grads_row), rows)
+    sums = PRODUCTS * row_size(channels * sums_row)
+    strip = 2 * _strip(4 * PRODUCTS * (row + grads_row), rows)
     # Sums that leave the cache are read and written again for each strip.
     strip = min(tiles, strip if 4 * sums < 2 * cache_bytes(2) else 2 * _MOST_TILES)
-    inputs = np.empty(POINTS * _row_size(strip * row) + _LINE, np.float32)
+    inputs = np.empty(PRODUCTS * row_size(strip * row) + LINE, np.float32)
     # The last block of filters is read to its end.
-    grads = np.empty(POINTS * _row_size(strip * grads_row) + _LINE + width, np.float32)
-    products = np.empty(sums + _LINE, np.float32)
+    grads = np.empty(PRODUCTS * row_size(strip * grads_row) + LINE + width, np.float32)
+    products = np.empty(sums + LINE, np.float32)
     y = np.empty((9, channels, filters), np.float32)
     images = kernel_family.owned(x), kernel_family.owned(g)
     run(pool, parts, *images, inputs, grads, products, y, (w.pads[0][0], w.pads[1][0], strip))
@@ -135,7 +132,7 @@ def _division(tiles: int, channels: int, width: int, blocks: int, rows: int) -> 
     threads = pools.compute_threads()
     if tiles <= _FEW_TILES and (tiles <= _FEWEST_TILES or blocks >= min(threads, 4)):
         return _Division(tiles, blocks, blocks, alone=True)
-    strip = min(tiles, _strip(4 * POINTS * (_row_size(channels) + width), rows))
+    strip = min(tiles, _strip(4 * PRODUCTS * (row_size(channels) + width), rows))
     if threads > 1:
         each = -(-tiles // (2 * threads * rows)) * rows
         strip = max(min(strip, each), min(tiles, _FEWEST_TILES))
@@ -162,8 +159,8 @@ def _results(
     width, tiles = vectors * lanes, batch * _tiles(out)
     blocks = -(-filters // width)
     division = _division(tiles, channels, width, blocks, rows)
-    size = 0 if division.alone else blocks * POINTS * _row_size(channels * width)
-    packed = np.empty(size + _LINE, np.float32)
+    size = 0 if division.alone else blocks * PRODUCTS * row_size(channels * width)
+    packed = np.empty(size + LINE, np.float32)
     pool, _ = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
     parts = min(division.tasks, 4 * pools.compute_threads()) if pool else 1
     y = np.empty((batch, *out, filters), np.float32)
@@ -177,12 +174,6 @@ def _results(
 def _tiles(out: tuple[int, ...]) -> int:
     """Tiles of an image."""
     return math.prod(-(-n // STEP) for n in out)
-
-
-def _row_size(numbers: int) -> int:
-    """Room for a row, as `winograd_compiled.row_size`."""
-    lines = -(-numbers // _LINE)
-    return _LINE * (lines + 1 - lines % 2)
 
 
 def _strip(tile_bytes: int, rows: int) -> int:
