@@ -96,31 +96,33 @@ def _block(
     return layers.add([x, start], name=f"{name}add")
 
 
-def _features(image: Any, wide: float, deep: float, pretrained: bool) -> Any:
+def _features(image: Any, width_factor: float, depth_factor: float, pretrained: bool) -> Any:
     x = layers.Rescaling(1.0 / 255.0)(image)
     x = layers.Normalization(axis=channel_axis())(x)
     if pretrained:  # the trained weights expect this
         x = layers.Rescaling([1.0 / math.sqrt(d) for d in DEVIATIONS])(x)
     x = layers.ZeroPadding2D(halving_pad(x, 3), name="stem_conv_pad")(x)
-    width = divisible(32 * wide)
+    width = divisible(32 * width_factor)
     x = _conv(x, width, "stem_conv", 3, strides=2, padding="valid")
     x = _normalize(x, "stem_bn", "stem_activation")
-    depths = [math.ceil(deep * stage[1]) for stage in _STAGES]
+    depths = [math.ceil(depth_factor * stage[1]) for stage in _STAGES]
     block_index = 0
     for number, (window, _, out, factor, stride) in enumerate(_STAGES, 1):
         for i in range(depths[number - 1]):
-            before, width = width, divisible(out * wide)
+            before, width = width, divisible(out * width_factor)
             name, drop = f"block{number}{chr(ord('a') + i)}_", _DROP * block_index / sum(depths)
             x = _block(x, before, width, window, factor, 1 if i else stride, drop, name)
             block_index += 1
-    return _normalize(_conv(x, divisible(1280 * wide), "top_conv"), "top_bn", "top_activation")
+    return _normalize(
+        _conv(x, divisible(1280 * width_factor), "top_conv"), "top_bn", "top_activation"
+    )
 
 
 def _efficientnet(spec: Wanted, variant: str) -> Model:
-    wide, deep, size, dropout = _SIZES[variant]
+    width_factor, depth_factor, size, dropout = _SIZES[variant]
     image = spec.image(size, 32)
     x = spec.head(
-        _features(image, wide, deep, spec.weights == "imagenet"),
+        _features(image, width_factor, depth_factor, spec.weights == "imagenet"),
         names=("avg_pool", "max_pool"),
         dropout=dropout,
         kernel_initializer=VarianceScaling(1.0 / 3.0, "fan_out", "uniform"),

@@ -135,20 +135,21 @@ def _prepare(image: Any, variant: str) -> Any:
 
 
 def _features(x: Any, variant: str) -> Any:
-    stem, wide, deep, _ = _SIZES[variant]
+    stem, width_factor, depth_factor, _ = _SIZES[variant]
     stages = _STAGES.get(variant, _SMALL)
-    width, blocks, block_index = _round_to_8(stem * wide), sum(stage[0] for stage in stages), 0
+    width = _round_to_8(stem * width_factor)
+    blocks, block_index = sum(stage[0] for stage in stages), 0
     x = _normalize(_conv(x, width, 3, "stem_conv", strides=2), "stem_bn", "stem_activation")
     for number, (repeats, out, factor, stride) in enumerate(stages):
         block = _fuse if number < _FUSED_STAGES else _separate
-        for i in range(math.ceil(deep * repeats)):
-            before, width = width, _round_to_8(out * wide)
+        for i in range(math.ceil(depth_factor * repeats)):
+            before, width = width, _round_to_8(out * width_factor)
             start, step, name = x, 1 if i else stride, f"block{number + 1}{chr(ord('a') + i)}_"
             x = block(x, before, width, factor, step, name)
             if step == 1 and before == width:
                 x = _with_shortcut(x, start, _DROP * block_index / blocks, name)
             block_index += 1
-    x = _conv(x, _round_to_8(1280 * wide), 1, "top_conv")
+    x = _conv(x, _round_to_8(1280 * width_factor), 1, "top_conv")
     return _normalize(x, "top_bn", "top_activation")
 
 

@@ -42,7 +42,7 @@ def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, h
     def codegen(context, builder, signature, arguments):
         y, factor, shift, residual, count, low, high = arguments[2:]
         tile = Tile(builder, 1, 1, width)
-        least, most = tile.spread(low), tile.spread(high)
+        lower, upper = tile.spread(low), tile.spread(high)
         rounds = builder.sdiv(tile.plus(count, width - 1), tile.word(width))
         # vectors are masked: rows of few channels, such as 24, have no remainder of single numbers
         loop = Loop(builder, rounds, [tile.word(0)])
@@ -57,8 +57,8 @@ def _epilogue_row(typing, lanes, adds, y, factor, shift, residual, count, low, h
         if is_added:
             value = builder.fadd(value, read(residual))
         # -0 is not above 0, so it becomes the limit 0, as by a maximum
-        value = builder.select(builder.fcmp_unordered(">", value, least), value, least)
-        value = builder.select(builder.fcmp_ordered(">", value, most), most, value)
+        value = builder.select(builder.fcmp_unordered(">", value, lower), value, lower)
+        value = builder.select(builder.fcmp_ordered(">", value, upper), upper, value)
         tile.masked_store(value, tile.plus(y, offset), mask)
         loop.close([tile.plus(offset, tile.width)])
         return context.get_dummy_value()

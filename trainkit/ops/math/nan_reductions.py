@@ -319,8 +319,8 @@ def _without_nan(x: Any, value: float) -> Tensor:
     if type(tensor) is Tensor and type(tensor._array) is np.ndarray and tensor._array.size:
         # NaN is the least of all, and equals nothing; to ask takes a small part of the time of
         # replacing
-        least = np.minimum.reduce(tensor._array, None)
-        if least == least:
+        minimum = np.minimum.reduce(tensor._array, None)
+        if minimum == minimum:
             return tensor
     return where(isnan(tensor), value, tensor)
 

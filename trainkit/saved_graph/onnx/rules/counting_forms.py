@@ -272,10 +272,10 @@ def _saturate_cast(to: GraphBuilder, x: Value, dtype: str) -> Value:
     if x.dtype == "uint64" or (wide_dtype == "float64" and dtype.endswith("64")):
         raise UnimplementedError(f"saturate_cast from {x.dtype} to {dtype}")
     limits = np.iinfo(np.dtype(dtype))
-    least = max(limits.min, np.iinfo(np.int64).min)
-    greatest = min(limits.max, np.iinfo(np.int64).max)
+    lowest = max(limits.min, np.iinfo(np.int64).min)
+    highest = min(limits.max, np.iinfo(np.int64).max)
     y = to.cast(x, wide_dtype)
-    y = to.op("Clip", y, to.known(least, wide_dtype), to.known(greatest, wide_dtype), shape=x.shape)
+    y = to.op("Clip", y, to.known(lowest, wide_dtype), to.known(highest, wide_dtype), shape=x.shape)
     return to.cast(y, dtype)
 
 
