@@ -59,6 +59,33 @@ def test_causal_convolution_sees_no_later_step():
     np.testing.assert_array_equal(layer(x).numpy()[:, :5], y[:, :5])
 
 
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+@pytest.mark.parametrize(("strides", "dilation_rate"), [(1, 1), (1, 4), (2, 1)])
+def test_causal_convolution_is_one_behind_zeros_and_makes_no_padded_copy(
+    rng, data_format, strides, dilation_rate
+):
+    settings = {
+        "strides": strides,
+        "dilation_rate": dilation_rate,
+        "data_format": data_format,
+        "bias_initializer": "random_normal",
+        "activation": "relu",
+    }
+    causal = layers.Conv1D(5, 3, padding="causal", **settings)
+    valid = layers.Conv1D(5, 3, padding="valid", **settings)
+    x = tk.constant(rng.normal(size=(2, 9, 4)).astype("float32"))
+    width = [(0, 0), (0, 0), (0, 0)]
+    width[1 if data_format == "channels_last" else 2] = (2 * dilation_rate, 0)
+    y = causal(x)
+    valid.build(tk.pad(x, width).shape)
+    valid.set_weights(causal.get_weights())
+    np.testing.assert_allclose(y, valid(tk.pad(x, width)), rtol=1e-5, atol=1e-6)
+    graph = tk.function(causal).get_concrete_function(x).graph
+    names = {node.primitive.name for node in graph.nodes if node.kind == "op"}
+    assert "conv" in names
+    assert not names & {"pad", "add"}  # zeros and bias are the convolution's own
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

@@ -205,8 +205,17 @@ class _Conv(_Windowed):
             A tensor of the layer's output shape.
         """
         return ops.conv(
-            inputs, kernel, self.strides, self.padding, self.data_format, self.dilation_rate
+            inputs,
+            kernel,
+            self.strides,
+            self._window_padding(),
+            self.data_format,
+            self.dilation_rate,
         )
+
+    def _window_padding(self) -> Any:
+        """The padding as operations on windows take it."""
+        return self.padding
 
     def call(self, inputs: Any) -> Any:
         if self._own_convolution:
@@ -218,7 +227,7 @@ class _Conv(_Windowed):
             self.kernel.value(),
             bias,
             self.strides,
-            self.padding,
+            self._window_padding(),
             self.data_format,
             self.dilation_rate,
             applied,
@@ -238,25 +247,10 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
     rank = 1
     paddings = ("valid", "same", "causal")
 
-    def call(self, inputs: Any) -> Any:
+    def _window_padding(self) -> Any:
         if self.padding != "causal":
-            return super().call(inputs)
-        return self._finish(self.convolution_op(inputs, self.kernel.value()))
-
-    def convolution_op(self, inputs: Any, kernel: Any) -> Any:
-        if self.padding != "causal":
-            return super().convolution_op(inputs, kernel)
-        before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-        steps = 1 if self.data_format == "channels_last" else 2
-        width = [(before, 0) if axis == steps else (0, 0) for axis in range(3)]
-        return ops.conv(
-            ops.pad(inputs, width),
-            kernel,
-            self.strides,
-            "valid",
-            self.data_format,
-            self.dilation_rate,
-        )
+            return self.padding
+        return ((self.dilation_rate[0] * (self.kernel_size[0] - 1), 0),)
 
 
 class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
