@@ -292,5 +292,7 @@ def test_a_way_back_says_where_a_rule_declines_and_has_done_nothing():
     grads = {}
     assert declines(y, y.numpy(), a, b, {a, b}, grads, set())
     assert grads == {}
+    assert back(y, y.numpy(), a, b, {a, b}, grads, set())
+    assert grads == {}  # what the other rule gave is not there twice when others take over
     assert not back(y, y.numpy(), a, b, {a}, grads, set())
     assert list(grads) == [a]

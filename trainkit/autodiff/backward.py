@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.autodiff.accumulation import accumulate
-from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_vjps, made_vjps
+from trainkit.autodiff.vjps_on_arrays import compiled_vjps, made_vjps
 from trainkit.core import devices, dtypes
 from trainkit.core.dispatch import late_ops
 from trainkit.core.dispatch.native import NATIVE
+from trainkit.core.dispatch.straight_line import COMPUTED_IN
 from trainkit.core.tensor import Tensor, wrap
 
 _ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}

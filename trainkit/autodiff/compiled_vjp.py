@@ -78,6 +78,13 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
     names |= {"SMALL": SMALL, "sum_of": sum_of, "summed": _summed}
     inputs = [f"x{i}" for i in range(len(rules))]
     body = []
+    # Rules that may decline come first: what is left to other rules must not have begun.
+    for i, rule in enumerate(rules):
+        if _may_decline(rule):
+            call = f"g{i} = rule{i}(g, y, {', '.join(NAMES[: len(rules)])})"
+            test = [f"    {call}", f"    if g{i} is NotImplemented:", "        return True"]
+            body += [f"if {inputs[i]} in needed:", *test]
+            names[f"rule{i}"] = rule
     for i, rule in enumerate(rules):
         if rule is not None:
             lines = _compute(i, rule, len(rules), names)
@@ -124,9 +131,12 @@ def _compute(i: int, rule: Any, count: int, names: dict[str, Any]) -> list[str]:
         # The lines stand in the text of the vjp itself, so what they refer to has to be there, too.
         names |= rule.names
         return [*rule.lines, f"gx = {rule.result}"]
-    call = f"gx = rule{i}(g, y, {', '.join(NAMES[:count])})"
     if type(rule) is Written:
         names[f"rule{i}"] = rule.rule
-        return [call]
-    names[f"rule{i}"] = rule
-    return [call, "if gx is NotImplemented:", "    return True"]
+        return [f"gx = rule{i}(g, y, {', '.join(NAMES[:count])})"]
+    return [f"gx = g{i}"]
+
+
+def _may_decline(rule: Any) -> bool:
+    """Whether a rule is a function that may give `NotImplemented`."""
+    return not (rule is None or rule is SAME or type(rule) is Written)

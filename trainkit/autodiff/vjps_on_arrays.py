@@ -1,10 +1,9 @@
-"""Gradient rules on arrays: what a rule computes, taken down once as the kernels it calls.
+"""Gradient rules on arrays: what a rule computes, noted once as the kernels it calls.
 
 A rule is made of operations, each of which looks at types, dtypes and tapes before it comes to its
 kernel. When no tape is listening to the backward pass, only the kernels matter. A rule of an
-element-wise operation is therefore run once on stand-ins that note the operations, and written out
-as a function of arrays that calls the same kernels in the same order. Temporary results of large
-arrays are overwritten by the next step that has no more use for them.
+element-wise operation is therefore run once on stand-ins, and written out as a function of arrays
+that calls the same kernels in the same order.
 """
 
 from __future__ import annotations
@@ -13,83 +12,59 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.compiled_vjp import (
-    NAMES,
-    SAME,
-    ArrayRule,
-    Written,
-    compile_vjp,
-)
-from trainkit.core import devices, dtypes
-from trainkit.core.dispatch import trace_state
+from trainkit.autodiff.compiled_vjp import NAMES, SAME, ArrayRule, Written, compile_vjp
+from trainkit.core import dtypes
 from trainkit.core.dispatch.native import NativeStep
+from trainkit.core.dispatch.straight_line import (
+    COMPUTED_IN,
+    NotStraight,
+    PrimitiveStep,
+    StepTrace,
+    constant_operand,
+    overwritten_operand,
+)
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 
-COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-"""Kernels run on these as they are, and numbers are weak beside them."""
 _UNKNOWN: Any = object()
 
-
-class _NotElementwise(Exception):
-    """The rule does something that the stand-ins do not know."""
+_FULL = (2, 3)
+_OF_INPUTS = {1: (_FULL,), 2: ((2, 1), (1, 3))}
+"""Shapes of stand-ins: that of the result and its gradient, and those of one and of two inputs,
+each of which may have been broadcast. What both of them went into has the shape of the result, and
+no code depends on the sizes."""
 
 
 class _StandIn(SymbolicTensor):
-    """A value of a rule that is being taken down; it has a dtype and no shape."""
+    """A value of a rule that is being noted, for arrays of all shapes."""
 
-    __slots__ = ("name", "steps")
+    __slots__ = ()
 
-    def __init__(self, dtype: Any, name: str, steps: list[_ArrayStep]) -> None:
-        super().__init__(Spec((), dtype))
-        self.name = name
-        self.steps = steps
-
-    # A rule that asks for a shape may compute something else for each one, so it can't be taken
-    # down once for all.
+    # A rule that asks for a shape may compute something else for each one, so it can't be noted
+    # once for all.
     @property
     def shape(self) -> Any:
-        raise _NotElementwise
-
-    def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
-        """Take a step down."""
-        # What is not element-wise depends on shapes, and an effect would take place once, while the
-        # rule is taken down, instead of in each pass.
-        if not primitive.facets.fusible or primitive.facets.effect:
-            raise _NotElementwise
-        spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
-        if type(spec) is not Spec:
-            raise _NotElementwise
-        y = _StandIn(spec.dtype, f"t{len(self.steps)}", self.steps)
-        self.steps.append(_ArrayStep(primitive, inputs, settings, y))
-        return y
+        raise NotStraight("a shape")
 
     __hash__ = object.__hash__
 
 
-def _spec_of(x: Any) -> Any:
-    if isinstance(x, _StandIn):
-        return x._spec
-    return Spec((), x.dtype) if isinstance(x, Tensor) else x
+class _RuleTrace(StepTrace):
+    """Notes the element-wise operations of a rule on stand-ins."""
 
+    symbol = _StandIn
 
-class _ArrayStep:
-    """One operation of a rule.
+    def spec_of(self, x: Any) -> Any:
+        if isinstance(x, _StandIn):
+            return x._spec
+        return Spec((), x.dtype) if isinstance(x, Tensor) else x
 
-    Attributes:
-        primitive, inputs, settings: the call.
-        result: the stand-in that it gave.
-    """
-
-    def __init__(self, primitive: Any, inputs: Any, settings: Any, result: _StandIn) -> None:
-        self.primitive, self.inputs, self.settings = primitive, inputs, settings
-        self.result = result
-
-    def uses(self, x: Any) -> bool:
-        """Whether `x` is among the inputs."""
-        # Tensors compare element by element, so `in` would not tell.
-        return any(x is operand for operand in self.inputs)
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        # What is not element-wise depends on shapes.
+        if not primitive.facets.fusible:
+            raise NotStraight(primitive.name)
+        return super().apply(primitive, inputs, settings)
 
 
 class ArrayVjps(dict[Any, Any]):
@@ -215,93 +190,68 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, index: int, number: int |
     """
     if rule is None:
         return None
-    steps: list[_ArrayStep] = []
-    stand_ins = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
+    shapes = (_FULL, _FULL, *_OF_INPUTS[count])
+    stand_ins = [_StandIn(Spec(shape, dtype)) for shape in shapes]
+    trace = _RuleTrace()
     try:
-        # A tape or a trace around must not record the stand-ins, and constants that the rule makes
-        # have to be NumPy's, as the arrays of the pass are.
-        with trace_state.silence(), devices.device(devices.CPU):
-            result = rule(*stand_ins)
+        result = trace.run(rule, *stand_ins)
+        if result is stand_ins[0]:
+            return SAME
+        # A constant, `None`, or a gradient that came out wider is left to the rules on tensors.
+        if type(result) is not _StandIn or result.dtype.dtype != dtype:
+            return _UNKNOWN
+        if number is not None and not _keeps_numbers_weak(trace.steps, stand_ins[2 + number]):
+            return _UNKNOWN
+        return _write(trace.steps, stand_ins, result, index)
     except Exception:  # it looks at shapes or values, or calls what is not element-wise
         return _UNKNOWN
-    if result is stand_ins[0]:
-        return SAME
-    # A constant, `None`, or a gradient that came out wider is left to the rules on tensors.
-    if type(result) is not _StandIn or result.dtype.dtype != dtype:
-        return _UNKNOWN
-    if number is not None and not _keeps_numbers_weak(steps, stand_ins[2 + number]):
-        return _UNKNOWN
-    return _compile(steps, stand_ins, result, index)
 
 
-def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
+def _keeps_numbers_weak(steps: list[PrimitiveStep], number: _StandIn) -> bool:
     """Whether no step has numbers alone, whose result would be a float64."""
-    arrays = (Tensor,)
-    return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
+    return all(any(isinstance(x, Tensor) and x is not number for x in s.inputs) for s in steps)
 
 
-def _compile(
-    steps: list[_ArrayStep], stand_ins: list[_StandIn], result: _StandIn, index: int
-) -> Any:
-    names: dict[str, Any] = {"__name__": __name__}
-    # What has the shape of the result; an input of two may have been broadcast to it.
-    full = {x.name for x in (stand_ins if len(stand_ins) == 3 else stand_ins[:2])}
+def _write(
+    steps: list[PrimitiveStep], stand_ins: list[_StandIn], result: _StandIn, index: int
+) -> Written:
+    """The steps as text: in small passes the way from call to call is what takes the time."""
+    names: dict[str, Any] = {"__name__": __name__, "np": np}
+    symbols = dict(zip(map(id, stand_ins), ("g", "y", *NAMES), strict=False))
     # The same steps twice: with a new array for each result, and with the memory of results that
     # are not used any more.
     plain, thrifty = [], []
     for i, step in enumerate(steps):
-        operands = [_operand(x, step, names, index) for x in step.inputs]
-        if any(operand is None for operand in operands):
-            return _UNKNOWN
         # `compile_vjp` puts the rules of both inputs into one namespace: the index of the input
         # keeps the names of their kernels and constants apart.
-        call = _call(step, [str(x) for x in operands], names, f"{i}_{index}")
-        plain.append(f"{step.result.name} = {call})")
-        if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
-            full.add(step.result.name)
-        spent = _spent(steps, i, full, result)
-        thrifty.append(f"{step.result.name} = {call}{'' if spent is None else f', {spent.name}'})")
-    end = f"return {result.name}"
-    head = f"def rule({', '.join(x.name for x in stand_ins)}):"
+        operands = [] if step.primitive.is_ufunc else ["np"]
+        for j, x in enumerate(step.inputs):
+            name = symbols.get(id(x))
+            if name is None:
+                name = f"c{i}_{j}_{index}"
+                names[name] = constant_operand(x, step)
+            operands.append(name)
+        names[f"k{i}_{index}"] = step.primitive.kernel
+        spent = overwritten_operand(steps, i, [result])
+        out = [] if spent is None else [symbols[id(spent)]]
+        if step.settings:
+            names[f"s{i}_{index}"] = step.settings
+            operands.append(f"**s{i}_{index}")
+        y = symbols[id(step.results[0])] = f"t{i}"
+        plain.append(f"{y} = k{i}_{index}({', '.join(operands)})")
+        thrifty.append(f"{y} = k{i}_{index}({', '.join([*operands, *out])})")
+    y = symbols[id(result)]
+    native_steps = _native_steps(steps, stand_ins, result)
+    head = f"def rule({', '.join(list(symbols.values())[: len(stand_ins)])}):"
     # Nothing is overwritten, so the lines may stand in the text of a vjp and save a call.
     if plain == thrifty:
-        rule = _function(head, [*plain, end], names)
-        return Written(rule, plain, result.name, names, _steps(steps, result, index))
+        rule = _function(head, [*plain, f"return {y}"], names)
+        return Written(rule, plain, y, names, native_steps)
     # NumPy's results of scalars are no arrays and can't be overwritten.
-    names["scalar_rule"] = _function(head, [*plain, end], names)
+    names["scalar_rule"] = _function(head, [*plain, f"return {y}"], names)
     test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
-    rule = _function(head, [*test, *thrifty, end], names)
-    return Written(rule, [], result.name, names, _steps(steps, result, index))
-
-
-def _steps(steps: list[_ArrayStep], result: _StandIn, index: int) -> list[NativeStep] | None:
-    """The rule for the compiled backward pass, if it is of steps that this can do."""
-    if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
-        return None
-    # The compiled pass has a row of slots: gradient, result, two inputs, then a slot a step. An
-    # operation of one input leaves the fourth unused.
-    slots = {name: i for i, name in enumerate(("g", "y", *NAMES))}
-    slots |= {step.result.name: len(slots) + i for i, step in enumerate(steps)}
-    native_steps = []
-    for step in steps:
-        operand_slots, constants = [], []
-        for x in step.inputs:
-            # An own dict shows whether this operand came out as a constant; slot -1 says so.
-            constant: dict[str, Any] = {}
-            name = _operand(x, step, constant, index)
-            operand_slots.append(-1 if constant else slots[str(name)])
-            constants.append(next(iter(constant.values()), None))
-        kind = "ufunc" if step.primitive.is_ufunc else "kernel"
-        native_steps.append(
-            NativeStep(
-                kind,
-                step.primitive.kernel,
-                tuple(operand_slots),
-                tuple(constants),
-                step.settings or None,
-            )
-        )
-    return native_steps
+    rule = _function(head, [*test, *thrifty, f"return {y}"], names)
+    return Written(rule, [], y, names, native_steps)
 
 
 def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
@@ -311,52 +261,23 @@ def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
     return rule
 
 
-def _operand(x: Any, step: _ArrayStep, names: dict[str, Any], index: int) -> str | None:
-    if isinstance(x, _StandIn):
-        return x.name
-    value = x._array if type(x) is Tensor else x
-    if type(value).__module__ not in ("numpy", "builtins"):
-        return None  # a constant on another device
-    if type(value) in (int, float) and step.primitive.is_ufunc and len(step.inputs) == 2:
-        value = _as_array(value, [x for x in step.inputs if isinstance(x, _StandIn)])
-    name = f"c{len(names)}_{index}"
-    names[name] = value
-    return name
-
-
-def _as_array(number: float, others: list[_StandIn]) -> Any:
-    """A number that is weak beside `others` in their dtype: ufuncs take arrays in less time."""
-    dtype = others[0].dtype.dtype if others else None
-    return np.array(number, dtype) if dtype in COMPUTED_IN else number
-
-
-def _call(step: _ArrayStep, operands: list[str], names: dict[str, Any], i: str) -> str:
-    """The call of a kernel, without the closing parenthesis."""
-    names[f"k{i}"] = step.primitive.kernel
-    if step.primitive.is_ufunc:
-        # The parenthesis is open for an array to write to, which ufuncs take behind their inputs.
-        return f"k{i}({', '.join(operands)}"
-    names["np"] = np
-    names[f"s{i}"] = step.settings
-    return (
-        f"k{i}(np, {', '.join(operands)}, **s{i}"
-        if step.settings
-        else (f"k{i}(np, {', '.join(operands)}")
-    )
-
-
-def _spent(steps: list[_ArrayStep], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
-    """A result of an earlier step that step `i` may overwrite with its own."""
-    step = steps[i]
-    # Other kernels take no array to write to.
-    if not step.primitive.is_ufunc:
+def _native_steps(
+    steps: list[PrimitiveStep], stand_ins: list[_StandIn], result: _StandIn
+) -> list[NativeStep] | None:
+    """The rule for the compiled backward pass, if it is of steps that this can do."""
+    if not steps or result is not steps[-1].results[0] or any(len(s.inputs) > 2 for s in steps):
         return None
-    # Only arrays that a ufunc made in this rule: the gradient, the result and the inputs belong to
-    # others, and other kernels may give views of them.
-    results = [s.result for s in steps[:i] if s.primitive.is_ufunc]
-    for x in results:
-        # Of the shape and dtype of the new result, which the ufunc would refuse or round otherwise.
-        fits = x.name in full and x.dtype is step.result.dtype and x is not result
-        if fits and step.uses(x) and not any(later.uses(x) for later in steps[i + 1 :]):
-            return x
-    return None
+    # The compiled pass has a row of slots: gradient, result, two inputs, then a slot a step. An
+    # operation of one input leaves the fourth unused.
+    slots = {id(x): i for i, x in enumerate(stand_ins)}
+    slots |= {id(step.results[0]): 4 + i for i, step in enumerate(steps)}
+    return [
+        NativeStep(
+            "ufunc" if step.primitive.is_ufunc else "kernel",
+            step.primitive.kernel,
+            tuple(slots.get(id(x), -1) for x in step.inputs),
+            tuple(constant_operand(x, step) for x in step.inputs),
+            step.settings or None,
+        )
+        for step in steps
+    ]

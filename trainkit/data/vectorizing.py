@@ -8,61 +8,24 @@ elements, is called element by element.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import devices, nest
-from trainkit.core.dispatch import trace_state
+from trainkit.core import nest
+from trainkit.core.dispatch.straight_line import NotStraight, StepProgram, StepTrace
 from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
-from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.tensor import Tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.calling import Caller, _leaves, as_element
 from trainkit.data.node import Leaves, block_size, stack_elements
 from trainkit.ops.core.vmap import BatchedTensor, new_level, unbatched
 
-_ON_CPU = devices.device(devices.CPU)
 
-
-class NotVectorizable(Exception):
-    """The function has to be called element by element."""
-
-
-Step = tuple[Any, tuple[Any, ...], dict[str, Any], tuple[SymbolicTensor, ...]]
-"""A primitive, its inputs, settings and results."""
-
-
-class _FunctionTrace:
-    """Writes down the operations that a function does on symbols."""
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-
-    def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if primitive.facets.effect:
-            raise NotVectorizable(primitive.name)
-        specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
-        result = primitive.shape_rule(*specs, **settings)
-        several = isinstance(result, tuple)
-        ys = tuple(map(SymbolicTensor, result if several else (result,)))
-        self.steps.append((primitive, inputs, settings, ys))
-        return ys if several else ys[0]
-
-    def read_variable(self, variable: Any) -> Any:
-        raise NotVectorizable("a variable")
-
-    def assign_variable(self, variable: Any, value: Any) -> None:
-        raise NotVectorizable("a variable")
-
-    def initial_value(self, value: Any, name: str | None) -> Any:
-        raise NotVectorizable("a variable")
-
-
-class _StackTrace(_FunctionTrace):
-    """Writes down operations on stacks, each of which must keep the bits of its elements.
+class _StackTrace(StepTrace):
+    """Notes operations on stacks, each of which must keep the bits of its elements.
 
     Attributes:
         sums: whether one adds up numbers of an element.
@@ -78,23 +41,12 @@ class _StackTrace(_FunctionTrace):
             self.sums = True
             holds = holds(len(inputs[0].shape), settings)
         if not (holds or primitive.facets.fusible or primitive.broadcasts):
-            raise NotVectorizable(primitive.name)
+            raise NotStraight(primitive.name)
         return super().apply(primitive, inputs, settings)
 
     def one_by_one(self, primitive: Any) -> None:
         """Refuse what has no way for a whole stack."""
-        raise NotVectorizable(primitive.name)
-
-
-def _trace(trace: _FunctionTrace, function: Callable[[], Any]) -> Any:
-    """What `function` gives, with its operations written down by `trace`."""
-    traces = trace_state.THREAD.traces
-    traces.append(trace)
-    try:
-        with _ON_CPU:
-            return function()
-    finally:
-        traces.pop()
+        raise NotStraight(primitive.name)
 
 
 class RowProgram:
@@ -108,35 +60,35 @@ class RowProgram:
         structure: specs of an element's leaves, all sizes known.
 
     Raises:
-        NotVectorizable: an operation does not allow it.
+        NotStraight: an operation does not allow it.
     """
 
     def __init__(self, caller: Caller, structure: Any) -> None:
         specs = nest.flatten(structure)
         if not all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in specs):
-            raise NotVectorizable("sizes that are not known")
+            raise NotStraight("sizes that are not known")
         if any(s.dtype is string for s in specs):
-            raise NotVectorizable("text")
+            raise NotStraight("text")
         self.symbols = [SymbolicTensor(Spec(s.shape, s.dtype)) for s in specs]
         self.steps, self.results = self._of_one(caller, structure)
         self._of_size: dict[int, _StackProgram] = {}
         self.sums = self._for(_PROBED).sums
 
     def _of_one(self, caller: Caller, structure: Any) -> Any:
-        trace = _FunctionTrace()
+        trace = StepTrace()
         symbols = nest.pack(structure, list(self.symbols))
 
         def call() -> Any:
             return _leaves(as_element(caller.function(*caller.arguments(symbols))))
 
         try:
-            leaves = _trace(trace, call)
+            leaves = trace.run(call)
         except Exception as error:  # the call on an element shows the error, if it is one
-            raise NotVectorizable(str(error)) from error
+            raise NotStraight(str(error)) from error
         if not any(isinstance(leaf, SymbolicTensor) for leaf in leaves):
-            raise NotVectorizable("a constant result")
+            raise NotStraight("a constant result")
         if not all(isinstance(leaf, Tensor) for leaf in leaves):
-            raise NotVectorizable("None, or a data set")
+            raise NotStraight("None, or a data set")
         return trace.steps, leaves
 
     def _for(self, count: int) -> _StackProgram:
@@ -169,53 +121,12 @@ class _StackProgram:
         dims = [(count, *x.shape) for x in program.symbols]
         pairs = zip(dims, program.symbols, strict=True)
         symbols = [SymbolicTensor(Spec(shape, x.dtype)) for shape, x in pairs]
-        self.results = _trace(trace, lambda: _on_stacks(program, symbols, count))
-        self.steps, self.sums = trace.steps, trace.sums
-        self.slots = {id(x): i for i, x in enumerate(symbols)}
-        last = {id(x): i for i, step in enumerate(self.steps) for x in step[1]}
-        self.run = [self._bound(i, last) for i in range(len(self.steps))]
-        self.outputs = [self.slots.get(id(r), r) for r in self.results]
-
-    def _bound(self, i: int, last: dict[int, int]) -> Callable[[list[Any]], None]:
-        """Step `i` as a function that adds its results to the values so far."""
-        primitive, inputs, settings, ys = self.steps[i]
-        slots: list[Any] = [self.slots.get(id(x)) for x in inputs]
-        for y in ys:
-            self.slots[id(y)] = len(self.slots)
-        if self._in_place(i, last):
-            return _writer_in_place(primitive.kernel, slots[0], inputs[1:])
-        if (
-            primitive.is_ufunc or primitive.facets.promotion != "none"
-        ):  # NumPy's dtype may not be ours
-            return _by_operation(primitive.op, list(zip(inputs, slots, strict=True)), settings)
-        return _by_kernel(primitive.kernel, inputs, slots, settings)
-
-    def _in_place(self, i: int, last: dict[int, int]) -> bool:
-        """Whether step `i` may overwrite its first input: of the same kind and no later use."""
-        primitive, inputs, _, (y, *_more) = self.steps[i]
-        if not primitive.is_ufunc or not all(_scalar_like(other, y) for other in inputs[1:]):
-            return False
-        x = inputs[0]
-        before = self.steps[:i]
-        new_arrays = {id(s[3][0]) for s in before if s[0].is_ufunc or s[0].facets.fusible}
-        viewed = {id(v) for s in before if s[0].facets.memory == "view" for v in s[1]}
-        return (
-            id(x) in new_arrays - viewed
-            and all(x is not r for r in self.results)
-            and last[id(x)] == i
-            and x.dtype == y.dtype
-            and x.dtype.is_floating
-            and tuple(x.shape) == tuple(y.shape)
-        )
+        results = trace.run(_on_stacks, program, symbols, count)
+        self.sums = trace.sums
+        self._steps = StepProgram(symbols, trace.steps, results)
 
     def __call__(self, leaves: Leaves) -> Leaves:
-        values = list(leaves)
-        for step in self.run:
-            step(values)
-        return [
-            values[r] if type(r) is int else np.array(devices.to_numpy(r._array))
-            for r in self.outputs
-        ]
+        return self._steps(list(leaves))
 
 
 def _on_stacks(program: RowProgram, symbols: list[SymbolicTensor], count: int) -> list[Any]:
@@ -236,58 +147,6 @@ def _on_stacks(program: RowProgram, symbols: list[SymbolicTensor], count: int) -
     return [unbatched(items.get(id(r), r), level, count) for r in program.results]
 
 
-def _by_operation(
-    op: Any, pairs: list[tuple[Any, int | None]], settings: dict[str, Any]
-) -> Callable[[list[Any]], None]:
-    """A step that calls `op`, and appends the arrays of its results to the values so far.
-
-    Args:
-        op: the operation, which takes tensors.
-        pairs: for each input what it is, and the position of the value that it is instead, if any.
-        settings: for `op`.
-    """
-
-    def run(values: list[Any]) -> None:
-        results = op(*[x if s is None else wrap(values[s]) for x, s in pairs], **settings)
-        if type(results) is tuple:
-            values.extend(y._array for y in results)
-        else:
-            values.append(results._array)
-
-    return run
-
-
-def _by_kernel(
-    kernel: Any, inputs: tuple[Any, ...], slots: list[int | None], settings: dict[str, Any]
-) -> Callable[[list[Any]], None]:
-    """The same by a kernel on NumPy arrays, without tensors in between."""
-    arrays = [x._array if type(x) is Tensor else x for x in inputs]
-    pairs = list(zip(arrays, slots, strict=True))
-
-    def run(values: list[Any]) -> None:
-        results = kernel(np, *[x if s is None else values[s] for x, s in pairs], **settings)
-        if type(results) is tuple:
-            values.extend(results)
-        else:
-            values.append(results)
-
-    return run
-
-
-def _writer_in_place(
-    kernel: Any, source: int, others: tuple[Any, ...]
-) -> Callable[[list[Any]], None]:
-    arrays = [x._array if isinstance(x, Tensor) else x for x in others]
-    return lambda values: values.append(kernel(values[source], *arrays, values[source]))
-
-
-def _scalar_like(x: Any, y: Any) -> bool:
-    """Whether `x` is a number, or a scalar tensor of the dtype of `y`."""
-    if type(x) in (int, float):
-        return True
-    return type(x) is Tensor and x._array.shape == () and x.dtype == y.dtype
-
-
 class BatchCall:
     """A pure function, called on stacks: by its program if it has one, else one by one."""
 
@@ -297,7 +156,7 @@ class BatchCall:
         self.program: RowProgram | None = None
         try:
             self.program = RowProgram(caller, structure)
-        except NotVectorizable:
+        except NotStraight:
             self.checked = True
 
     def __call__(self, leaves: Leaves) -> Leaves:

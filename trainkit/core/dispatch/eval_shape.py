@@ -18,11 +18,17 @@ class ShapeTrace:
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """The symbolic result of one operation."""
-        specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
-        result = primitive.shape_rule(*specs, **settings)
+        result = primitive.shape_rule(*map(self.spec_of, inputs), **settings)
         if isinstance(result, tuple):
-            return tuple(SymbolicTensor(spec) for spec in result)
-        return SymbolicTensor(result)
+            return tuple(self.symbol(spec) for spec in result)
+        return self.symbol(result)
+
+    symbol = SymbolicTensor
+    """What stands for a result, made of its `Spec`."""
+
+    def spec_of(self, x: Any) -> Any:
+        """The `Spec` of an input that is a tensor; all else as it is."""
+        return Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Symbolic results of both branches, which must agree but for single sizes."""
@@ -113,6 +119,17 @@ def eagerly() -> _Eager:
     return _Eager()
 
 
+def run_under(trace: ShapeTrace, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `function` gives for symbols, with its operations handed to `trace`."""
+    # Above a trace that goes on, which must get no nodes of a mere question; nor may a tape around.
+    trace_state.THREAD.traces.append(trace)
+    try:
+        with trace_state.silence():
+            return function(*args, **kwargs)
+    finally:
+        trace_state.THREAD.traces.pop()
+
+
 def result_specs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The nest of `Spec`s that `function` would return.
 
@@ -129,13 +146,7 @@ def result_specs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
         return SymbolicTensor(x) if isinstance(x, Spec) else x
 
     args, kwargs = nest.map_structure(symbol, args), nest.map_structure(symbol, kwargs)
-    # Above a trace that goes on, which must get no nodes of a mere question.
-    trace_state.THREAD.traces.append(ShapeTrace())
-    try:
-        with trace_state.silence():
-            result = function(*args, **kwargs)
-    finally:
-        trace_state.THREAD.traces.pop()
+    result = run_under(ShapeTrace(), function, *args, **kwargs)
     return nest.map_structure(
         lambda y: Spec(y.shape, y.dtype) if isinstance(y, Tensor) else y, result
     )

@@ -15,7 +15,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.eval_shape import ShapeTrace, result_specs
+from trainkit.core.dispatch.eval_shape import ShapeTrace, result_specs, run_under
 from trainkit.core.dispatch.facets import AXIS, CONTRACTION, ELEMENTWISE, PRODUCT, VIEW, WINDOW
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor
@@ -343,12 +343,10 @@ def _of_all_pairs(loss: Any, target: Any, output: Any) -> Iterator[str]:
     def call(a: Any, b: Any) -> Any:
         nonlocal is_pairwise
         trace = _PairsTrace(a, b)
-        trace_state.THREAD.traces.append(trace)
         try:
-            return loss.call(a, b)
+            return run_under(trace, loss.call, a, b)
         finally:
             is_pairwise = trace.found
-            trace_state.THREAD.traces.pop()
 
     try:
         result_specs(call, *specs)
