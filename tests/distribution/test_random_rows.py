@@ -35,6 +35,7 @@ def replicas(sizes):
 STATE = np.array([2**64 - 3, 5, 1234567], np.uint64)
 DRAWS = [
     ("uniform", philox.philox_uniform, {"dtype": "float32"}),
+    ("uniform scaled", philox.philox_uniform, {"dtype": "float32", "scale": 3.0, "offset": -1.0}),
     ("uniform float64", philox.philox_uniform, {"dtype": "float64"}),
     ("uniform float16", philox.philox_uniform, {"dtype": "float16"}),
     ("normal", philox.philox_normal, {"dtype": "float32"}),

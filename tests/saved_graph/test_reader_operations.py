@@ -83,6 +83,11 @@ ROWS = [
     ("philox_uniform", [STATE], {"shape": (5, 3), "dtype": "float32"}),
     ("philox_uniform", [STATE, np.int32(5)], {"shape": (None, 3), "dtype": "float64"}),
     ("philox_uniform", [STATE], {"shape": (4,), "dtype": "float16"}),
+    (
+        "philox_uniform",
+        [STATE],
+        {"shape": (5, 3), "dtype": "float32", "scale": 0.1, "offset": -0.05},
+    ),
     ("philox_normal", [STATE], {"shape": (5, 3), "dtype": "float32"}),
     ("philox_normal", [STATE], {"shape": (), "dtype": "float64"}),
     ("philox_truncated_normal", [STATE], {"shape": (99,), "dtype": "float32"}),

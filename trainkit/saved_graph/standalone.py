@@ -2837,8 +2837,12 @@ def _draws(run):
 
 
 @_draws
-def _philox_uniform(state, dims, dtype):
+def _philox_uniform(state, dims, dtype, scale=1.0, offset=0.0):
     flat, state = _unit_floats(state, math.prod(dims), dtype)
+    if scale != 1:
+        flat *= flat.dtype.type(scale)
+    if offset != 0:
+        flat += flat.dtype.type(offset)
     if dtype in ("float16", "bfloat16"):
         bits = 8 if dtype == "bfloat16" else 11
         flat = np.minimum(flat, np.float32(1 - 2.0 ** -(bits + 1)))

@@ -61,6 +61,7 @@ def test_each_thread_makes_the_words_of_its_block(state, order):
     ("primitive", "settings"),
     [
         *((philox.philox_uniform, {"dtype": dtype}) for dtype in FLOATS),
+        (philox.philox_uniform, {"dtype": "float32", "scale": 0.1, "offset": -0.05}),
         *(
             (philox.philox_mask, {"dtype": dtype, "rate": 0.3, "scale": 1 / 0.7})
             for dtype in FLOATS

@@ -1,4 +1,4 @@
-"""Philox4x64-10, and the product of dropout.
+"""Philox4x64-10, uniform floats of its words, and the product of dropout.
 
 Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -27,6 +27,9 @@ _STEPS = [
 _FLAGS, _WORDS = boolean[::1], uint64[::1]
 _BLOCKS = 64
 """Blocks of four words that are made at a time."""
+_UNIT = np.float32(1.0 / (1 << 24))
+_UPPER = _WORD(40)
+_BYTE = _WORD(8)
 
 
 @numba.njit(inline="always")
@@ -78,6 +81,27 @@ def words(part, parts, low, high, key, words):
         start = np.int64(piece) * _BLOCKS
         count = min(_BLOCKS, words.size // 4 - start)
         _fill(low, high, key, start, count, words[4 * start :])
+
+
+@by_parts(uint64, uint64, uint64, float32, float32, VECTOR, exact=True)
+def scaled_floats(part, parts, low, high, key, scale, offset, result):
+    """The upper 24 bits of each half word of the stream, as floats in [0, 1), scaled and moved.
+
+    `result` has an even number of elements. The words stay in the cache.
+    """
+    words = np.empty(4 * _BLOCKS, np.uint64)
+    count = result.size // 2
+    first, last = chunk_range(part, parts, (count + words.size - 1) // words.size, 1)
+    for piece in range(first, last):
+        start = np.int64(piece) * words.size
+        size = min(words.size, count - start)
+        _fill(low, high, key, start // 4, (size + 3) // 4, words)
+        for i in range(size):
+            # By way of integers of 32 bits, for which all processors have vectors.
+            lower = np.int32((words[i] & _LOW) >> _BYTE)
+            upper = np.int32(words[i] >> _UPPER)
+            result[2 * (start + i)] = np.float32(lower) * _UNIT * scale + offset
+            result[2 * (start + i) + 1] = np.float32(upper) * _UNIT * scale + offset
 
 
 @by_parts(VECTOR, _FLAGS, float32, VECTOR, exact=True)

@@ -161,11 +161,13 @@ def _of_whole(draw: Any) -> Any:
     """Draws for several blocks by cutting them out of the draw for all."""
 
     @functools.wraps(draw)
-    def drawn_part(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[Array, Array]:
+    def drawn_part(
+        xp: ArrayModule, state: Array, part: Part, kind: Any, *settings: Any
+    ) -> tuple[Array, Array]:
         if part.blocks == 1:
-            draws: tuple[Array, Array] = draw(xp, state, part, kind)
+            draws: tuple[Array, Array] = draw(xp, state, part, kind, *settings)
             return draws
-        values, new = draw(xp, state, whole(part.total), kind)
+        values, new = draw(xp, state, whole(part.total), kind, *settings)
         return cut(values, part), new
 
     return drawn_part
@@ -214,13 +216,48 @@ def small_words(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[A
     return integers, advanced(xp, state, needed)
 
 
-def _unit_floats_from(xp: ArrayModule, state: Array, first: int, count: int, dtype: Any) -> Array:
-    if np.dtype(dtype) == np.float64:
-        return (_words_from(xp, state, first, count) >> xp.uint64(11)) * (1.0 / (1 << 53))
+def _scaled_singles(
+    xp: ArrayModule, state: Array, first: int, count: int, scale: float, offset: float
+) -> Array:
     halves = _small_words_from(xp, state, first, count, np.uint32)
     floats = (halves >> xp.uint32(8)).astype(xp.float32)
     floats *= xp.float32(1.0 / (1 << 24))
+    return _moved(floats, scale, offset)
+
+
+def _compiled_singles(
+    state: Array, first: int, count: int, scale: float, offset: float
+) -> Array | None:
+    low, high, key = state.tolist()
+    return random_tuned.scaled_floats(key, low + (high << 64), first, count, scale, offset)
+
+
+scaled_singles = with_tuned(_scaled_singles, Tuned(_compiled_singles, exact=True))
+"""`(xp, state, first, count, scale, offset)`: float32 in [0, 1) times `scale` plus `offset`."""
+
+
+def _moved(floats: Array, scale: float, offset: float) -> Array:
+    """`floats`, which nobody else holds, times `scale` plus `offset`."""
+    if scale != 1:
+        floats *= floats.dtype.type(scale)
+    if offset != 0:
+        floats += floats.dtype.type(offset)
     return floats
+
+
+def _unit_floats_from(
+    xp: ArrayModule,
+    state: Array,
+    first: int,
+    count: int,
+    dtype: Any,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> Array:
+    if np.dtype(dtype) == np.float64:
+        words = _words_from(xp, state, first, count)
+        return _moved((words >> xp.uint64(11)) * (1.0 / (1 << 53)), scale, offset)
+    return scaled_singles(xp, state, first, count, scale, offset)
 
 
 def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Array:
@@ -228,14 +265,24 @@ def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Arra
 
 
 @_of_whole
-def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
-    """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
+def unit_floats(
+    xp: ArrayModule,
+    state: Array,
+    part: Part,
+    dtype: Any,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> tuple[Array, Array]:
+    """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state.
+
+    They are multiplied by `scale`, and `offset` is added, each rounded.
+    """
     if xp is not np and part.size == part.total:
         draws: tuple[Array, Array] | None
         draws = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
         if draws is not None:
-            return draws
-    floats = _unit_floats_from(xp, state, part.first, part.size, dtype)
+            return _moved(draws[0], scale, offset), draws[1]
+    floats = _unit_floats_from(xp, state, part.first, part.size, dtype, scale, offset)
     return floats, _after_floats(xp, state, part.total, dtype)
 
 
@@ -312,10 +359,19 @@ def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return tuned
 
 
-def _uniform_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
+def _uniform_on_gpu(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
-    return _shape(random_gpu.uniform(xp, state, count_of(dims), kind), dims)
+    draws = random_gpu.uniform(xp, state, count_of(dims), kind)
+    return _shape(draws and (_moved(draws[0], scale, offset), draws[1]), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_uniform_on_gpu),)))
@@ -326,10 +382,15 @@ def philox_uniform(
     shape: Any,
     dtype: str,
     rows: tuple[int, int, int] | None = None,
+    scale: float = 1.0,
+    offset: float = 0.0,
 ) -> Any:
-    """Floats in [0, 1), and the next state; with `rows` those of a part of a batch."""
+    """Floats in [0, 1), and the next state; with `rows` those of a part of a batch.
+
+    Those of float32 and float64 may be multiplied by `scale`, and moved by `offset` after that.
+    """
     dims = filled(shape, sizes)
-    flat, new = unit_floats(xp, state, part_of(dims, rows), working(dtype))
+    flat, new = unit_floats(xp, state, part_of(dims, rows), working(dtype), scale, offset)
     if dtype in ("float16", "bfloat16"):  # rounding up to 1 would leave the interval
         flat = xp.minimum(flat, np.float32(1 - 2.0 ** (-9 if dtype == "bfloat16" else -12)))
         step = np.float32(2.0 ** (8 if dtype == "bfloat16" else 11))

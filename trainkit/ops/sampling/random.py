@@ -549,9 +549,16 @@ def uniform(
         >>> tk.keras.random.uniform((2, 3), seed=1).shape
         TensorShape([2, 3])
     """
-    unit = generator_of(seed).draw(philox.philox_uniform, shape, dtype=float_type(dtype, "uniform"))
+    dtype_name, source = float_type(dtype, "uniform"), generator_of(seed)
     if isinstance(minval, int | float) and isinstance(maxval, int | float):
-        return _scale(unit, minval, maxval - minval)
+        width = maxval - minval
+        if dtype_name in ("float32", "float64"):
+            # With the draw: a pass over a large weight takes as long as that, new memory longer.
+            bounds = {"scale": float(width), "offset": float(minval)}
+            drawn: Tensor = source.draw(philox.philox_uniform, shape, dtype=dtype_name, **bounds)
+            return drawn
+        return _scale(source.draw(philox.philox_uniform, shape, dtype=dtype_name), minval, width)
+    unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
     low = _like(minval, unit)
     scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
     return scaled
