@@ -278,6 +278,39 @@ def test_accumulated_gradients_are_sent_once_in_a_period(compiled, shares):
         np.testing.assert_allclose(mine.numpy(), one.numpy(), rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*no gradient for")
+@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_replicas_accumulated_counts_without_a_gradient_in_the_last_step(compiled, shares):
+    group = Echo()
+    group.all_gather = lambda array, what="": [array, array[:0]]
+
+    def made_weights():
+        return [tk.Variable(np.ones(n, "f"), name=f"w{n}") for n in (3, 4, 5)]
+
+    def train(weights, optimizer, none):
+        optimizer.build(weights)
+        apply = optimizer.apply
+        apply = tk.function(lambda grads: optimizer.apply(grads, weights)) if compiled else apply
+        if shares:  # rank 0 has all of them
+            sharded = sharded_state(optimizer)
+            if sharded is not None:
+                sharded.owners = {id(w): 0 for w in weights}
+        for factor, present in ((1.0, (1, 1, 0)), (2.0, (1, 0, 0)), (3.0, (1, 0, 1))):
+            values = [tk.constant(factor * w.numpy()) for w in made_weights()]
+            apply([g if has else none(g) for g, has in zip(values, present, strict=True)])
+        return [w.numpy() for w in weights]
+
+    def adam():
+        return tk.keras.optimizers.Adam(0.01, weight_decay=0.1, gradient_accumulation_steps=3)
+
+    with Replica(group, GlobalRows(0, 3, 6), averages=True, shards_state=shares):
+        found = train(made_weights(), adam(), lambda g: None)
+    expected = train(made_weights(), adam(), tk.zeros_like)
+    for mine, one in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, one, rtol=1e-6)
+
+
 def test_an_error_on_the_way_leaves_nothing_under_way():
     from trainkit.ops.collective.buckets import _UNDER_WAY
 

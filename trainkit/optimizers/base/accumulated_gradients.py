@@ -9,7 +9,7 @@ gradients of each step: their checkpoints are written by one thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from trainkit.collectives import replica as replicas
 from trainkit.collectives.process_group import ProcessGroup
 from trainkit.core import devices
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.tensor import convert_to_tensor, wrap
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.ops.collective.all_reduce import all_reduce
 from trainkit.optimizers.base.joined_gradients import joined, joined_gradients
@@ -27,6 +27,7 @@ from trainkit.optimizers.base.slot_state import SlotState
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
+    from trainkit.optimizers.base.step import Medium
 
 SLOT = "accumulated_gradient"
 
@@ -148,66 +149,86 @@ def _weight(grad: Any, weight: float) -> Any:
     return grad * weight if weight else ops.zeros_like(grad)  # no rows may give no numbers
 
 
-def run_sums(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: int
-) -> list[Any] | None:
-    """Add arrays to the sums.
+class PeriodMeans(NamedTuple):
+    """Means of gradients over a period of accumulation, by which its last step updates weights.
+
+    Attributes:
+        states: of the weights.
+        grads: the mean for each: arrays, or symbolic tensors, which mean nothing in other steps.
+        conditions: for each weight whether it has a mean at all, a scalar bool tensor of a graph;
+            `None` for certainly.
+        is_last: whether this step is the last of the period: a bool, or such a tensor.
+    """
+
+    states: list[SlotState]
+    grads: list[Any]
+    conditions: list[Any]
+    is_last: Any
+
+
+def add_gradients(
+    on: Medium,
+    optimizer: Optimizer,
+    states: list[SlotState],
+    grads: list[Any],
+    step_count: Any,
+    finite: Any = None,
+) -> PeriodMeans:
+    """Add gradients to their sums, which begin anew after the last step of a period.
+
+    A weight without a gradient in the last step is updated, too, if it had some before: then this
+    step counts as one whose gradient is 0. It had some if the sum is not 0, as a run knows that
+    goes on in the middle of a period.
 
     Args:
+        on: what numbers are, see `step.py`.
         optimizer: whose sums they are.
         states: of the weights.
-        grads: arrays.
-        done: steps before this one.
+        grads: arrays, or symbolic tensors.
+        step_count: steps before this one.
+        finite: in a graph a scalar bool tensor; where it is False nothing changes. `None` for
+            always.
 
     Returns:
-        The means over a period in its last step, after which all begins anew; else `None`.
+        The means; no weights at all where this step is known not to be the last.
     """
     period = optimizer.gradient_accumulation_steps
     assert period is not None
     # taken off in each step: a step that nobody prepared joins nothing
     replica = optimizer.__dict__.pop("_to_join", None)
-    if (done + 1) % period:
-        for state, g in zip(states, grads, strict=True):
-            accumulated = state.slots[SLOT]._writable()
-            accumulated += g
-        return None
-    totals = [g + s.slots[SLOT]._value._array for s, g in zip(states, grads, strict=True)]
-    if replica is not None:
-        totals = [t._array for t in joined([wrap(t) for t in totals], replica, weight=1.0)]
-    # of all weights: one without a gradient now may have had some earlier in the period
-    for slot in optimizer._states.accumulated():
-        slot._writable()[...] = 0
-    return [total / period for total in totals]
-
-
-def trace_sums(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: Any, finite: Any
-) -> tuple[list[Any], Any]:
-    """The same in a graph.
-
-    Args:
-        optimizer: whose sums they are.
-        states: of the weights.
-        grads: symbolic tensors.
-        done: steps before this one.
-        finite: scalar bool tensor; where it is False nothing changes. `None` for always.
-
-    Returns:
-        The means, and whether this step is the last of a period; in others they mean nothing.
-    """
-    period = optimizer.gradient_accumulation_steps
-    last = ops.equal((done + 1) % period, 0)
-    new = {id(s.slots[SLOT]): g for s, g in zip(states, grads, strict=True)}
-    sums = {}
-    # of all weights, as the sums of those without a gradient in this step begin anew, too
-    for slot in optimizer._states.accumulated():
-        before = slot.value()
-        total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
-        next_sum = ops.where(last, ops.zeros_like(total), total)
-        slot.assign(next_sum if finite is None else ops.where(finite, next_sum, before))
-    totals = [sums[id(s.slots[SLOT])] for s in states]
-    replica = optimizer.__dict__.pop("_to_join", None)
+    is_last = on.is_multiple(step_count + 1, period)
+    pairs = [(state, True) for state in states] + [
+        (state, False) for state in _states_without(optimizer, states)
+    ]
+    added = [*grads, *[None] * (len(pairs) - len(grads))]
+    sums = [
+        on.add_to_sum(state.slots[SLOT], grad, is_last, finite)
+        for (state, _), grad in zip(pairs, added, strict=True)
+    ]
+    if is_last is False:
+        return PeriodMeans([], [], [], False)
     if replica is not None:
         # in other steps of a period nothing is sent
-        totals = joined(totals, replica, weight=1.0, active=last)
-    return [total / period for total in totals], last
+        sums = on.joined_sums(sums, replica, is_last)
+    means = PeriodMeans([], [], [], is_last)
+    for (state, has_gradient), total in zip(pairs, sums, strict=True):
+        condition = None if has_gradient else on.is_any(total)
+        if condition is not False:
+            means.states.append(state)
+            means.grads.append(total / period)
+            means.conditions.append(None if condition is True else condition)
+    return means
+
+
+def _states_without(optimizer: Optimizer, states: Sequence[SlotState]) -> list[SlotState]:
+    """The states that have a sum and are not among `states`."""
+    present = set(map(id, states))
+    return [
+        state
+        for state in optimizer._states.by_id.values()
+        if id(state) not in present
+        and SLOT in state.slots
+        # `overwriting.py` keeps the greatest gradient there; a weight that was frozen stays
+        and not is_overwritten(state.weight)
+        and state.weight.trainable
+    ]

@@ -213,7 +213,11 @@ def _takes_rate(kind: Any) -> bool:
 
 
 def assign_steps(
-    optimizer: Optimizer, states: Sequence[SlotState], grads: Sequence[Any], active: Any = None
+    optimizer: Optimizer,
+    states: Sequence[SlotState],
+    grads: Sequence[Any],
+    active: Any = None,
+    conditions: Sequence[Any] = (),
 ) -> None:
     """Call `update_step` for each weight, after weight decay.
 
@@ -223,6 +227,7 @@ def assign_steps(
         grads: arrays, or symbolic tensors while a graph is traced.
         active: scalar bool tensor of a graph; where it is False everything stays. `None` for
             always.
+        conditions: the same for each weight by itself; none at all for always.
     """
     rate = ops.cast(convert_to_tensor(optimizer.learning_rate), "float32")
     kind: Any = type(optimizer)
@@ -232,7 +237,10 @@ def assign_steps(
         touched = [] if active is None else _may_change(optimizer, states)
         before = [variable.value() for variable in touched]
         _count(optimizer, rate)
-        for state, grad in zip(states, grads, strict=True):
+        for i, (state, grad) in enumerate(zip(states, grads, strict=True)):
+            condition = conditions[i] if conditions else None
+            conditional = [] if condition is None else _may_change(optimizer, [state])
+            values_before = [variable.value() for variable in conditional]
             weight, decay = state.weight, optimizer.decay_of(state.weight)
             if decay is not None:
                 lr = ops.cast(rate, weight.dtype)
@@ -242,8 +250,16 @@ def assign_steps(
             arguments = (ops.cast(grad, weight.dtype), weight)
             step: Any = optimizer.update_step
             step(*arguments, rate) if wants_rate else step(*arguments)
-        for variable, value in zip(touched, before, strict=True):
-            variable.assign(ops.where(active, variable.value(), value))
+            _take_back(conditional, values_before, condition)
+        _take_back(touched, before, active)
+
+
+def _take_back(variables: Sequence[Variable], before: Sequence[Any], condition: Any) -> None:
+    """Give variables the values from before where a condition does not hold."""
+    for variable, value in zip(variables, before, strict=True):
+        now = variable.value()
+        if now is not value:
+            variable.assign(ops.where(condition, now, value))
 
 
 def _may_change(optimizer: Optimizer, states: Sequence[SlotState]) -> list[Variable]:

@@ -28,7 +28,8 @@ class OptimizerOptions(TypedDict, total=False):
             done; `None` leaves it to `finalize_variable_values`.
         loss_scale_factor: gradients are divided by this, as the loss was multiplied by it.
         gradient_accumulation_steps: the weights change once in this many steps, by the mean
-            gradient.
+            gradient. In it a step without a gradient of a weight counts as one of zeros; a weight
+            without any in all of these steps stays as it is.
         lr: another name for `learning_rate`.
     """
 

@@ -20,10 +20,10 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.tensor import convert_to_tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.ops.collective.gather_shares import Shares, gather_shares
-from trainkit.optimizers.base.accumulated_gradients import SLOT, run_sums, trace_sums
+from trainkit.optimizers.base.accumulated_gradients import SLOT, PeriodMeans, add_gradients
 from trainkit.optimizers.base.clipping import ClipLimits, clip_gradients
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
-from trainkit.optimizers.base.step import apply_step
+from trainkit.optimizers.base.step import ARRAYS, apply_step
 from trainkit.optimizers.base.traced_step import TENSORS
 
 if TYPE_CHECKING:
@@ -101,45 +101,52 @@ class ShardedState:
         self._divide(of)
         if not self._is_released():  # a checkpoint was restored
             self.release()
-        last = None
+        means = None
         if optimizer.gradient_accumulation_steps is not None:
-            grads, last = self._means(grads, of)
-            if grads is None:
+            means = self._means(grads, of)
+            if means.is_last is False:
                 optimizer._iterations.assign_add(1)
                 return
+            grads, of = means.grads, [state.weight for state in means.states]
         # all gradients at once: a joint norm counts those of the other replicas, too
         grads = self._clip(list(grads))
         mine = [self.owners[id(weight)] == replica.rank for weight in of]
         states = [optimizer.state_of(w) for w, own in zip(of, mine, strict=True) if own]
         own_grads = [g for g, own in zip(grads, mine, strict=True) if own]
+        if means is not None:
+            conditions = [c for c, is_mine in zip(means.conditions, mine, strict=True) if is_mine]
+            means = PeriodMeans(states, own_grads, conditions, means.is_last)
         # clipped already; past `__setattr__`, which drops the programs
         limits, optimizer.__dict__["_limits"] = optimizer._limits, ClipLimits(None, None, None)
         try:
-            apply_step(optimizer, states, own_grads, last)
+            apply_step(optimizer, states, own_grads, means)
         finally:
             optimizer.__dict__["_limits"] = limits
+        last = None if means is None or means.is_last is True else means.is_last
         with trace_state.silence():
             self._spread(replica, of, mine, last)
 
-    def _means(self, grads: Any, of: Sequence[Variable]) -> tuple[Any, Any]:
-        """The means over a period, and whether it ends: `None` where it is known not to."""
+    def _means(self, grads: Any, of: Sequence[Variable]) -> PeriodMeans:
+        """The means over a period, as tensors."""
         optimizer = self._optimizer
         states, steps = [optimizer.state_of(weight) for weight in of], optimizer._iterations.value()
         with trace_state.silence():
             grads = TENSORS.own_gradients(optimizer, states, grads)
             # a graph finds out whether the period ends when it runs; eagerly the count tells now
             if trace_state.current_trace() is not None:
-                return trace_sums(optimizer, states, grads, steps, None)
-            means = run_sums(optimizer, states, [g._array for g in grads], int(steps))
-            return None if means is None else [wrap(x) for x in means], convert_to_tensor(True)
+                return add_gradients(TENSORS, optimizer, states, grads, steps)
+            arrays = [g._array for g in grads]
+            means = add_gradients(ARRAYS, optimizer, states, arrays, int(steps))
+            return means._replace(grads=[wrap(x) for x in means.grads])
 
     def _divide(self, weights: Sequence[Variable]) -> None:
         """Find owners for weights that are new; all are divided anew then."""
         if all(id(weight) in self.owners for weight in weights):
             return
         # weights without a gradient in this step have slots, which need an owner, too
-        others = [w for w in self._optimizer._states.chosen if id(w) not in set(map(id, weights))]
-        every = [*weights, *others]
+        states = self._optimizer._states
+        repeated = [*weights, *states.chosen, *(state.weight for state in states.by_id.values())]
+        every = list({id(weight): weight for weight in repeated}.values())
         sizes = [int(np.prod(weight.shape.as_list())) for weight in every]
         ranks = owners_of(sizes, self.group.size)
         if self.owners:

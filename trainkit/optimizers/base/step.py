@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
-from trainkit.optimizers.base.accumulated_gradients import run_sums
+from trainkit.optimizers.base.accumulated_gradients import PeriodMeans, add_gradients
 from trainkit.optimizers.base.clipping import clip_gradients
+from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.keras_step import assign_steps, assigns
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.traced_step import TENSORS, TensorMedium
 
 if TYPE_CHECKING:
+    from trainkit.collectives.replica import Replica
     from trainkit.optimizers.base.optimizer import Optimizer
 
 
@@ -94,17 +97,28 @@ class ArrayMedium:
         factor = optimizer.loss_scale_factor
         return grads if factor is None else [g / factor for g in grads]
 
-    def sums(
-        self,
-        optimizer: Optimizer,
-        states: list[SlotState],
-        grads: list[Any],
-        step_count: int,
-        finite: None,
-    ) -> tuple[Any, Any]:
-        """Means over a period of gradient accumulation, and whether it ends with this step."""
-        means = run_sums(optimizer, states, grads, step_count)
-        return means, means is not None
+    def is_multiple(self, count: int, period: int) -> bool:
+        """Whether a count is a multiple of `period`."""
+        return count % period == 0
+
+    def is_any(self, x: Any) -> bool:
+        """Whether an element is not 0."""
+        return bool(x.any())
+
+    def add_to_sum(self, slot: Variable, grad: Any, is_last: bool, finite: None) -> Any:
+        """Add a gradient, if there is one; in the last step give the sum, and begin anew."""
+        if not is_last:
+            if grad is not None:
+                accumulated = slot._writable()
+                accumulated += grad
+            return None
+        total = slot._value._array.copy() if grad is None else grad + slot._value._array
+        slot._writable()[...] = 0
+        return total
+
+    def joined_sums(self, sums: list[Any], replica: Replica, is_last: bool) -> list[Any]:
+        """Sums added up over all replicas."""
+        return [x._array for x in joined([wrap(x) for x in sums], replica, weight=1.0)]
 
     def update(
         self,
@@ -123,7 +137,10 @@ Medium = ArrayMedium | TensorMedium
 
 
 def apply_step(
-    optimizer: Optimizer, states: list[SlotState], grads: list[Tensor], last: Any = None
+    optimizer: Optimizer,
+    states: list[SlotState],
+    grads: list[Tensor],
+    means: PeriodMeans | None = None,
 ) -> None:
     """Update the weights of `states` by `grads`, their averages, and the step count.
 
@@ -131,14 +148,14 @@ def apply_step(
         optimizer: whose step it is.
         states: of the weights.
         grads: their gradients.
-        last: with gradient accumulation, where these are means over a period already: whether it
-            ends with this step, a scalar bool tensor.
+        means: with gradient accumulation, where `grads` are means over a period already: what
+            `add_gradients` gave for these weights.
     """
     if trace_state.current_trace() is not None:
         with trace_state.silence():
-            make_step(TENSORS, optimizer, states, grads, last=last)
+            make_step(TENSORS, optimizer, states, grads, means=means)
     else:
-        make_step(ARRAYS, optimizer, states, [g._array for g in grads], last=last)
+        make_step(ARRAYS, optimizer, states, [g._array for g in grads], means=means)
 
 
 def make_step(
@@ -147,7 +164,7 @@ def make_step(
     states: list[SlotState],
     grads: list[Any],
     finite: Any = None,
-    last: Any = None,
+    means: PeriodMeans | None = None,
 ) -> None:
     """The step on arrays while no graph is traced, or on tensors of a graph.
 
@@ -158,31 +175,41 @@ def make_step(
         grads: arrays, or symbolic tensors.
         finite: in a graph, a scalar bool tensor; where it is False nothing changes. `None` for
             always.
-        last: see `apply_step`.
+        means: see `apply_step`.
     """
     step_count = on.step_count(optimizer)
     period, active, counted = optimizer.gradient_accumulation_steps, finite, step_count
+    conditions: list[Any] = []
     # first of all: bounds of gradients are meant for those of the loss itself
-    if last is None:
+    if means is None:
         grads = on.own_gradients(optimizer, states, grads)
     if period is not None:
-        if last is None:
-            grads, last = on.sums(optimizer, states, grads, step_count, finite)
-        active = on.both(finite, last)
+        if means is None:
+            means = add_gradients(on, optimizer, states, grads, step_count, finite)
+            if means.is_last is not False:
+                states, grads = means.states, means.grads
+        conditions = means.conditions
+        active = on.both(finite, means.is_last)
         # rates and corrections go by updates, of which a period of calls makes one
         counted = step_count // period
     if active is not False:
-        _update_weights(on, optimizer, states, grads, counted, active)
+        _update_weights(on, optimizer, states, grads, conditions, counted, active)
     # before the averages, which are of the weights as they are used
-    for state in states:
-        weight = state.weight
-        if weight.constraint is not None:
-            with trace_state.silence():
-                weight.assign(weight.constraint(weight.value()))
+    for i, state in enumerate(states):
+        if state.weight.constraint is not None:
+            _constrain(state.weight, conditions[i] if conditions else None)
     if optimizer.use_ema:
         _update_averages(on, optimizer, counted, finite)
     # last of all: after an error the step has not been counted
     on.assign_where(finite, optimizer._iterations, step_count + 1)
+
+
+def _constrain(weight: Variable, condition: Any) -> None:
+    with trace_state.silence():
+        value = weight.constraint(weight.value())
+        if condition is not None:
+            value = ops.where(condition, value, weight.value())
+        weight.assign(value)
 
 
 def _update_weights(
@@ -190,13 +217,14 @@ def _update_weights(
     optimizer: Optimizer,
     states: list[SlotState],
     grads: list[Any],
+    conditions: list[Any],
     counted: Any,
     active: Any,
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(on.module_of(grads), grads, optimizer._limits)
     if assigns(optimizer):
-        assign_steps(optimizer, states, grads, None if active is True else active)
+        assign_steps(optimizer, states, grads, None if active is True else active, conditions)
         return
     lr, step = on.learning_rate(optimizer), on.float32(counted + 1)
     counters: tuple[Any, ...] = ()
@@ -208,7 +236,15 @@ def _update_weights(
     rates = optimizer.rates(on.xp, lr, step, *counters)
     # what a rule takes as its scalars: the rates, then the learning rate itself
     scalars = (*rates, lr) if type(rates) is tuple else (rates, lr)
-    on.update(optimizer, states, grads, scalars, active)
+    if not any(condition is not None for condition in conditions):
+        on.update(optimizer, states, grads, scalars, active)
+        return
+    certain = [i for i, condition in enumerate(conditions) if condition is None]
+    parts = [(certain, active)] if certain else []
+    parts += [([i], on.both(active, c)) for i, c in enumerate(conditions) if c is not None]
+    for part, condition in parts:
+        some, of = [grads[i] for i in part], [states[i] for i in part]
+        on.update(optimizer, of, some, scalars, condition)
 
 
 def _update_averages(on: Medium, optimizer: Optimizer, counted: Any, finite: Any) -> None:

@@ -16,12 +16,13 @@ from trainkit.core.variable import Variable
 from trainkit.graph.ir.copied_calls import CopiedCalls
 from trainkit.graph.ir.graph import Graph
 from trainkit.ops.math.update_weights import update_weights
-from trainkit.optimizers.base.accumulated_gradients import trace_sums
 from trainkit.optimizers.base.flat_update import WIDE
+from trainkit.optimizers.base.joined_gradients import joined
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.weight_update import WeightUpdate
 
 if TYPE_CHECKING:
+    from trainkit.collectives.replica import Replica
     from trainkit.optimizers.base.optimizer import Optimizer
 
 _F32 = np.dtype(np.float32)
@@ -81,16 +82,23 @@ class TensorMedium:
             grads = [g / optimizer.loss_scale_factor for g in grads]
         return [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
 
-    def sums(
-        self,
-        optimizer: Optimizer,
-        states: list[SlotState],
-        grads: list[Any],
-        step_count: Any,
-        finite: Any,
-    ) -> tuple[Any, Any]:
-        """Means over a period of gradient accumulation, and whether it ends with this step."""
-        return trace_sums(optimizer, states, grads, step_count, finite)
+    def is_multiple(self, count: Any, period: int) -> Any:
+        """Whether a count is a multiple of `period`."""
+        return ops.equal(count % period, 0)
+
+    def is_any(self, x: Any) -> Any:
+        """Whether an element is not 0."""
+        return ops.any(ops.not_equal(x, 0))
+
+    def add_to_sum(self, slot: Variable, grad: Any, is_last: Any, finite: Any) -> Any:
+        """Add a gradient, if there is one, and give the sum; after the last step begin anew."""
+        total = slot.value() if grad is None else slot.value() + grad
+        self.assign_where(finite, slot, ops.where(is_last, ops.zeros_like(total), total))
+        return total
+
+    def joined_sums(self, sums: list[Any], replica: Replica, is_last: Any) -> list[Any]:
+        """Sums added up over all replicas in the last step."""
+        return joined(sums, replica, weight=1.0, active=is_last)
 
     def update(
         self,
