@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.compiler.schedule import parallel
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import FusedKernel, fuse
 from trainkit.graph.runtime.program import Program
@@ -28,6 +29,21 @@ def test_a_chain_of_elementwise_operations_is_one_run():
     assert len(kernels) == 1
     assert rest == []
     assert len(kernels[0].outputs) == 1
+
+
+def test_one_operation_alone_is_a_run_where_several_threads_share_it(monkeypatch, rng):
+    def f(x, y):
+        return tk.sort(x, axis=0) + tk.sort(y, axis=0)
+
+    wide = tk.TensorSpec([1 << 10, 1 << 10], tk.float32)
+    kernels, rest = fused(f, wide, wide)
+    assert len(kernels) == 1
+    assert rest == ["sort", "sort"]
+    assert fused(f, X, X) == ([], ["sort", "sort", "add"])
+    monkeypatch.setattr(parallel, "FEWEST_BYTES", 1)  # the same for small arrays
+    assert len(fused(f, X, X)[0]) == 1
+    x, y = (tk.constant(rng.normal(size=(33, 7)).astype("float32")) for _ in range(2))
+    assert_equal_bits(f, x, y)
 
 
 def test_what_is_used_outside_is_stored_too():

@@ -23,6 +23,7 @@ from trainkit.compiler.llvm.jit import machine
 from trainkit.compiler.llvm.llvm_functions import is_exact
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
 from trainkit.compiler.schedule.memory import places, reusable_inputs
+from trainkit.compiler.schedule.parallel import ParallelLoops, in_parallel
 from trainkit.compiler.schedule.rows import with_rows_reduced
 from trainkit.compiler.sizes import UnknownSize, value_at
 from trainkit.compiler.tracer import KernelTracer, TracedArray
@@ -61,7 +62,8 @@ class LlvmCode:
         self.views = views
         self.unknown = unknown
         outputs = {view.buffer: view for view in views}
-        self._offsets, self.scratch = places(steps, held_in_memory(steps, set(outputs)))
+        self._held = held_in_memory(steps, set(outputs))
+        self._offsets, self.scratch = places(steps, self._held)
         self._large = [b for b in _constants(steps) if b.size > EMBEDDED_BYTES]
         self.constants = [b.value[0] for b in self._large]
         self._pairs = reusable_inputs(steps, outputs)
@@ -78,6 +80,12 @@ class LlvmCode:
         steps = with_rows_reduced(needed(joined(trace.steps), set(outputs)))
         arguments = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
         return cls(steps, arguments, list(outputs.values()))
+
+    @property
+    def is_shared_out(self) -> bool:
+        """Whether some of its loops are done by several threads, where there are several."""
+        groups = in_parallel(self.steps, self._held, self._offsets, self._pairs)
+        return any(isinstance(group, ParallelLoops) for group in groups)
 
     @functools.cached_property
     def _written(self) -> tuple[str, dict[str, int]]:

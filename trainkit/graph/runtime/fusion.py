@@ -38,7 +38,8 @@ from trainkit.graph.runtime.fusible import may_be_traced, traced
 from trainkit.graph.runtime.program import Program
 
 _FEWEST_STEPS = 2
-"""Runs with fewer steps are left to NumPy: nothing is saved."""
+"""Runs with fewer steps are left to NumPy, which does them on one core, unless they are long enough
+for several: a sum of two branches stands alone between kernels."""
 MOST_STEPS = 400
 """Longer runs become several functions: the time to compile one grows faster than its length, and
 Python's exit may have to wait for one."""
@@ -331,7 +332,7 @@ def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
     """LlvmCode for the CPU, where a call of it saves something."""
     code = LlvmCode.of(trace, results)
     steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
-    return code if steps >= _FEWEST_STEPS else None
+    return code if steps >= _FEWEST_STEPS or code.is_shared_out else None
 
 
 CPU = Target(LlvmTracer, _code, FusedKernel, most_steps=MOST_STEPS)
