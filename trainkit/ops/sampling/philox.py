@@ -222,7 +222,7 @@ def _scaled_singles(
     halves = _small_words_from(xp, state, first, count, np.uint32)
     floats = (halves >> xp.uint32(8)).astype(xp.float32)
     floats *= xp.float32(1.0 / (1 << 24))
-    return _moved(floats, scale, offset)
+    return _rescale(floats, scale, offset)
 
 
 def _compiled_singles(
@@ -236,7 +236,7 @@ scaled_singles = with_tuned(_scaled_singles, Tuned(_compiled_singles, exact=True
 """`(xp, state, first, count, scale, offset)`: float32 in [0, 1) times `scale` plus `offset`."""
 
 
-def _moved(floats: Array, scale: float, offset: float) -> Array:
+def _rescale(floats: Array, scale: float, offset: float) -> Array:
     """`floats`, which nobody else holds, times `scale` plus `offset`."""
     if scale != 1:
         floats *= floats.dtype.type(scale)
@@ -256,7 +256,7 @@ def _unit_floats_from(
 ) -> Array:
     if np.dtype(dtype) == np.float64:
         words = _words_from(xp, state, first, count)
-        return _moved((words >> xp.uint64(11)) * (1.0 / (1 << 53)), scale, offset)
+        return _rescale((words >> xp.uint64(11)) * (1.0 / (1 << 53)), scale, offset)
     return scaled_singles(xp, state, first, count, scale, offset)
 
 
@@ -281,7 +281,7 @@ def unit_floats(
         draws: tuple[Array, Array] | None
         draws = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
         if draws is not None:
-            return _moved(draws[0], scale, offset), draws[1]
+            return _rescale(draws[0], scale, offset), draws[1]
     floats = _unit_floats_from(xp, state, part.first, part.size, dtype, scale, offset)
     return floats, _after_floats(xp, state, part.total, dtype)
 
@@ -371,7 +371,7 @@ def _uniform_on_gpu(
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
     draws = random_gpu.uniform(xp, state, count_of(dims), kind)
-    return _shape(draws and (_moved(draws[0], scale, offset), draws[1]), dims)
+    return _shape(draws and (_rescale(draws[0], scale, offset), draws[1]), dims)
 
 
 @primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_uniform_on_gpu),)))
