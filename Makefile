@@ -78,6 +78,7 @@ lint: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/python -m tests.editors.pages
+	$(BIN)/python -m tests.editors.signatures
 
 fast-tests: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m "not gpu and not slow"

@@ -95,6 +95,7 @@ CORE_ORDER = [
     "values/batch_size",
     "values/number_texts",
     "values/table_columns",
+    "values/type_aliases",
     "values/torch_names",
     "values/config_text",
     "values/html_text",

@@ -6,7 +6,7 @@ and `glu` look along an axis.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -15,10 +15,14 @@ from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.ops.neural.softmax import powers_share
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
+
 ACTIVATIONS = Registry("activations", "activation")
 
 
-def linear(x: Any) -> Any:
+def linear(x: TensorLike) -> Any:
     """`x` itself.
 
     Args:
@@ -32,7 +36,10 @@ def linear(x: Any) -> Any:
 
 
 def relu(
-    x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+    x: TensorLike,
+    negative_slope: float = 0.0,
+    max_value: float | None = None,
+    threshold: float = 0.0,
 ) -> Any:
     """max(x, 0), or with a ceiling, a slope below the threshold, and a threshold.
 
@@ -69,7 +76,7 @@ def relu(
     return ops.subtract(y, ops.multiply(ops.relu(ops.subtract(threshold, x)), negative_slope))
 
 
-def gelu(x: Any, approximate: bool = False) -> Any:
+def gelu(x: TensorLike, approximate: bool = False) -> Any:
     """x times the probability that a standard normal draw is below x; by tanh if `approximate`.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
@@ -85,7 +92,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     return ops.gelu(x, approximate=approximate)
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
+def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Any:
     """x where it is positive, `negative_slope * x` elsewhere.
 
     Args:
@@ -99,7 +106,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
     return ops.leaky_relu(x, negative_slope)
 
 
-def elu(x: Any, alpha: float = 1.0) -> Any:
+def elu(x: TensorLike, alpha: float = 1.0) -> Any:
     """The value where it is positive, alpha * (exp(x) - 1) elsewhere.
 
     Source: Clevert et al. 2015, arXiv:1511.07289.
@@ -115,7 +122,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     return ops.elu(x, alpha)
 
 
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: TensorLike, alpha: float = 1.0) -> Any:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
 
     Args:
@@ -129,7 +136,7 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     return ops.celu(x, alpha)
 
 
-def selu(x: Any) -> Any:
+def selu(x: TensorLike) -> Any:
     """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
 
     Args:
@@ -142,7 +149,7 @@ def selu(x: Any) -> Any:
     return ops.selu(x)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: TensorLike) -> Any:
     """min(max(x, 0), 6).
 
     Args:
@@ -155,7 +162,7 @@ def relu6(x: Any) -> Any:
     return ops.relu6(x)
 
 
-def exponential(x: Any) -> Any:
+def exponential(x: TensorLike) -> Any:
     """exp(x).
 
     Args:
@@ -168,7 +175,7 @@ def exponential(x: Any) -> Any:
     return ops.exp(x)
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: TensorLike) -> Any:
     """1 / (1 + exp(-x)).
 
     Args:
@@ -181,7 +188,7 @@ def sigmoid(x: Any) -> Any:
     return ops.sigmoid(x)
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: TensorLike) -> Any:
     """x / 6 + 1 / 2, clipped to [0, 1].
 
     Args:
@@ -194,7 +201,7 @@ def hard_sigmoid(x: Any) -> Any:
     return ops.hard_sigmoid(x)
 
 
-def sparse_sigmoid(x: Any) -> Any:
+def sparse_sigmoid(x: TensorLike) -> Any:
     """(x + 1) / 2, clipped to [0, 1].
 
     Args:
@@ -207,7 +214,7 @@ def sparse_sigmoid(x: Any) -> Any:
     return ops.sparse_sigmoid(x)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: TensorLike) -> Any:
     """log(1 / (1 + exp(-x))).
 
     Args:
@@ -220,7 +227,7 @@ def log_sigmoid(x: Any) -> Any:
     return ops.log_sigmoid(x)
 
 
-def silu(x: Any) -> Any:
+def silu(x: TensorLike) -> Any:
     """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
     Args:
@@ -233,7 +240,7 @@ def silu(x: Any) -> Any:
     return ops.silu(x)
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: TensorLike) -> Any:
     """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
     Args:
@@ -246,7 +253,7 @@ def hard_silu(x: Any) -> Any:
     return ops.hard_silu(x)
 
 
-def mish(x: Any) -> Any:
+def mish(x: TensorLike) -> Any:
     """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     Args:
@@ -259,7 +266,7 @@ def mish(x: Any) -> Any:
     return ops.mish(x)
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: TensorLike) -> Any:
     """Hyperbolic tangent.
 
     Args:
@@ -272,7 +279,7 @@ def tanh(x: Any) -> Any:
     return ops.tanh(x)
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: TensorLike) -> Any:
     """x clipped to [-1, 1].
 
     Args:
@@ -285,7 +292,7 @@ def hard_tanh(x: Any) -> Any:
     return ops.hard_tanh(x)
 
 
-def tanh_shrink(x: Any) -> Any:
+def tanh_shrink(x: TensorLike) -> Any:
     """x - tanh(x).
 
     Args:
@@ -298,7 +305,7 @@ def tanh_shrink(x: Any) -> Any:
     return ops.tanh_shrink(x)
 
 
-def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
+def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     """0 where abs(x) <= threshold, x elsewhere.
 
     Args:
@@ -312,7 +319,7 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
     return ops.hard_shrink(x, threshold)
 
 
-def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
+def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     """x moved towards 0 by `threshold`, and no further than 0.
 
     Args:
@@ -326,7 +333,7 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
     return ops.soft_shrink(x, threshold)
 
 
-def threshold(x: Any, threshold: float, default_value: float) -> Any:
+def threshold(x: TensorLike, threshold: float, default_value: float) -> Any:
     """x where it is above `threshold`, `default_value` elsewhere.
 
     Args:
@@ -341,7 +348,7 @@ def threshold(x: Any, threshold: float, default_value: float) -> Any:
     return ops.threshold(x, threshold, default_value)
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: TensorLike) -> Any:
     """log(1 + exp(x)).
 
     Args:
@@ -354,7 +361,7 @@ def softplus(x: Any) -> Any:
     return ops.softplus(x)
 
 
-def squareplus(x: Any, b: float = 4) -> Any:
+def squareplus(x: TensorLike, b: float = 4) -> Any:
     """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
 
     Args:
@@ -368,7 +375,7 @@ def squareplus(x: Any, b: float = 4) -> Any:
     return ops.squareplus(x, b)
 
 
-def sparse_plus(x: Any) -> Any:
+def sparse_plus(x: TensorLike) -> Any:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
     Args:
@@ -381,7 +388,7 @@ def sparse_plus(x: Any) -> Any:
     return ops.sparse_plus(x)
 
 
-def softsign(x: Any) -> Any:
+def softsign(x: TensorLike) -> Any:
     """x / (1 + abs(x)).
 
     Args:
@@ -394,7 +401,7 @@ def softsign(x: Any) -> Any:
     return ops.softsign(x)
 
 
-def softmax(x: Any, axis: Any = -1) -> Tensor:
+def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, an int or several.
 
     Args:
@@ -408,7 +415,7 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
     return powers_share(x, axis)
 
 
-def log_softmax(x: Any, axis: Any = -1) -> Tensor:
+def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """log(softmax(x)) along `axis`.
 
     Args:
@@ -422,7 +429,7 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
     return ops.log_softmax(x, axis)
 
 
-def sparsemax(x: Any, axis: int = -1) -> Tensor:
+def sparsemax(x: TensorLike, axis: int = -1) -> Tensor:
     """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068.
 
     Args:
@@ -436,7 +443,7 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
     return ops.sparsemax(x, axis)
 
 
-def glu(x: Any, axis: int = -1) -> Tensor:
+def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """First half times sigmoid of second half along `axis`.
 
     Source: Dauphin et al. 2016, arXiv:1612.08083.

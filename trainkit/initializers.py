@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.config_text import config_text
 from trainkit.ops.sampling import random
 from trainkit.ops.signal import scipy_windows
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 INITIALIZERS = Registry("initializers", "initializer")
 
@@ -43,7 +47,7 @@ class Initializer:
         super().__init_subclass__(**kwargs)
         INITIALIZERS.add_built_in(cls)
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         """A tensor of `shape`; `dtype` by default float32."""
         raise NotImplementedError(
             f"{type(self).__name__} has no method __call__(self, shape, dtype)"
@@ -74,7 +78,7 @@ class Zeros(Initializer):
         array([0., 0.], dtype=float32)
     """
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         return ops.zeros(shape, dtype or dtypes.floatx())
 
 
@@ -86,7 +90,7 @@ class Ones(Initializer):
         array([1., 1.], dtype=float32)
     """
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         return ops.ones(shape, dtype or dtypes.floatx())
 
 
@@ -110,7 +114,7 @@ class Constant(Initializer):
     def __init__(self, value: Any = 0.0) -> None:
         self.value = value
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         value, value_shape = self.value, tuple(np.shape(self.value))
         if value_shape:
             if math.prod(value_shape) == math.prod(shape):
@@ -151,7 +155,7 @@ class Identity(Initializer):
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = gain
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         if len(shape) != 2:
             raise ShapeError(
                 f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes"
@@ -502,7 +506,7 @@ class Orthogonal(RandomInitializer):
         super().__init__(seed)
         self.gain = gain
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         shape = tuple(shape)
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal needs a shape of at least two axes, got {shape}")
@@ -563,7 +567,7 @@ class STFT(Initializer):
         self.scaling = scaling
         self.periodic = periodic
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
         if len(shape) != 3:
             raise ShapeError(
                 f"STFT needs a shape (frame_length, channels, bins), got {tuple(shape)}"

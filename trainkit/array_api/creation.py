@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap, wra
 from trainkit.ops.arrays.dlpack import from_dlpack as _from_dlpack
 from trainkit.ops.arrays.ranges import check_count
 from trainkit.ops.arrays.shaping import as_tensor
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Shape
 
 
 def _on(device: Any) -> AbstractContextManager[Any]:
@@ -35,7 +38,7 @@ def _default_of(value: Any) -> DType:
 
 
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+    obj: Any, /, *, dtype: DTypeLike | None = None, device: Any = None, copy: bool | None = None
 ) -> Tensor:
     """A tensor from Python numbers, nested lists, arrays or tensors.
 
@@ -106,7 +109,7 @@ def linspace(
     /,
     num: int,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     device: Any = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -122,24 +125,26 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros(shape: Shape, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Zeros; of the default floating dtype without `dtype`."""
     with _on(device):
         return ops.zeros(_shape(shape), dtype=dtype)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones(shape: Shape, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Ones; of the default floating dtype without `dtype`."""
     with _on(device):
         return ops.ones(_shape(shape), dtype=dtype)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty(shape: Shape, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor whose values don't matter; here zeros."""
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full(
+    shape: Shape, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Tensor:
     """A tensor filled with a Python number, in its default dtype without `dtype`."""
     element_type = _default_of(fill_value) if dtype is None else as_dtype(dtype)
     with _on(device):
@@ -152,7 +157,7 @@ def eye(
     /,
     *,
     k: int = 0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     device: Any = None,
 ) -> Tensor:
     """Ones on the diagonal `k` of a matrix of zeros."""
@@ -168,22 +173,24 @@ def _like(x: Any, value: Any, dtype: Any, device: Any) -> Tensor:
     return full(tuple(tensor.shape), value, dtype=chosen, device=where)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros_like(x: Any, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Zeros in the shape of `x`, by default in its dtype and on its device."""
     return _like(x, 0, dtype, device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones_like(x: Any, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Ones in the shape of `x`, by default in its dtype and on its device."""
     return _like(x, 1, dtype, device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty_like(x: Any, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor in the shape of `x` whose values don't matter; here zeros."""
     return _like(x, 0, dtype, device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full_like(
+    x: Any, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Tensor:
     """A Python number in the shape of `x`, by default in its dtype and on its device."""
     return _like(x, fill_value, dtype, device)
 

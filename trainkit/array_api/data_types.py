@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from trainkit.ops.core.type_limits import IntegerLimits as IntegerLimits
 from trainkit.ops.core.type_limits import dtype_of
 from trainkit.ops.core.type_limits import finfo as finfo
 from trainkit.ops.core.type_limits import iinfo as iinfo
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 __array_api_version__ = "2025.12"
 
@@ -38,7 +42,7 @@ _KINDS = {
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether `dtype` is of a kind.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from trainkit.ops.arrays.unique_parts import unique_counts as unique_counts
 from trainkit.ops.arrays.unique_parts import unique_inverse as unique_inverse
 from trainkit.ops.arrays.unique_parts import unique_values as unique_values
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, Shape, TensorLike
+
+
 # ------------------------------------------------------------------ shapes
 
 
@@ -34,7 +38,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return tuple(ops.broadcast_shapes(*shapes))
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+def broadcast_to(x: Any, /, shape: Shape) -> Tensor:
     """`x` repeated, without a copy, so that it has the shape `shape`."""
     return ops.broadcast_to(x, shape)
 
@@ -44,7 +48,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     return ops.concatenate(list(arrays), axis=axis)
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
+def expand_dims(x: Any, /, axis: Axis = 0) -> Tensor:
     """`x` with a new axis of size 1.
 
     Raises:
@@ -56,7 +60,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
         raise PositionError(str(error)) from None
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Tensor:
+def flip(x: Any, /, *, axis: Axis | None = None) -> Tensor:
     """The elements in reverse order along `axis`, by default along all."""
     return ops.flip(x, axis)
 
@@ -66,7 +70,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
     return ops.moveaxis(x, source, destination)
 
 
-def permute_dims(x: Any, /, axes: Any) -> Tensor:
+def permute_dims(x: Any, /, axes: Axis) -> Tensor:
     """`x` with its axes in another order."""
     return ops.transpose(x, axes)
 
@@ -91,12 +95,12 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     return ops.reshape(x, shape)
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
+def roll(x: Any, /, shift: TensorLike, *, axis: Axis | None = None) -> Tensor:
     """The elements moved `shift` places; those that leave come back at the other end."""
     return ops.roll(x, shift, axis)
 
 
-def squeeze(x: Any, /, axis: Any) -> Tensor:
+def squeeze(x: Any, /, axis: Axis) -> Tensor:
     """`x` without the axes `axis`, whose sizes must be 1."""
     return ops.squeeze(x, axis)
 

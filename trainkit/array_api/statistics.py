@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import shapes
@@ -16,13 +16,18 @@ from trainkit.ops.arrays.widened_totals import cumulative_sum as cumulative_sum
 from trainkit.ops.arrays.widened_totals import prod as prod
 from trainkit.ops.arrays.widened_totals import sum as sum
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+
+def mean(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The mean over `axis`."""
     return ops.mean(x, axis=axis, keepdims=keepdims)
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(
+    x: Any, /, *, axis: Axis | None = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
     """The variance over `axis`: squared distances over the count less `correction`."""
     tensor = as_tensor(x)
     axes = shapes.canonical_axes(axis, len(tensor.shape), "var")
@@ -36,26 +41,28 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
     return ops.multiply(variance, factor)
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(
+    x: Any, /, *, axis: Axis | None = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
     """The standard deviation over `axis`: the root of `var`."""
     return ops.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The greatest element over `axis`."""
     return ops.max(x, axis=axis, keepdims=keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The least element over `axis`."""
     return ops.min(x, axis=axis, keepdims=keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """Whether all elements over `axis` are true."""
     return ops.all(x, axis=axis, keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def any(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """Whether an element over `axis` is true."""
     return ops.any(x, axis=axis, keepdims=keepdims)

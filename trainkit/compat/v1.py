@@ -10,7 +10,7 @@ those of `trainkit` itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from trainkit.graph.ir.graph import GraphTensor, VariableSlot
 from trainkit.graph.runtime.tiers import compile_graph
 from trainkit.initializers import GlorotUniform
 from trainkit.tf.left_out import LEFT_OUT, not_here
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class _Reuse:
@@ -71,7 +74,7 @@ def get_default_graph() -> Graph:
     return graph
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> GraphTensor:
+def placeholder(dtype: DTypeLike, shape: Any = None, name: str | None = None) -> GraphTensor:
     """A tensor of the graph whose value `Session.run` is fed with.
 
     Args:
@@ -113,7 +116,7 @@ class variable_scope:
 def get_variable(
     name: str,
     shape: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     initializer: Any = None,
     regularizer: Callable[[Any], Any] | None = None,
     trainable: bool = True,

@@ -38,25 +38,35 @@ class RowUpdates:
 
     # ------------------------------------------------------------------ rows
 
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Set the rows at `sparse_delta.indices` to its values; of equal rows the last one."""
         return self._with_rows("scatter_update", late_ops.scatter_update, sparse_delta)
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_add(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Add the values of `sparse_delta` to the rows at its indices; equal rows add up."""
         return self._with_rows("scatter_add", late_ops.scatter_nd_add, sparse_delta)
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_sub(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Subtract the values of `sparse_delta` from the rows at its indices."""
         return self._with_rows(
             "scatter_sub", late_ops.scatter_nd_add, _each(sparse_delta, late_ops.negative)
         )
 
-    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_mul(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Multiply the rows at the indices of `sparse_delta` by its values."""
         return self._with_rows("scatter_mul", late_ops.scatter_multiply, sparse_delta)
 
-    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_div(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Divide the rows at the indices of `sparse_delta` by its values, which are floats.
 
         Raises:
@@ -68,44 +78,48 @@ class RowUpdates:
             "scatter_div", late_ops.scatter_multiply, _each(sparse_delta, late_ops.reciprocal)
         )
 
-    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_max(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Raise the rows at the indices of `sparse_delta` to its values."""
         return self._with_rows("scatter_max", late_ops.scatter_max, sparse_delta)
 
-    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_min(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Lower the rows at the indices of `sparse_delta` to its values."""
         return self._with_rows("scatter_min", late_ops.scatter_min, sparse_delta)
 
     # ------------------------------------------------------------------ positions
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Any:
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
         return self._scatter(late_ops.scatter_update, indices, updates)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Any:
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
         return self._scatter(late_ops.scatter_nd_add, indices, updates)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: Any = None) -> Any:
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
         return self._scatter(late_ops.scatter_nd_add, indices, late_ops.negative(updates))
 
-    def scatter_nd_max(self, indices: Any, updates: Any, name: Any = None) -> Any:
+    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Raise the entries at `indices` (n, k) to `updates` (n, ...)."""
         return self._scatter(late_ops.scatter_max, indices, updates)
 
-    def scatter_nd_min(self, indices: Any, updates: Any, name: Any = None) -> Any:
+    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Lower the entries at `indices` (n, k) to `updates` (n, ...)."""
         return self._scatter(late_ops.scatter_min, indices, updates)
 
     # ------------------------------------------------------------------ reading
 
-    def sparse_read(self, indices: Any, name: Any = None) -> Tensor:
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """The rows at `indices`, of any shape; gradients reach the variable."""
         rows: Tensor = late_ops.take(self._read(), convert_to_tensor(indices), axis=0)
         return rows
 
-    def gather_nd(self, indices: Any, name: Any = None) -> Tensor:
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The entries at `indices` (..., k); gradients reach the variable."""
         entries: Tensor = late_ops.gather_nd(self._read(), convert_to_tensor(indices))
         return entries

@@ -34,6 +34,7 @@ from trainkit.core.values.text_arrays import OBJECTS
 
 if TYPE_CHECKING:
     from trainkit.core.dispatch.operator_types import Operators
+    from trainkit.core.values.type_aliases import DTypeLike
 else:
     Operators = object
 
@@ -375,7 +376,7 @@ def _has_tensor(x: Any) -> bool:
 
 
 def convert_to_tensor(
-    value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
+    value: Any, dtype: DTypeLike | None = None, dtype_hint: Any = None, name: str | None = None
 ) -> Tensor:
     """Turn a Python number, nested list, NumPy array, variable or tensor into a tensor.
 

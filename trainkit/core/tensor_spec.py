@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import DType
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class TensorSpec:
@@ -25,7 +28,9 @@ class TensorSpec:
 
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(self, shape: Any = (), dtype: Any = "float32", name: str | None = None) -> None:
+    def __init__(
+        self, shape: Any = (), dtype: DTypeLike = "float32", name: str | None = None
+    ) -> None:
         self.shape = TensorShape(shape)
         self.dtype: DType = dtypes.as_dtype(dtype)
         self.name = name

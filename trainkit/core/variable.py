@@ -27,6 +27,7 @@ from trainkit.core.values.python_values import short_text
 
 if TYPE_CHECKING:
     from trainkit.core.dispatch.operator_types import Operators
+    from trainkit.core.values.type_aliases import DTypeLike
 else:
     Operators = object
 
@@ -136,7 +137,7 @@ class Variable(RowUpdates, Trackable, Operators):
         initial_value: Any = None,
         trainable: bool = True,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         shape: Any = None,
         *,
         constraint: Any = None,
@@ -257,7 +258,7 @@ class Variable(RowUpdates, Trackable, Operators):
     else:
         value = property(partial(Reading, methodcaller("_read")), doc=Reading.__doc__)
 
-    def is_initialized(self, name: Any = None) -> Tensor:
+    def is_initialized(self, name: str | None = None) -> Tensor:
         """Whether there is a value: a tensor that is always true.
 
         Args:
@@ -329,7 +330,11 @@ class Variable(RowUpdates, Trackable, Operators):
     # ------------------------------------------------------------------ assigning
 
     def assign(
-        self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> Variable:
         """Replace the value.
 
@@ -352,13 +357,21 @@ class Variable(RowUpdates, Trackable, Operators):
         return self
 
     def assign_add(
-        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> Variable:
         """Add `delta`, which has the shape of the value or broadcasts to it."""
         return self._assign_result(late_ops.add, delta)
 
     def assign_sub(
-        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+        self,
+        delta: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> Variable:
         """Subtract `delta`, which has the shape of the value or broadcasts to it."""
         return self._assign_result(late_ops.subtract, delta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from trainkit.data.readers.file_names import matching
 from trainkit.data.transformations import combining
 from trainkit.data.transformations.prefetch import AUTOTUNE as AUTOTUNE
 from trainkit.ops.core.run_time_checks import assert_true
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
@@ -78,7 +82,7 @@ class Dataset(BatchChain):
         return Dataset(sources.tensors_node(tensors))
 
     @staticmethod
-    def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
+    def range(*args: Any, output_type: DTypeLike = "int64", name: str | None = None) -> Dataset:
         """The integers of Python's `range(*args)`, as scalars of `output_type`.
 
         Raises:
@@ -95,7 +99,7 @@ class Dataset(BatchChain):
 
     @staticmethod
     def counter(
-        start: Any = 0, step: Any = 1, dtype: Any = "int64", name: str | None = None
+        start: Any = 0, step: Any = 1, dtype: DTypeLike = "int64", name: str | None = None
     ) -> Dataset:
         """start, start + step, start + 2 step and so on without end, as scalars of `dtype`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.convolutional.window_arguments import image_data_format
 from trainkit.ops.images.image_bounds import open_image, pillow
 from trainkit.ops.images.resizing import resize
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")
@@ -111,7 +115,7 @@ def _middle(size: tuple[int, int], width: int, height: int) -> tuple[int, int, i
     return left, top, left + box_width, top + box_height
 
 
-def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) -> Any:
+def img_to_array(img: Any, data_format: str | None = None, dtype: DTypeLike | None = None) -> Any:
     """An image of Pillow, or an array, as an array (height, width, channels).
 
     Args:
@@ -132,7 +136,7 @@ def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) ->
 
 
 def array_to_img(
-    x: Any, data_format: str | None = None, scale: bool = True, dtype: Any = None
+    x: Any, data_format: str | None = None, scale: bool = True, dtype: DTypeLike | None = None
 ) -> Any:
     """An array (height, width, 1, 3 or 4 channels) as an image of Pillow.
 

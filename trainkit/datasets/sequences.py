@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,14 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.rng import next_seed
 from trainkit.data import Dataset
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 def pad_sequences(
     sequences: Sequence[Any],
     maxlen: int | None = None,
-    dtype: Any = "int32",
+    dtype: DTypeLike = "int32",
     padding: str = "pre",
     truncating: str = "pre",
     value: Any = 0.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from trainkit.ops.neural.softmax_cross_entropy import (
     check_labels,
     sparse_softmax_cross_entropy_with_logits,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def _check_smoothing(name: str, value: float) -> None:
@@ -68,8 +71,8 @@ def binary_crossentropy(
 
 @LOSSES.add
 def binary_focal_crossentropy(
-    y_true: Any,
-    y_pred: Any,
+    y_true: TensorLike,
+    y_pred: TensorLike,
     apply_class_balancing: bool = False,
     alpha: float = 0.25,
     gamma: float = 2.0,
@@ -124,8 +127,8 @@ def _smooth(y_true: Tensor, label_smoothing: float, axis: int) -> Tensor:
 
 @LOSSES.add
 def categorical_crossentropy(
-    y_true: Any,
-    y_pred: Any,
+    y_true: TensorLike,
+    y_pred: TensorLike,
     from_logits: bool = False,
     label_smoothing: float = 0.0,
     axis: int = -1,
@@ -185,8 +188,8 @@ def _one_hot_pair(name: str, y_true: Any, y_pred: Any, axis: int) -> tuple[Tenso
 
 @LOSSES.add
 def categorical_focal_crossentropy(
-    y_true: Any,
-    y_pred: Any,
+    y_true: TensorLike,
+    y_pred: TensorLike,
     alpha: float = 0.25,
     gamma: float = 2.0,
     from_logits: bool = False,
@@ -237,8 +240,8 @@ def _is_many(alpha: Any) -> bool:
 @of_class_numbers
 @LOSSES.add
 def sparse_categorical_crossentropy(
-    y_true: Any,
-    y_pred: Any,
+    y_true: TensorLike,
+    y_pred: TensorLike,
     from_logits: bool = False,
     ignore_class: int | None = None,
     axis: int = -1,
@@ -301,7 +304,9 @@ def _class_numbers(y_true: Any, y_pred: Tensor, axis: int) -> Tensor:
 
 @of_class_numbers
 @LOSSES.add
-def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0.5) -> Tensor:
+def categorical_generalized_cross_entropy(
+    y_true: TensorLike, y_pred: TensorLike, q: float = 0.5
+) -> Tensor:
     """(1 - p**q) / q, where p is the probability of the true class; bears wrong labels.
 
     Source: Zhang and Sabuncu 2018, arXiv:1805.07836.
@@ -364,7 +369,7 @@ class BinaryCrossentropy(LossFunctionWrapper):
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "binary_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("BinaryCrossentropy", label_smoothing)
         super().__init__(
@@ -404,7 +409,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "binary_focal_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("BinaryFocalCrossentropy", label_smoothing)
         super().__init__(
@@ -444,7 +449,7 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "categorical_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("CategoricalCrossentropy", label_smoothing)
         super().__init__(
@@ -483,7 +488,7 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "categorical_focal_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         _check_smoothing("CategoricalFocalCrossentropy", label_smoothing)
         super().__init__(
@@ -520,7 +525,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         reduction: str | None = "sum_over_batch_size",
         axis: int = -1,
         name: str | None = "sparse_categorical_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(
             sparse_categorical_crossentropy,
@@ -554,7 +559,7 @@ class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
         q: float = 0.5,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "categorical_generalized_cross_entropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         if not 0 < q < 1:
             raise ValueError(f"CategoricalGeneralizedCrossEntropy: q must be in (0, 1), got {q!r}")

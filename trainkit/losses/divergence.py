@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
@@ -11,9 +11,12 @@ from trainkit.losses.loss import LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 @LOSSES.add
-def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+def kl_divergence(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Sum of y_true * log(y_true / y_pred) over the last axis; both are kept in [1e-7, 1].
 
     Args:
@@ -56,6 +59,6 @@ class KLDivergence(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "kl_divergence",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(kl_divergence, reduction, name, dtype)

@@ -21,6 +21,10 @@ from trainkit.losses.registry import LOSSES
 from trainkit.ops.collective.denominators import of_all_replicas
 from trainkit.ops.collective.global_rows import REPLICAS, of_whole_batch
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none")
@@ -100,7 +104,7 @@ class Loss:
         self,
         name: str | None = None,
         reduction: str | None = "sum_over_batch_size",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         if _is_reduction(name) and not _is_reduction(reduction):
             name, reduction = reduction, name
@@ -323,7 +327,7 @@ class LossFunctionWrapper(Loss):
         fn: Callable[..., Any],
         reduction: str | None = "sum_over_batch_size",
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(name or getattr(fn, "__name__", None), reduction, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
@@ -11,6 +11,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 _NOWHERE = -1e30
 """In place of minus infinity, whose slope is not a number."""
@@ -23,7 +27,7 @@ def _as_signs(y_true: Tensor) -> Tensor:
 
 
 @LOSSES.add
-def hinge(y_true: Any, y_pred: Any) -> Tensor:
+def hinge(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of max(1 - y_true * y_pred, 0) over the last axis.
 
     Args:
@@ -45,7 +49,7 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
+def squared_hinge(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of max(1 - y_true * y_pred, 0)**2 over the last axis.
 
     Args:
@@ -67,7 +71,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
+def categorical_hinge(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """max(neg - pos + 1, 0): pos the score of the true class, neg the best of the others.
 
     Args:
@@ -93,8 +97,8 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 @of_class_numbers
 @LOSSES.add
 def circle(
-    y_true: Any,
-    y_pred: Any,
+    y_true: TensorLike,
+    y_pred: TensorLike,
     ref_labels: Any = None,
     ref_embeddings: Any = None,
     remove_diagonal: bool = True,
@@ -188,7 +192,7 @@ class Hinge(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "hinge",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(hinge, reduction, name, dtype)
 
@@ -211,7 +215,7 @@ class SquaredHinge(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "squared_hinge",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(squared_hinge, reduction, name, dtype)
 
@@ -234,7 +238,7 @@ class CategoricalHinge(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "categorical_hinge",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(categorical_hinge, reduction, name, dtype)
 
@@ -261,7 +265,7 @@ class Circle(LossFunctionWrapper):
         remove_diagonal: bool = True,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "circle",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(
             circle,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
@@ -12,9 +12,12 @@ from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.registry import LOSSES
 from trainkit.losses.regression import EPSILON
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
+
 
 @LOSSES.add
-def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
+def dice(y_true: TensorLike, y_pred: TensorLike, axis: Axis | None = None) -> Tensor:
     """1 - 2 * sum(y_true * y_pred) / (sum(y_true) + sum(y_pred) + 1e-7).
 
     Source: Milletari, Navab and Ahmadi 2016, arXiv:1606.04797.
@@ -42,7 +45,11 @@ def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
 
 @LOSSES.add
 def tversky(
-    y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
+    y_true: TensorLike,
+    y_pred: TensorLike,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    axis: Axis | None = None,
 ) -> Tensor:
     """1 - tp / (tp + alpha * fp + beta * fn + 1e-7).
 
@@ -75,7 +82,7 @@ def tversky(
 
 @of_class_numbers
 @LOSSES.add
-def ctc(y_true: Any, y_pred: Any) -> Tensor:
+def ctc(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """-log of the probability of a label sequence, over all alignments with the predictions.
 
     Source: Graves et al. 2006, "Connectionist temporal classification".
@@ -133,7 +140,7 @@ class Dice(LossFunctionWrapper):
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "dice",
         axis: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(dice, reduction, name, dtype, axis=axis)
 
@@ -163,7 +170,7 @@ class Tversky(LossFunctionWrapper):
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "tversky",
         axis: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis)
 
@@ -190,6 +197,6 @@ class CTC(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "ctc",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(ctc, reduction, name, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from trainkit.losses.loss import LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
 from trainkit.ops.math.norm_clipping import check_bound
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
+
 EPSILON = 1e-7
 """What keeps quotients and logarithms finite."""
 
 
 @LOSSES.add
-def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
+def mean_squared_error(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of (y_true - y_pred)**2 over the last axis.
 
     Args:
@@ -86,7 +90,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
+def mean_squared_logarithmic_error(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2 over the last axis; values below 0 count as 0.
 
     Args:
@@ -111,7 +115,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
+def huber(y_true: TensorLike, y_pred: TensorLike, delta: float = 1.0) -> Tensor:
     """Squared error up to `delta`, a straight line beyond, averaged over the last axis.
 
     0.5 * e**2 where |e| <= delta, else delta * |e| - 0.5 * delta**2
@@ -141,7 +145,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 
 
 @LOSSES.add
-def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
+def log_cosh(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of log(cosh(y_pred - y_true)) over the last axis, as e + softplus(-2 e) - log 2.
 
     Args:
@@ -165,7 +169,7 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def poisson(y_true: Any, y_pred: Any) -> Tensor:
+def poisson(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of y_pred - y_true * log(y_pred + 1e-7) over the last axis.
 
     Args:
@@ -187,7 +191,7 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
 
 
 @LOSSES.add
-def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
+def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) -> Tensor:
     """Minus the cosine of the angle between y_true and y_pred along `axis`; 0 where either is 0.
 
     Args:
@@ -230,7 +234,7 @@ class MeanSquaredError(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "mean_squared_error",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(mean_squared_error, reduction, name, dtype)
 
@@ -253,7 +257,7 @@ class MeanAbsoluteError(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "mean_absolute_error",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(mean_absolute_error, reduction, name, dtype)
 
@@ -276,7 +280,7 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "mean_absolute_percentage_error",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(mean_absolute_percentage_error, reduction, name, dtype)
 
@@ -299,7 +303,7 @@ class MeanSquaredLogarithmicError(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "mean_squared_logarithmic_error",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(mean_squared_logarithmic_error, reduction, name, dtype)
 
@@ -324,7 +328,7 @@ class Huber(LossFunctionWrapper):
         delta: float = 1.0,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "huber_loss",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         if not (isinstance(delta, int | float | np.number) and delta > 0):
             raise ValueError(f"Huber: delta must be above 0, got {delta!r}")
@@ -349,7 +353,7 @@ class LogCosh(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "log_cosh",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(log_cosh, reduction, name, dtype)
 
@@ -372,7 +376,7 @@ class Poisson(LossFunctionWrapper):
         self,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "poisson",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(poisson, reduction, name, dtype)
 
@@ -394,6 +398,6 @@ class CosineSimilarity(LossFunctionWrapper):
         axis: int = -1,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = "cosine_similarity",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(cosine_similarity, reduction, name, dtype, axis=axis)

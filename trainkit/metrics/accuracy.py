@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -11,6 +11,9 @@ from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.means import MeanMetricWrapper
 from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes, class_hits
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 @FUNCTIONS.add
@@ -126,7 +129,7 @@ class Accuracy(MeanMetricWrapper):
         0.75
     """
 
-    def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "accuracy", dtype: DTypeLike | None = None) -> None:
         super().__init__(accuracy, name, dtype)
 
 
@@ -149,7 +152,10 @@ class BinaryAccuracy(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5
+        self,
+        name: str | None = "binary_accuracy",
+        dtype: DTypeLike | None = None,
+        threshold: float = 0.5,
     ) -> None:
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"BinaryAccuracy: threshold must be in [0, 1], got {threshold!r}")
@@ -170,7 +176,9 @@ class CategoricalAccuracy(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "categorical_accuracy", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(categorical_accuracy, name, dtype)
 
 
@@ -188,5 +196,7 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "sparse_categorical_accuracy", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(sparse_categorical_accuracy, name, dtype)

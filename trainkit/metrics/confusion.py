@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 _NEVER = -1e10
 """The score of classes that are not among the top k, below every threshold."""
@@ -165,7 +169,7 @@ class ConfusionMetric(Metric):
         counts: Sequence[str],
         thresholds: Sequence[float],
         name: str | None,
-        dtype: Any,
+        dtype: DTypeLike,
         top_k: int | None = None,
         class_id: int | None = None,
     ) -> None:

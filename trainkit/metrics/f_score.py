@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 AVERAGES = (None, "micro", "macro", "weighted")
 
@@ -41,7 +45,7 @@ class FBetaScore(Metric):
         beta: float = 1.0,
         threshold: float | None = None,
         name: str | None = "fbeta_score",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(dtype, name)
         kind = type(self).__name__
@@ -152,7 +156,7 @@ class F1Score(FBetaScore):
         average: str | None = None,
         threshold: float | None = None,
         name: str | None = "f1_score",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(average, 1.0, threshold, name, dtype)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class _ConfusionMatrix(Metric):
@@ -28,7 +31,7 @@ class _ConfusionMatrix(Metric):
         self,
         num_classes: int,
         name: str | None,
-        dtype: Any,
+        dtype: DTypeLike,
         ignore_class: int | None,
         sparse_y_true: bool,
         sparse_y_pred: bool,
@@ -199,7 +202,7 @@ class MeanIoU(IoU):
         self,
         num_classes: int,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         ignore_class: int | None = None,
         sparse_y_true: bool = True,
         sparse_y_pred: bool = True,
@@ -247,7 +250,7 @@ class BinaryIoU(IoU):
         target_class_ids: Sequence[int] = (0, 1),
         threshold: float = 0.5,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(2, target_class_ids, name, dtype)
         if not 0 <= threshold <= 1:
@@ -294,7 +297,7 @@ class OneHotIoU(IoU):
         num_classes: int,
         target_class_ids: Sequence[int],
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         ignore_class: int | None = None,
         sparse_y_pred: bool = False,
         axis: int = -1,
@@ -332,7 +335,7 @@ class OneHotMeanIoU(MeanIoU):
         self,
         num_classes: int,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         ignore_class: int | None = None,
         sparse_y_pred: bool = False,
         axis: int = -1,

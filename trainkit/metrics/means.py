@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from trainkit.core.variable import writable_arrays
 from trainkit.losses.alignment import same_rank, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
 from trainkit.ops.collective.global_rows import REPLICAS, of_whole_batch, weight_in_replica
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 _ON_CPU = (np.ndarray, np.generic)
 
@@ -79,7 +83,7 @@ class Sum(Metric):
         7.0
     """
 
-    def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "sum", dtype: DTypeLike | None = None) -> None:
         super().__init__(dtype, name)
         self.total = self.add_variable(dtype=self._dtype, name="total")
 
@@ -105,7 +109,7 @@ class Mean(Metric):
     (0.0, 5.0)
     """
 
-    def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "mean", dtype: DTypeLike | None = None) -> None:
         super().__init__(dtype, name)
         self.total = self.add_variable(dtype=self._dtype, name="total")
         self.count = self.add_variable(dtype=self._dtype, name="count")
@@ -176,7 +180,7 @@ class MeanScore(Mean):
         True
     """
 
-    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(self, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(name, dtype)
 
     def score(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -247,7 +251,11 @@ class MeanMetricWrapper(MeanScore):
     """
 
     def __init__(
-        self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **settings: Any
+        self,
+        fn: Callable[..., Any],
+        name: str | None = None,
+        dtype: DTypeLike | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__(name or getattr(fn, "__name__", None), dtype)
         self._fn = fn

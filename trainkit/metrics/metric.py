@@ -19,6 +19,9 @@ from trainkit.core.values.attribute_state import CHANGES
 from trainkit.core.variable import Variable
 from trainkit.metrics.registry import METRICS
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
     """Make a method invisible to the tapes that are recording."""
@@ -75,7 +78,7 @@ class Metric(Trackable):
         super().__init_subclass__(**kwargs)
         METRICS.add_built_in(cls)
 
-    def __init__(self, dtype: Any = None, name: str | None = None) -> None:
+    def __init__(self, dtype: DTypeLike | None = None, name: str | None = None) -> None:
         self.name = name or snake_case(type(self).__name__)
         compute_dtype = getattr(dtype, "compute_dtype", dtype)
         self._dtype = dtypes.as_dtype(compute_dtype or dtypes.floatx()).name

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainkit.losses import crossentropy, divergence, margins, regression
 from trainkit.metrics.means import MeanMetricWrapper
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 class KLDivergence(MeanMetricWrapper):
@@ -22,7 +25,7 @@ class KLDivergence(MeanMetricWrapper):
         0.1438
     """
 
-    def __init__(self, name: str | None = "kl_divergence", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "kl_divergence", dtype: DTypeLike | None = None) -> None:
         super().__init__(divergence.kl_divergence, name, dtype)
 
 
@@ -40,7 +43,7 @@ class Poisson(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(self, name: str | None = "poisson", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "poisson", dtype: DTypeLike | None = None) -> None:
         super().__init__(regression.poisson, name, dtype)
 
 
@@ -63,7 +66,7 @@ class BinaryCrossentropy(MeanMetricWrapper):
     def __init__(
         self,
         name: str | None = "binary_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         from_logits: bool = False,
         label_smoothing: float = 0,
     ) -> None:
@@ -96,7 +99,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
     def __init__(
         self,
         name: str | None = "categorical_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         from_logits: bool = False,
         label_smoothing: float = 0,
         axis: int = -1,
@@ -131,7 +134,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
     def __init__(
         self,
         name: str | None = "sparse_categorical_crossentropy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         from_logits: bool = False,
         ignore_class: int | None = None,
         axis: int = -1,
@@ -160,7 +163,7 @@ class Hinge(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(self, name: str | None = "hinge", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "hinge", dtype: DTypeLike | None = None) -> None:
         super().__init__(margins.hinge, name, dtype)
 
 
@@ -178,7 +181,7 @@ class SquaredHinge(MeanMetricWrapper):
         1.25
     """
 
-    def __init__(self, name: str | None = "squared_hinge", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "squared_hinge", dtype: DTypeLike | None = None) -> None:
         super().__init__(margins.squared_hinge, name, dtype)
 
 
@@ -196,5 +199,7 @@ class CategoricalHinge(MeanMetricWrapper):
         0.75
     """
 
-    def __init__(self, name: str | None = "categorical_hinge", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "categorical_hinge", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(margins.categorical_hinge, name, dtype)

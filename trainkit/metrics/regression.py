@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.dispatch.trace_state import THREAD
@@ -13,6 +13,10 @@ from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.means import Mean, MeanMetricWrapper
 from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 EPSILON = 1e-7
 """What keeps quotients finite."""
@@ -105,7 +109,9 @@ class MeanSquaredError(MeanMetricWrapper):
         2.0
     """
 
-    def __init__(self, name: str | None = "mean_squared_error", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "mean_squared_error", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(losses.mean_squared_error, name, dtype)
 
 
@@ -123,7 +129,9 @@ class MeanAbsoluteError(MeanMetricWrapper):
         0.5
     """
 
-    def __init__(self, name: str | None = "mean_absolute_error", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "mean_absolute_error", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(losses.mean_absolute_error, name, dtype)
 
 
@@ -142,7 +150,7 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "mean_absolute_percentage_error", dtype: Any = None
+        self, name: str | None = "mean_absolute_percentage_error", dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(losses.mean_absolute_percentage_error, name, dtype)
 
@@ -162,7 +170,7 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "mean_squared_logarithmic_error", dtype: Any = None
+        self, name: str | None = "mean_squared_logarithmic_error", dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(losses.mean_squared_logarithmic_error, name, dtype)
 
@@ -181,7 +189,7 @@ class LogCoshError(MeanMetricWrapper):
         0.6625
     """
 
-    def __init__(self, name: str | None = "logcosh", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "logcosh", dtype: DTypeLike | None = None) -> None:
         super().__init__(losses.log_cosh, name, dtype)
 
 
@@ -201,7 +209,7 @@ class CosineSimilarity(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "cosine_similarity", dtype: Any = None, axis: int = -1
+        self, name: str | None = "cosine_similarity", dtype: DTypeLike | None = None, axis: int = -1
     ) -> None:
         super().__init__(cosine_similarity, name, dtype, axis=axis)
 
@@ -222,7 +230,10 @@ class PearsonCorrelation(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "pearson_correlation", dtype: Any = None, axis: int = -1
+        self,
+        name: str | None = "pearson_correlation",
+        dtype: DTypeLike | None = None,
+        axis: int = -1,
     ) -> None:
         super().__init__(pearson_correlation, name, dtype, axis=axis)
 
@@ -243,7 +254,10 @@ class ConcordanceCorrelation(MeanMetricWrapper):
     """
 
     def __init__(
-        self, name: str | None = "concordance_correlation", dtype: Any = None, axis: int = -1
+        self,
+        name: str | None = "concordance_correlation",
+        dtype: DTypeLike | None = None,
+        axis: int = -1,
     ) -> None:
         super().__init__(concordance_correlation, name, dtype, axis=axis)
 
@@ -262,7 +276,9 @@ class RootMeanSquaredError(Mean):
         2.0
     """
 
-    def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None) -> None:
+    def __init__(
+        self, name: str | None = "root_mean_squared_error", dtype: DTypeLike | None = None
+    ) -> None:
         super().__init__(name, dtype)
 
     @unrecorded
@@ -301,7 +317,7 @@ class R2Score(Metric):
         class_aggregation: str | None = "uniform_average",
         num_regressors: int = 0,
         name: str | None = "r2_score",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(dtype, name)
         aggregations = (None, "uniform_average", "variance_weighted_average")

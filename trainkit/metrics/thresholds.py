@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -18,6 +18,9 @@ from trainkit.metrics.confusion import (
     even_thresholds,
 )
 from trainkit.metrics.metric import add_to, unrecorded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 def _precision(c: Counts) -> Any:
@@ -109,7 +112,7 @@ class SensitivityAtSpecificity(_BestUnderBound):
         num_thresholds: int = 200,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(specificity, num_thresholds, class_id, name, dtype)
         self.specificity = specificity
@@ -145,7 +148,7 @@ class SpecificityAtSensitivity(_BestUnderBound):
         num_thresholds: int = 200,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(sensitivity, num_thresholds, class_id, name, dtype)
         self.sensitivity = sensitivity
@@ -181,7 +184,7 @@ class PrecisionAtRecall(_BestUnderBound):
         num_thresholds: int = 200,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(recall, num_thresholds, class_id, name, dtype)
         self.recall = recall
@@ -217,7 +220,7 @@ class RecallAtPrecision(_BestUnderBound):
         num_thresholds: int = 200,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(precision, num_thresholds, class_id, name, dtype)
         self.precision = precision
@@ -339,15 +342,15 @@ class AUC(ConfusionMetric):
         if self.multi_label:
             self._check_labels(y_pred)
         elif self.label_weights is not None:
-            sample_weight = self._weights_of_labels(y_pred, sample_weight)
+            sample_weight = self._weights_of_labels(self.label_weights, y_pred, sample_weight)
         new = confusion_counts(
             self.name, y_true, y_pred, self.thresholds, sample_weight, per_label=self.multi_label
         )
         for count in self._kept:
             add_to(self._variable(count), getattr(new, count))
 
-    def _weights_of_labels(self, y_pred: Any, sample_weight: Any) -> Any:
-        weights: Any = ops.ones_like(y_pred) * ops.cast(self.label_weights, y_pred.dtype)
+    def _weights_of_labels(self, label_weights: Any, y_pred: Any, sample_weight: Any) -> Any:
+        weights: Any = ops.ones_like(y_pred) * ops.cast(label_weights, y_pred.dtype)
         if sample_weight is None:
             return weights
         weights, sample_weights = weights_like(

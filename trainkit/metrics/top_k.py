@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -12,6 +12,9 @@ from trainkit.metrics.accuracy import class_numbers
 from trainkit.metrics.means import MeanMetricWrapper
 from trainkit.metrics.registry import FUNCTIONS
 from trainkit.ops.arrays.class_hits import check_classes
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
 
 
 @FUNCTIONS.add
@@ -101,7 +104,10 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
     """
 
     def __init__(
-        self, k: int = 5, name: str | None = "top_k_categorical_accuracy", dtype: Any = None
+        self,
+        k: int = 5,
+        name: str | None = "top_k_categorical_accuracy",
+        dtype: DTypeLike | None = None,
     ) -> None:
         _check_k("TopKCategoricalAccuracy", k)
         super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
@@ -131,7 +137,7 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
         self,
         k: int = 5,
         name: str | None = "sparse_top_k_categorical_accuracy",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         from_sorted_ids: bool = False,
     ) -> None:
         _check_k("SparseTopKCategoricalAccuracy", k)

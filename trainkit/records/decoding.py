@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from trainkit.records import csv_rows, tensor_messages
 from trainkit.records import features as _features
 from trainkit.records.features import FixedLenSequenceFeature
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
+
 _TEXT = Spec((), "string")
 
 
@@ -28,7 +32,7 @@ _TEXT = Spec((), "string")
 
 
 @needs_values("filename", gives=lambda a: _TEXT)
-def read_file(filename: Any, name: Any = None) -> Tensor:
+def read_file(filename: Any, name: str | None = None) -> Tensor:
     """The content of a file, as a string scalar.
 
     Args:
@@ -65,7 +69,7 @@ def _path(filename: Any, caller: str) -> str:
     )
 
 
-def write_file(filename: Any, contents: Any, name: Any = None) -> None:
+def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
     """Write bytes to a file; folders that are missing are made.
 
     Args:
@@ -100,10 +104,10 @@ def _raw_spec(a: Bound) -> Spec:
 @needs_values("input_bytes", "fixed_length", gives=_raw_spec)
 def decode_raw(
     input_bytes: Any,
-    out_type: Any,
+    out_type: DTypeLike,
     little_endian: bool = True,
     fixed_length: int | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The numbers that bytes stand for, along a new last axis.
 
@@ -151,7 +155,7 @@ def _no_spec(a: Bound) -> Spec:
 
 
 @needs_values("serialized", gives=_no_spec)
-def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
+def parse_tensor(serialized: Any, out_type: DTypeLike, name: str | None = None) -> Tensor:
     """The tensor that `serialize_tensor` made a text of.
 
     Args:
@@ -172,7 +176,7 @@ def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("tensor", gives=lambda a: _TEXT)
-def serialize_tensor(tensor: Any, name: Any = None) -> Tensor:
+def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a string scalar, TensorFlow's `TensorProto`.
 
     Args:
@@ -193,7 +197,7 @@ def _base64_spec(a: Bound) -> Spec:
 
 
 @needs_values("input", gives=_base64_spec)
-def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
     """Texts in the letters of web-safe base64; `pad` for `=` at their ends.
 
     Args:
@@ -214,7 +218,7 @@ def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
 
 
 @needs_values("input", gives=_base64_spec)
-def decode_base64(input: Any, name: Any = None) -> Tensor:
+def decode_base64(input: Any, name: str | None = None) -> Tensor:
     """What `encode_base64` made other texts of.
 
     Args:
@@ -255,7 +259,7 @@ def decode_csv(
     use_quote_delim: bool = True,
     na_value: str = "",
     select_cols: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> list[Tensor]:
     """The columns of texts that are rows of CSV.
 
@@ -331,7 +335,7 @@ def _check(described: Any, caller: str) -> None:
 
 @needs_values("serialized", gives=_single_specs)
 def parse_single_example(
-    serialized: Any, features: dict[str, Any], example_names: Any = None, name: Any = None
+    serialized: Any, features: dict[str, Any], example_names: Any = None, name: str | None = None
 ) -> dict[str, Tensor]:
     """The features of one serialized `Example`.
 
@@ -360,7 +364,7 @@ def parse_single_example(
 
 @needs_values("serialized", gives=_batch_specs)
 def parse_example(
-    serialized: Any, features: dict[str, Any], example_names: Any = None, name: Any = None
+    serialized: Any, features: dict[str, Any], example_names: Any = None, name: str | None = None
 ) -> dict[str, Tensor]:
     """The features of serialized `Example`s, stacked.
 

@@ -6,7 +6,7 @@ present one has as many values as its shape holds.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -17,11 +17,15 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.values.text_arrays import text_array
 from trainkit.records import messages
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
+
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
 class _DescribedFeature:
-    def __init__(self, shape: Any, dtype: Any) -> None:
+    def __init__(self, shape: Any, dtype: DTypeLike) -> None:
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         self.shape, self.dtype = dims, as_dtype(dtype)
         if self.dtype.name not in _LISTS:
@@ -59,7 +63,7 @@ class FixedLenFeature(_DescribedFeature):
         np.int64(7)
     """
 
-    def __init__(self, shape: Any, dtype: Any, default_value: Any = None) -> None:
+    def __init__(self, shape: Any, dtype: DTypeLike, default_value: Any = None) -> None:
         super().__init__(shape, dtype)
         self.default_value = default_value
 
@@ -91,7 +95,7 @@ class FixedLenSequenceFeature(_DescribedFeature):
     """
 
     def __init__(
-        self, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None
+        self, shape: Any, dtype: DTypeLike, allow_missing: bool = False, default_value: Any = None
     ) -> None:
         super().__init__(shape, dtype)
         if not allow_missing:

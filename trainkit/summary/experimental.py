@@ -14,7 +14,7 @@ from trainkit.summary.defaults import set_step as set_step
 _NAME = "raw_pb"
 
 
-def write_raw_pb(tensor: Any, step: Any = None, name: Any = None) -> bool:
+def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> bool:
     """Write a serialized Summary message, as TensorBoard's plugins make them, to the event file.
 
     Args:

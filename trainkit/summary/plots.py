@@ -147,7 +147,9 @@ def histogram_buckets(numbers: np.ndarray, count: int) -> np.ndarray:
     return table
 
 
-def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None) -> bool:
+def write(
+    tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None
+) -> bool:
     """Record a tensor as it is, for a plugin of TensorBoard that knows what to do with it.
 
     Args:

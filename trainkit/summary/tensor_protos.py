@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,10 @@ from trainkit.core import dtypes
 from trainkit.core.dtypes import PROTO_NUMBERS
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike
+
 
 _BY_NUMBER = {number: name for name, number in PROTO_NUMBERS.items()}
 # Fields that hold a value each: bits of halves as ints, parts of complex numbers in turns.
@@ -22,7 +26,7 @@ _FIELDS = {
 
 def make_tensor_proto(
     values: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     shape: Any = None,
     verify_shape: bool = False,
     allow_broadcast: bool = False,

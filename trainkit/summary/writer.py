@@ -272,7 +272,7 @@ def create_noop_writer() -> _NoopWriter:
     return _NoopWriter()
 
 
-def flush(writer: SummaryWriter | None = None, name: Any = None) -> None:
+def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
     """Write what waits in the queue of `writer`, or of the default writer if there is one.
 
     Args:

@@ -6,7 +6,7 @@ names outside graphs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,10 @@ from trainkit.tf.positions import tensor_scatter_nd_sub as tensor_scatter_nd_sub
 from trainkit.tf.positions import tensor_scatter_nd_update as tensor_scatter_nd_update
 from trainkit.tf.positions import unravel_index as unravel_index
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, Shape, TensorLike
+
+
 newaxis = None
 
 
@@ -66,7 +70,7 @@ def _repeat_spec(a: Bound) -> Spec:
     return Spec(tuple(dims), x.dtype)
 
 
-def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
+def ones_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Ones in the shape of `input`, and in its dtype unless another is given.
 
     Args:
@@ -82,7 +86,11 @@ def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
 
 
 def range(
-    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None
+    start: TensorLike,
+    limit: Any = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Numbers from `start` up to, not including, `limit`, in steps of `delta`.
 
@@ -107,7 +115,9 @@ def range(
 
 
 @needs_values("num", "axis", gives=_linspace_spec)
-def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -> Tensor:
+def linspace(
+    start: TensorLike, stop: TensorLike, num: int, name: str | None = None, axis: int = 0
+) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included.
 
     Args:
@@ -125,7 +135,7 @@ def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -
     return result
 
 
-def identity(input: Any, name: Any = None) -> Tensor:
+def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """The same values as a new tensor.
 
     Args:
@@ -140,7 +150,7 @@ def identity(input: Any, name: Any = None) -> Tensor:
     return result
 
 
-def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
+def shape(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Tensor:
     """The sizes of the axes as a 1-d tensor.
 
     Args:
@@ -158,7 +168,7 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
     return ops.cast(shape_tensor(tensor), out_type)
 
 
-def size(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
+def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Tensor:
     """The number of elements as a scalar tensor.
 
     Args:
@@ -179,7 +189,7 @@ def _numpy_dtype(dtype: Any) -> Any:
     return dtypes.as_dtype(dtype).dtype
 
 
-def rank(input: Any, name: Any = None) -> Tensor:
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """The number of axes as a scalar tensor.
 
     Args:
@@ -193,7 +203,7 @@ def rank(input: Any, name: Any = None) -> Tensor:
     return convert_to_tensor(len(convert_to_tensor(input).shape))
 
 
-def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
+def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1.
 
     Args:
@@ -209,7 +219,7 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
     return ops.reshape(tensor, shape)
 
 
-def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
+def expand_dims(input: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """A new axis of size 1 at `axis`.
 
     Args:
@@ -229,7 +239,7 @@ def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
     return ops.expand_dims(input, plain(axis))
 
 
-def squeeze(input: Any, axis: Any = None, name: Any = None) -> Tensor:
+def squeeze(input: TensorLike, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """Without the axes of size 1, or those of `axis`, which must have size 1.
 
     Args:
@@ -246,7 +256,9 @@ def squeeze(input: Any, axis: Any = None, name: Any = None) -> Tensor:
 
 
 @needs_values("perm", gives=lambda a: unknown(a["a"]))
-def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = None) -> Tensor:
+def transpose(
+    a: TensorLike, perm: Any = None, conjugate: bool = False, name: str | None = None
+) -> Tensor:
     """Axes in the order `perm`, by default reversed.
 
     Args:
@@ -265,7 +277,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = Non
     return ops.conj(result) if conjugate else result
 
 
-def broadcast_to(input: Any, shape: Any, name: Any = None) -> Tensor:
+def broadcast_to(input: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """Repeated to `shape` by NumPy's rule.
 
     Args:
@@ -295,7 +307,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     return TensorShape(broadcast_dims(tuple(shape_x), tuple(shape_y)))
 
 
-def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
+def concat(values: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """Tensors one after the other along `axis`.
 
     Args:
@@ -318,7 +330,7 @@ def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
     return ops.concatenate(items, axis=plain(axis))
 
 
-def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
+def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     """Tensors of one shape along a new axis.
 
     Args:
@@ -336,7 +348,9 @@ def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
     return ops.stack(values, axis=plain(axis))
 
 
-def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None) -> list[Tensor]:
+def unstack(
+    value: TensorLike, num: int | None = None, axis: int = 0, name: str | None = None
+) -> list[Tensor]:
     """The items along `axis`, which goes away.
 
     Args:
@@ -352,7 +366,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
     return list(ops.unstack(value, num, axis))
 
 
-def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
+def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
     """Repeated `multiples[i]` times along axis i.
 
     Args:
@@ -369,7 +383,9 @@ def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("repeats", gives=_repeat_spec)
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Tensor:
+def repeat(
+    input: TensorLike, repeats: Any, axis: int | None = None, name: str | None = None
+) -> Tensor:
     """Each item repeated along `axis`.
 
     Args:
@@ -387,7 +403,11 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) 
 
 @needs_values("paddings", gives=lambda a: unknown(a["tensor"]))
 def pad(
-    tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: Any = None
+    tensor: TensorLike,
+    paddings: TensorLike,
+    mode: str = "CONSTANT",
+    constant_values: Any = 0,
+    name: str | None = None,
 ) -> Tensor:
     """With borders of `paddings[i] = (before, after)` along axis i.
 
@@ -413,7 +433,7 @@ def pad(
 
 
 @needs_values("axis", gives=lambda a: like(a["tensor"]))
-def reverse(tensor: Any, axis: Any, name: Any = None) -> Tensor:
+def reverse(tensor: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """In reverse order along the axes `axis`.
 
     Args:
@@ -430,7 +450,7 @@ def reverse(tensor: Any, axis: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("shift", "axis", gives=lambda a: like(a["input"]))
-def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Tensor:
+def roll(input: TensorLike, shift: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """Shifted along `axis`; what leaves at one end comes in at the other.
 
     Args:
@@ -446,7 +466,7 @@ def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Tensor:
     return ops.roll(input, plain(shift), axis=plain(axis))
 
 
-def cast(x: Any, dtype: Any, name: Any = None) -> Tensor:
+def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` in the element type `dtype`.
 
     Args:
@@ -461,7 +481,7 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Tensor:
     return ops.cast(x, dtype)
 
 
-def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Tensor]:
+def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Tensor]:
     """Coordinate grids of 1-d tensors.
 
     Args:
@@ -497,7 +517,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     return ops.einsum(equation, *inputs)
 
 
-def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
+def ensure_shape(x: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """`x`, known to have a shape: compared now, and inside of a function when it runs.
 
     Args:
@@ -515,7 +535,7 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
     return _ensure_shape(x, shape)
 
 
-def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
+def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """What `truncatediv` leaves: x - y * truncatediv(x, y), with the sign of x.
 
     Args:
@@ -530,7 +550,7 @@ def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
     return ops.fmod(x, y)
 
 
-def shape_n(input: Any, out_type: Any = "int32", name: Any = None) -> list[Tensor]:
+def shape_n(input: Any, out_type: Any = "int32", name: str | None = None) -> list[Tensor]:
     """The shapes of a list of tensors, each as a tensor.
 
     Args:
@@ -566,7 +586,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     return convert_to_tensor(np.array(dims, np.int32))
 
 
-def parallel_stack(values: Any, name: Any = None) -> Tensor:
+def parallel_stack(values: Any, name: str | None = None) -> Tensor:
     """Tensors of one shape stacked along a new first axis.
 
     Args:
@@ -581,7 +601,7 @@ def parallel_stack(values: Any, name: Any = None) -> Tensor:
     return ops.stack([convert_to_tensor(x) for x in values], axis=0)
 
 
-def complex(real: Any, imag: Any, name: Any = None) -> Tensor:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tensor:
     """Complex numbers of two float tensors, their parts.
 
     Args:
@@ -596,7 +616,7 @@ def complex(real: Any, imag: Any, name: Any = None) -> Tensor:
     return complex_from(real, imag)
 
 
-def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Tensor:
+def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """Another element type, with values beyond its range at its ends.
 
     Args:
@@ -611,7 +631,9 @@ def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Tensor:
     return ops.saturate_cast(value, dtype)
 
 
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Tensor:
+def clip_by_value(
+    t: TensorLike, clip_value_min: Any, clip_value_max: Any, name: str | None = None
+) -> Tensor:
     """`t` with values outside of the bounds replaced by the nearer one; gradient 0 there.
 
     Args:

@@ -5,7 +5,7 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from trainkit import ops
 from trainkit.core import nest
@@ -19,16 +19,19 @@ from trainkit.ops.core.folds import scan as scan
 from trainkit.ops.core.folds import switch_case as switch_case
 from trainkit.ops.core.loop_shapes import check_invariants
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 def map_fn(
     fn: Any,
     elems: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     parallel_iterations: Any = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
-    name: Any = None,
+    name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
     """`fn` applied to each item of the first axis, results stacked.
@@ -75,7 +78,7 @@ def vectorized_map(
     return ops.vectorized_map(fn, elems, fallback_to_while_loop)
 
 
-def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None) -> Any:
+def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`.
 
     Args:
@@ -100,7 +103,7 @@ def while_loop(
     back_prop: bool = True,
     swap_memory: bool = False,
     maximum_iterations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Run `body` while `cond` holds.
 
@@ -142,7 +145,7 @@ def group(*inputs: Any, **kwargs: Any) -> None:
     """
 
 
-def no_op(name: Any = None) -> None:
+def no_op(name: str | None = None) -> None:
     """Nothing.
 
     Example:
@@ -171,7 +174,7 @@ def inside_function() -> bool:
     return trace_state.current_trace() is not None
 
 
-def is_symbolic_tensor(tensor: Any) -> bool:
+def is_symbolic_tensor(tensor: TensorLike) -> bool:
     """Whether `tensor` stands for a value that is computed later.
 
     Args:
@@ -209,7 +212,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     return None if isinstance(value, SymbolicTensor) else value.numpy()
 
 
-def identity_n(input: Any, name: Any = None) -> list[Tensor]:
+def identity_n(input: TensorLike, name: str | None = None) -> list[Tensor]:
     """A list of the tensors.
 
     Args:
@@ -223,7 +226,7 @@ def identity_n(input: Any, name: Any = None) -> list[Tensor]:
     return [convert_to_tensor(x) for x in nest.flatten(input)]
 
 
-def tuple_(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[Any]:
+def tuple_(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
     """A list of the tensors, all of them computed; `None`s stay.
 
     Args:

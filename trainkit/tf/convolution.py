@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -11,6 +11,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.convolutional.pooling import max_pool_channels
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose
 from trainkit.ops.core.axis_numbers import plain
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
+
 
 # ---------------------------------------------------------------------- convolution, pooling
 
@@ -90,13 +94,13 @@ def _conv(rank: int, op: str) -> Callable[..., Tensor]:
 
 
 def conv1d(
-    input: Any,
-    filters: Any,
+    input: TensorLike,
+    filters: TensorLike,
     stride: Any,
     padding: Any,
     data_format: str = "NWC",
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Convolution over 1 spatial axis.
 
@@ -123,13 +127,13 @@ conv3d = _conv(3, "conv3d")
 
 
 def convolution(
-    input: Any,
-    filters: Any,
+    input: TensorLike,
+    filters: TensorLike,
     strides: Any = None,
     padding: Any = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Convolution over as many spatial axes as `filters` has.
 
@@ -151,13 +155,13 @@ def convolution(
 
 
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
+    input: TensorLike,
+    filter: TensorLike,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Each channel with filters of its own: filter (h, w, channels, multiplier).
 
@@ -188,14 +192,14 @@ def depthwise_conv2d(
 
 
 def separable_conv2d(
-    input: Any,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
+    input: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """A depthwise convolution, then one over a single pixel.
 
@@ -277,12 +281,12 @@ _MAX_POOLS = {rank: _pool(rank, "max_pool", "max") for rank in (1, 2, 3)}
 
 
 def max_pool(
-    input: Any,
+    input: TensorLike,
     ksize: Any,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Greatest value of each window, over all spatial axes.
 
@@ -315,12 +319,12 @@ def max_pool(
 
 
 def avg_pool(
-    input: Any,
+    input: TensorLike,
     ksize: Any,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Mean of each window, over all spatial axes.
 
@@ -341,14 +345,14 @@ def avg_pool(
 
 
 def pool(
-    input: Any,
+    input: TensorLike,
     window_shape: Any,
     pooling_type: str,
     strides: Any = None,
     padding: str = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Greatest value or mean of windows over 1, 2 or 3 spatial axes.
 
@@ -384,7 +388,9 @@ def pool(
     return kinds[pooling_type.upper()](input, window, steps, padding, data_format)
 
 
-def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any = None) -> Tensor:
+def atrous_conv2d(
+    value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None
+) -> Tensor:
     """A convolution of images (n, h, w, c) with filters whose elements are `rate` pixels apart.
 
     Args:
@@ -402,7 +408,12 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any =
 
 
 def atrous_conv2d_transpose(
-    value: Any, filters: Any, output_shape: Any, rate: int, padding: str, name: Any = None
+    value: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
+    rate: int,
+    padding: str,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of `atrous_conv2d`; filters (h, w, outputs, channels).
 

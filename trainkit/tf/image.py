@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
@@ -87,8 +87,11 @@ from trainkit.ops.images.random_images import (
 )
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
-def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
+
+def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
     """Hue, saturation and value in [0, 1].
 
     Args:
@@ -102,7 +105,7 @@ def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
     return ops.image.rgb_to_hsv(images, data_format="channels_last")
 
 
-def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
+def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """Red, green and blue in [0, 1].
 
     Args:
@@ -116,7 +119,7 @@ def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
     return ops.image.hsv_to_rgb(images, data_format="channels_last")
 
 
-def flip_left_right(image: Any) -> Tensor:
+def flip_left_right(image: TensorLike) -> Tensor:
     """Mirrored along the width.
 
     Args:
@@ -129,7 +132,7 @@ def flip_left_right(image: Any) -> Tensor:
     return ops.flip(image, -2)
 
 
-def flip_up_down(image: Any) -> Tensor:
+def flip_up_down(image: TensorLike) -> Tensor:
     """Mirrored along the height.
 
     Args:
@@ -142,7 +145,7 @@ def flip_up_down(image: Any) -> Tensor:
     return ops.flip(image, -3)
 
 
-def transpose(image: Any, name: Any = None) -> Tensor:
+def transpose(image: TensorLike, name: str | None = None) -> Tensor:
     """Height and width exchanged.
 
     Args:
@@ -157,7 +160,7 @@ def transpose(image: Any, name: Any = None) -> Tensor:
 
 
 def extract_patches(
-    images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: Any = None
+    images: TensorLike, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
 ) -> Tensor:
     """Windows of the images, flattened into the last axis; lists are (1, height, width, 1).
 
@@ -185,7 +188,7 @@ def extract_patches(
     )
 
 
-def sobel_edges(image: Any) -> Tensor:
+def sobel_edges(image: TensorLike) -> Tensor:
     """Gradients along height and width by Sobel's weights: (batch, h, w, c) to (..., c, 2).
 
     Args:

@@ -39,7 +39,7 @@ from trainkit.records.writer import TFRecordWriter as TFRecordWriter
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
 
-def matching_files(pattern: Any, name: Any = None) -> Tensor:
+def matching_files(pattern: Any, name: str | None = None) -> Tensor:
     """The names of files that match a shell pattern, or any of several, sorted.
 
     Args:
@@ -54,7 +54,7 @@ def matching_files(pattern: Any, name: Any = None) -> Tensor:
     return convert_to_tensor(matching(pattern), dtype=dtypes.string)
 
 
-def match_filenames_once(pattern: Any, name: Any = None) -> Tensor:
+def match_filenames_once(pattern: Any, name: str | None = None) -> Tensor:
     """`matching_files(pattern)`.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.dtypes import result_type
@@ -50,8 +50,13 @@ from trainkit.ops.linear_algebra.tridiagonal import tridiagonal_solve as tridiag
 from trainkit.ops.math.norm_clipping import global_norm as global_norm
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
 
-def qr(input: Any, full_matrices: bool = False, name: Any = None) -> tuple[Tensor, Tensor]:
+
+def qr(
+    input: TensorLike, full_matrices: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Orthogonal q and upper triangular r with input = q @ r.
 
     Args:
@@ -68,7 +73,7 @@ def qr(input: Any, full_matrices: bool = False, name: Any = None) -> tuple[Tenso
     return ops.qr(input, mode="complete" if full_matrices else "reduced")
 
 
-def eigh(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
+def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues in ascending order and eigenvectors (columns) of symmetric matrices.
 
     Args:
@@ -89,7 +94,7 @@ def eigh(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
     return ops.cast(values, vectors.dtype), vectors
 
 
-def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
+def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices in ascending order.
 
     Args:
@@ -106,7 +111,7 @@ def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
     return eigh(tensor)[0]
 
 
-def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
+def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Complex eigenvalues and eigenvectors (columns).
 
     Args:
@@ -121,7 +126,7 @@ def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
     return ops.eig(tensor)
 
 
-def eigvals(tensor: Any, name: Any = None) -> Tensor:
+def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Complex eigenvalues.
 
     Args:
@@ -135,7 +140,9 @@ def eigvals(tensor: Any, name: Any = None) -> Tensor:
     return ops.eig(tensor)[0]
 
 
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: Any = None) -> Tensor:
+def pinv(
+    a: TensorLike, rcond: Any = None, validate_args: bool = False, name: str | None = None
+) -> Tensor:
     """Moore-Penrose inverse; singular values below rcond times the greatest count as 0.
 
     Args:
@@ -153,7 +160,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: Any = Non
     return ops.pinv(a, rcond)
 
 
-def trace(x: Any, name: Any = None) -> Tensor:
+def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Sum of the main diagonal of the last two axes.
 
     Args:
@@ -181,7 +188,7 @@ def _tensordot_spec(arguments: Bound) -> Spec:
 
 
 @needs_values("axes", gives=_tensordot_spec)
-def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) -> Tensor:
     """Sum of products over `axes`: a number of last and first axes, or a pair of lists.
 
     Args:
@@ -198,7 +205,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
     return ops.tensordot(a, b, axes=axes)
 
 
-def cholesky(input: Any, name: Any = None) -> Tensor:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """The lower triangle whose product with its adjoint is the matrix.
 
     Args:
@@ -213,7 +220,7 @@ def cholesky(input: Any, name: Any = None) -> Tensor:
     return ops.cholesky(input)
 
 
-def cross(a: Any, b: Any, name: Any = None) -> Tensor:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """The cross product of vectors of three elements, along the last axis.
 
     Args:
@@ -228,7 +235,7 @@ def cross(a: Any, b: Any, name: Any = None) -> Tensor:
     return ops.cross(a, b)
 
 
-def det(input: Any, name: Any = None) -> Tensor:
+def det(input: TensorLike, name: str | None = None) -> Tensor:
     """The determinant of square matrices.
 
     Args:
@@ -242,7 +249,7 @@ def det(input: Any, name: Any = None) -> Tensor:
     return ops.det(input)
 
 
-def expm(input: Any, name: Any = None) -> Tensor:
+def expm(input: TensorLike, name: str | None = None) -> Tensor:
     """The exponential of square matrices.
 
     Args:
@@ -257,7 +264,7 @@ def expm(input: Any, name: Any = None) -> Tensor:
     return _expm(input)
 
 
-def logdet(matrix: Any, name: Any = None) -> Tensor:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of positive definite matrices.
 
     Args:
@@ -271,7 +278,7 @@ def logdet(matrix: Any, name: Any = None) -> Tensor:
     return ops.logdet(matrix)
 
 
-def slogdet(input: Any, name: Any = None) -> Any:
+def slogdet(input: TensorLike, name: str | None = None) -> Any:
     """Sign, and logarithm of the absolute value, of the determinant of square matrices.
 
     Args:

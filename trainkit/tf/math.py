@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -125,6 +125,9 @@ from trainkit.tf.positions import argmin as argmin
 from trainkit.tf.positions import in_top_k as in_top_k
 from trainkit.tf.positions import top_k as top_k
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
 
 def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
     """`x / y`; integers are divided in float64 (8 and 16 bit ones in float32).
@@ -147,7 +150,7 @@ def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
 divide = truediv
 
 
-def reciprocal_no_nan(x: Any, name: Any = None) -> Tensor:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """1 / x, and 0 where x is 0.
 
     Args:
@@ -162,7 +165,7 @@ def reciprocal_no_nan(x: Any, name: Any = None) -> Tensor:
     return ops.divide_no_nan(ops.ones_like(x), x)
 
 
-def rint(x: Any, name: Any = None) -> Tensor:
+def rint(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest whole number, as a float; halves go to even.
 
     Args:
@@ -176,7 +179,7 @@ def rint(x: Any, name: Any = None) -> Tensor:
     return ops.round(x)
 
 
-def divide_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
+def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y, and 0 where `y` is 0; integers are divided as by `truediv`.
 
     Args:
@@ -198,7 +201,10 @@ def divide_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
 
 
 def reduce_sum(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Sum over the axes `axis`, all by default; the dtype stays.
 
@@ -228,7 +234,10 @@ def _reduce_sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def reduce_prod(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Product over the axes `axis`, all by default; the dtype stays.
 
@@ -250,7 +259,10 @@ def _reduce_prod(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def reduce_mean(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero.
 
@@ -273,7 +285,10 @@ def reduce_mean(
 
 
 def reduce_max(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Greatest value over the axes `axis`, all by default; the least there is, of no elements.
 
@@ -295,7 +310,10 @@ def reduce_max(
 
 
 def reduce_min(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Least value over the axes `axis`, all by default; the greatest there is, of no elements.
 
@@ -322,7 +340,10 @@ def _has_elements(x: Tensor) -> bool:
 
 
 def reduce_all(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Whether all elements hold.
 
@@ -340,7 +361,10 @@ def reduce_all(
 
 
 def reduce_any(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Whether any element holds.
 
@@ -358,7 +382,10 @@ def reduce_any(
 
 
 def reduce_logsumexp(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """log(sum(exp(x))) without overflow.
 
@@ -376,7 +403,10 @@ def reduce_logsumexp(
 
 
 def reduce_variance(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Variance over the axes `axis`, divided by n.
 
@@ -394,7 +424,10 @@ def reduce_variance(
 
 
 def reduce_std(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Standard deviation over the axes `axis`, divided by n.
 
@@ -411,7 +444,7 @@ def reduce_std(
     return reduced(ops.std, input_tensor, axis, keepdims)
 
 
-def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
+def log_softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
     """`x - log(sum(exp(x)))` along `axis`.
 
     Args:
@@ -426,7 +459,7 @@ def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
     return ops.log_softmax(logits, axis=axis)
 
 
-def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
+def softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`.
 
     Args:
@@ -441,7 +474,7 @@ def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
     return _powers_share(logits, axis=axis)
 
 
-def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
+def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
     """`scalar` * x.
 
     Args:
@@ -456,7 +489,7 @@ def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
     return ops.multiply(scalar, x)
 
 
-def angle(input: Any, name: Any = None) -> Tensor:
+def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """The angle of complex numbers in the plane, in radians.
 
     Args:
@@ -470,7 +503,7 @@ def angle(input: Any, name: Any = None) -> Tensor:
     return ops.angle(input)
 
 
-def conj(x: Any, name: Any = None) -> Tensor:
+def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """Complex numbers with the other sign of the imaginary part.
 
     Args:
@@ -484,7 +517,7 @@ def conj(x: Any, name: Any = None) -> Tensor:
     return ops.conj(x)
 
 
-def imag(input: Any, name: Any = None) -> Tensor:
+def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """The imaginary part.
 
     Args:
@@ -498,7 +531,7 @@ def imag(input: Any, name: Any = None) -> Tensor:
     return ops.imag(input)
 
 
-def real(input: Any, name: Any = None) -> Tensor:
+def real(input: TensorLike, name: str | None = None) -> Tensor:
     """The real part.
 
     Args:
@@ -512,7 +545,7 @@ def real(input: Any, name: Any = None) -> Tensor:
     return ops.real(input)
 
 
-def atan2(y: Any, x: Any, name: Any = None) -> Tensor:
+def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The angle of the point (x, y), in radians.
 
     Args:
@@ -527,7 +560,7 @@ def atan2(y: Any, x: Any, name: Any = None) -> Tensor:
     return ops.arctan2(y, x)
 
 
-def round(x: Any, name: Any = None) -> Tensor:
+def round(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest whole number; halves go to the even one.
 
     Args:
@@ -541,7 +574,7 @@ def round(x: Any, name: Any = None) -> Tensor:
     return ops.round(x)
 
 
-def pow(x: Any, y: Any, name: Any = None) -> Tensor:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """X to the power of y.
 
     Args:
@@ -556,7 +589,7 @@ def pow(x: Any, y: Any, name: Any = None) -> Tensor:
     return ops.power(x, y)
 
 
-def softplus(features: Any, name: Any = None) -> Tensor:
+def softplus(features: TensorLike, name: str | None = None) -> Tensor:
     """log(1 + exp(x)).
 
     Args:
@@ -570,7 +603,7 @@ def softplus(features: Any, name: Any = None) -> Tensor:
     return ops.softplus(features)
 
 
-def softsign(features: Any, name: Any = None) -> Tensor:
+def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """x / (1 + |x|).
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -78,10 +78,14 @@ from trainkit.tf.math import softsign as softsign
 from trainkit.tf.positions import in_top_k as in_top_k
 from trainkit.tf.positions import top_k as top_k
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
+
 # ---------------------------------------------------------------------- activations
 
 
-def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
+def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, the last by default.
 
     Args:
@@ -96,7 +100,7 @@ def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
     return _powers_share(logits, axis=-1 if axis is None else axis)
 
 
-def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
+def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """`x - log(sum(exp(x)))` along `axis`, the last by default.
 
     Args:
@@ -111,7 +115,7 @@ def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tenso
     return _log_softmax(logits, axis=-1 if axis is None else axis)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
+def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """`x` where it is positive, else alpha * x.
 
     Args:
@@ -126,7 +130,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
     return ops.leaky_relu(features, negative_slope=alpha)
 
 
-def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`.
 
     Args:
@@ -145,7 +149,7 @@ def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any, logits: Any, axis: int = -1, name: Any = None
+    labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
 ) -> Tensor:
     """-sum(labels * log_softmax(logits)) along `axis`, one value a row.
 
@@ -162,7 +166,9 @@ def softmax_cross_entropy_with_logits(
     return _softmax_loss(labels, logits, axis)
 
 
-def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any = None) -> Tensor:
+def sparse_softmax_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, name: str | None = None
+) -> Tensor:
     """-log_softmax(logits) at the label, one value a row.
 
     Args:
@@ -181,7 +187,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
 
 
 def sigmoid_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, name: Any = None
+    labels: TensorLike | None = None, logits: TensorLike | None = None, name: str | None = None
 ) -> Tensor:
     """Element by element -labels log(p) - (1 - labels) log(1 - p), where p = sigmoid(logits).
 
@@ -198,7 +204,7 @@ def sigmoid_cross_entropy_with_logits(
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any, logits: Any, pos_weight: Any, name: Any = None
+    labels: TensorLike, logits: TensorLike, pos_weight: Any, name: str | None = None
 ) -> Tensor:
     """The sigmoid cross-entropy with positive labels counted `pos_weight` times.
 
@@ -219,7 +225,11 @@ def weighted_cross_entropy_with_logits(
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: Any = None
+    x: TensorLike,
+    axes: Axis,
+    shift: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance over `axes`; `shift` is not needed for accuracy and changes no result.
 
@@ -239,7 +249,9 @@ def moments(
     return mean, variance
 
 
-def bias_add(value: Any, bias: Any, data_format: str | None = None, name: Any = None) -> Tensor:
+def bias_add(
+    value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
+) -> Tensor:
     """`bias` (channels,) added along the last axis, or the second for `"NC..."`.
 
     Args:
@@ -269,7 +281,7 @@ def _image_layout(data_format: str, op: str) -> str:
 
 
 def space_to_depth(
-    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
+    input: TensorLike, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
     """Blocks of pixels as channels: (n, h, w, c) to (n, h / b, w / b, b * b * c).
 
@@ -291,7 +303,7 @@ def space_to_depth(
 
 
 def depth_to_space(
-    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
+    input: TensorLike, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
     """Channels as blocks of pixels: (n, h, w, b * b * c) to (n, h * b, w * b, c).
 
@@ -312,7 +324,7 @@ def depth_to_space(
     return ops.depth_to_space(input, _plain(block_size), layout)
 
 
-def relu(features: Any, name: Any = None) -> Tensor:
+def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """max(x, 0).
 
     Args:
@@ -326,7 +338,7 @@ def relu(features: Any, name: Any = None) -> Tensor:
     return ops.relu(features)
 
 
-def relu6(features: Any, name: Any = None) -> Tensor:
+def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """min(max(x, 0), 6).
 
     Args:
@@ -340,7 +352,7 @@ def relu6(features: Any, name: Any = None) -> Tensor:
     return ops.relu6(features)
 
 
-def elu(features: Any, name: Any = None) -> Tensor:
+def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """The features above 0, exp(x) - 1 below.
 
     Args:
@@ -354,7 +366,7 @@ def elu(features: Any, name: Any = None) -> Tensor:
     return ops.elu(features)
 
 
-def selu(features: Any, name: Any = None) -> Tensor:
+def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """A scaled `elu`, which keeps mean 0 and variance 1 through layers.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -28,9 +28,16 @@ from trainkit.ops.math.nan_reductions import (
     top_k_of_numbers,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
+
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: Any = None
+    sorted_sequence: TensorLike,
+    values: TensorLike,
+    side: str = "left",
+    out_type: DTypeLike = "int32",
+    name: str | None = None,
 ) -> Tensor:
     """Where `values` would stand in the sorted last axis.
 
@@ -48,7 +55,9 @@ def searchsorted(
     return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
 
 
-def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+def tensor_scatter_nd_update(
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None
+) -> Tensor:
     """`tensor` with `updates` at the coordinates `indices`.
 
     Args:
@@ -64,7 +73,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any 
     return ops.scatter_update(tensor, indices, updates)
 
 
-def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
+def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Any:
     """The positions along each axis of positions in a flat array of sizes `dims`.
 
     Args:
@@ -83,7 +92,9 @@ def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
     return ops.stack(ops.unravel_index(indices, dims), axis=0)
 
 
-def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:
+def in_top_k(
+    targets: TensorLike, predictions: TensorLike, k: int, name: str | None = None
+) -> Tensor:
     """Whether each target is among the `k` best predictions of its row.
 
     Args:
@@ -99,7 +110,9 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor
     return _in_top_k(targets, predictions, k)
 
 
-def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+def argmax(
+    input: TensorLike, axis: Axis = 0, output_type: DTypeLike = "int64", name: str | None = None
+) -> Tensor:
     """The position of the greatest value along `axis`, the first of equal ones; NaN is none.
 
     Args:
@@ -115,7 +128,9 @@ def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
     return _positions(argmax_of_numbers, input, axis, output_type)
 
 
-def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+def argmin(
+    input: TensorLike, axis: Axis = 0, output_type: DTypeLike = "int64", name: str | None = None
+) -> Tensor:
     """The position of the least value along `axis`, the first of equal ones; NaN is none.
 
     Args:
@@ -149,7 +164,11 @@ def _top_specs(a: Bound) -> Any:
 
 @needs_values("k", gives=_top_specs)
 def top_k(
-    input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
+    input: TensorLike,
+    k: int = 1,
+    sorted: bool = True,
+    index_type: Any = "int32",
+    name: str | None = None,
 ) -> Any:
     """The `k` greatest values of the last axis and their places: a pair `(values, indices)`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
@@ -12,28 +12,32 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf import control_flow
 from trainkit.tf.control_flow import map_fn as _map_fn
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+    from trainkit.core.variable import Variable
 
-def argmax(x: Any, axis: int = -1) -> Tensor:
+
+def argmax(x: TensorLike, axis: int = -1) -> Tensor:
     """Where the largest element is along `axis`."""
     return ops.argmax(x, axis)
 
 
-def argmin(x: Any, axis: int = -1) -> Tensor:
+def argmin(x: TensorLike, axis: int = -1) -> Tensor:
     """Where the smallest element is along `axis`."""
     return ops.argmin(x, axis)
 
 
-def cumsum(x: Any, axis: int = 0) -> Tensor:
+def cumsum(x: TensorLike, axis: int = 0) -> Tensor:
     """Sums of all elements so far along `axis`."""
     return ops.cumsum(x, axis)
 
 
-def cumprod(x: Any, axis: int = 0) -> Tensor:
+def cumprod(x: TensorLike, axis: int = 0) -> Tensor:
     """Products of all elements so far along `axis`."""
     return ops.cumprod(x, axis)
 
 
-def clip(x: Any, min_value: Any, max_value: Any) -> Tensor:
+def clip(x: TensorLike, min_value: Any, max_value: Any) -> Tensor:
     """`x` between two bounds; `None` for none. An upper bound below the lower one is the lower."""
     if isinstance(min_value, (int, float)) and isinstance(max_value, (int, float)):
         max_value = max_value if max_value > min_value else min_value
@@ -44,17 +48,17 @@ def clip(x: Any, min_value: Any, max_value: Any) -> Tensor:
     )
 
 
-def pow(x: Any, a: Any) -> Tensor:
+def pow(x: TensorLike, a: TensorLike) -> Tensor:
     """`x` to the power `a`, element by element."""
     return ops.power(x, a)
 
 
-def round(x: Any) -> Tensor:
+def round(x: TensorLike) -> Tensor:
     """Each element rounded to a whole number, halves to the even one."""
     return ops.round(x)
 
 
-def dot(x: Any, y: Any) -> Tensor:
+def dot(x: TensorLike, y: TensorLike) -> Tensor:
     """The product of the last axis of `x` with the last but one of `y`.
 
     Args:
@@ -71,7 +75,7 @@ def dot(x: Any, y: Any) -> Tensor:
     return ops.dot(x, y)
 
 
-def batch_dot(x: Any, y: Any, axes: Any = None) -> Tensor:
+def batch_dot(x: Tensor | Variable, y: Tensor | Variable, axes: Any = None) -> Tensor:
     """The product over one axis of each, for each element of the batch.
 
     Args:
@@ -133,7 +137,7 @@ def gradients(loss: Any, variables: Any) -> Any:
     )
 
 
-def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
+def switch(condition: TensorLike, then_expression: Any, else_expression: Any) -> Any:
     """One of two values, by a condition for all or for each element.
 
     Args:
@@ -169,6 +173,8 @@ def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
     return ops.where(condition, chosen, other)
 
 
-def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: Any = None) -> Any:
+def map_fn(
+    fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: DTypeLike | None = None
+) -> Any:
     """`fn` of each element of `elems` along the first axis."""
     return _map_fn(fn, elems, dtype=dtype, name=name)

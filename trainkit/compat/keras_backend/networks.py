@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import losses, ops
 from trainkit.activations import relu as _relu
@@ -11,13 +11,19 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.keras.config import epsilon
 from trainkit.tf import nn as tf_nn
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+    from trainkit.core.variable import Variable
 
-def relu(x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
+
+def relu(
+    x: TensorLike, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+) -> Any:
     """`x` where it is above `threshold`, at most `max_value`; `alpha * (x - threshold)` below."""
     return _relu(x, negative_slope=alpha, max_value=max_value, threshold=threshold)
 
 
-def hard_sigmoid(x: Any) -> Tensor:
+def hard_sigmoid(x: Tensor | Variable) -> Tensor:
     """`0.2 * x + 0.5` between 0 and 1, as before Keras 3, whose own divides by 6.
 
     Example:
@@ -28,7 +34,13 @@ def hard_sigmoid(x: Any) -> Tensor:
 
 
 def batch_normalization(
-    x: Any, mean: Any, var: Any, beta: Any, gamma: Any, axis: int = -1, epsilon: float = 1e-3
+    x: Tensor | Variable,
+    mean: Tensor | Variable,
+    var: Any,
+    beta: Tensor | Variable,
+    gamma: Tensor | Variable,
+    axis: int = -1,
+    epsilon: float = 1e-3,
 ) -> Tensor:
     """`gamma * (x - mean) / sqrt(var + epsilon) + beta`, over the last axis.
 
@@ -52,14 +64,14 @@ def batch_normalization(
     return tf_nn.batch_normalization(x, mean, var, beta, gamma, epsilon)
 
 
-def in_top_k(predictions: Any, targets: Any, k: int) -> Tensor:
+def in_top_k(predictions: TensorLike, targets: TensorLike, k: int) -> Tensor:
     """Whether the target of each row is among its `k` highest predictions."""
     return ops.in_top_k(targets, predictions, k)
 
 
 def sparse_categorical_crossentropy(
-    target: Any,
-    output: Any,
+    target: TensorLike,
+    output: TensorLike,
     from_logits: bool = False,
     axis: int = -1,
     ignore_class: int | None = None,
@@ -74,7 +86,12 @@ def sparse_categorical_crossentropy(
     return ops.where(counts, each, ops.zeros_like(each))
 
 
-def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: Any) -> Tensor:
+def ctc_batch_cost(
+    y_true: Tensor | Variable,
+    y_pred: Tensor | Variable,
+    input_length: Tensor | Variable,
+    label_length: Tensor | Variable,
+) -> Tensor:
     """The loss of connectionist temporal classification of each row, `(batch, 1)`.
 
     Args:
@@ -96,8 +113,8 @@ def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: An
 
 
 def binary_focal_crossentropy(
-    target: Any,
-    output: Any,
+    target: TensorLike,
+    output: TensorLike,
     apply_class_balancing: bool = False,
     alpha: float = 0.25,
     gamma: float = 2.0,
@@ -125,8 +142,8 @@ def binary_focal_crossentropy(
 
 
 def categorical_focal_crossentropy(
-    target: Any,
-    output: Any,
+    target: TensorLike,
+    output: TensorLike,
     alpha: float = 0.25,
     gamma: float = 2.0,
     from_logits: bool = False,
@@ -148,8 +165,8 @@ def categorical_focal_crossentropy(
 
 
 def ctc_decode(
-    y_pred: Any,
-    input_length: Any,
+    y_pred: Tensor | Variable,
+    input_length: Tensor | Variable,
     greedy: bool = True,
     beam_width: int = 100,
     top_paths: int = 1,

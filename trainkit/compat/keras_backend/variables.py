@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -13,8 +13,16 @@ from trainkit.core.variable import Variable
 from trainkit.ops.sampling import keras_random as _random
 from trainkit.tf import arrays
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
+
+def constant(
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    name: str | None = None,
+) -> Tensor:
     """A tensor of the value, of the default float type unless `dtype` says otherwise.
 
     Args:
@@ -31,7 +39,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 
 def variable(
-    value: Any, dtype: Any = None, name: str | None = None, constraint: Any = None
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    constraint: Any = None,
 ) -> Variable:
     """A variable of the default float type unless `dtype` says otherwise.
 
@@ -50,42 +61,52 @@ def variable(
     return Variable(initial_value, name=name, constraint=constraint)
 
 
-def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+def zeros(shape: Shape, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """A variable of zeros, as `K.zeros` always was."""
     return variable(ops.zeros(shape, dtype or dtypes.floatx()), dtype, name)
 
 
-def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+def ones(shape: Shape, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """A variable of ones, as `K.ones` always was."""
     return variable(ops.ones(shape, dtype or dtypes.floatx()), dtype, name)
 
 
-def eye(size: Any, dtype: Any = None, name: str | None = None) -> Variable:
+def eye(size: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """A variable with the identity matrix; `size` is a number, or rows and columns."""
     rows, columns = size if isinstance(size, (tuple, list)) else (size, size)
     return variable(ops.eye(rows, columns, dtype=dtype or dtypes.floatx()), dtype, name)
 
 
 def random_normal_variable(
-    shape: Any, mean: float, scale: float, dtype: Any = None, name: Any = None, seed: Any = None
+    shape: Shape,
+    mean: float,
+    scale: float,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    seed: Seed | None = None,
 ) -> Variable:
     """A variable with values of a normal distribution of this `mean` and deviation `scale`."""
     return variable(random_normal(shape, mean, scale, dtype, seed), dtype, name)
 
 
 def random_uniform_variable(
-    shape: Any, low: float, high: float, dtype: Any = None, name: Any = None, seed: Any = None
+    shape: Shape,
+    low: float,
+    high: float,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    seed: Seed | None = None,
 ) -> Variable:
     """A variable with values drawn evenly from `low` to `high`."""
     return variable(random_uniform(shape, low, high, dtype, seed), dtype, name)
 
 
-def get_value(x: Any) -> Any:
+def get_value(x: TensorLike) -> Any:
     """The value of a tensor or variable as an array of NumPy's."""
     return eval(x)
 
 
-def eval(x: Any) -> Any:
+def eval(x: TensorLike) -> Any:
     """The value of a tensor or variable as an array of NumPy's; a number if it has no axes.
 
     Example:
@@ -96,7 +117,7 @@ def eval(x: Any) -> Any:
     return array.item() if not array.ndim and array.dtype.kind in "fiub" else array
 
 
-def set_value(x: Variable, value: Any) -> None:
+def set_value(x: Variable, value: TensorLike) -> None:
     """Give a variable a value, which is cast to its type."""
     x.assign(ops.cast(value, x.dtype))
 
@@ -127,7 +148,7 @@ def update_sub(x: Variable, decrement: Any) -> Any:
     return x.assign_sub(decrement)
 
 
-def moving_average_update(x: Variable, value: Any, momentum: float) -> Any:
+def moving_average_update(x: Variable, value: TensorLike, momentum: float) -> Any:
     """Move a variable towards `value`: `x = momentum * x + (1 - momentum) * value`.
 
     Example:
@@ -138,7 +159,7 @@ def moving_average_update(x: Variable, value: Any, momentum: float) -> Any:
     return x.assign_sub((x - ops.cast(value, x.dtype)) * (1 - momentum))
 
 
-def count_params(x: Any) -> int:
+def count_params(x: Tensor | Variable) -> int:
     """How many elements a tensor has.
 
     Example:
@@ -149,32 +170,48 @@ def count_params(x: Any) -> int:
 
 
 def random_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: Any = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Numbers of a normal distribution."""
     return _random.normal(shape, mean, stddev, dtype, seed)
 
 
 def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: Any = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Numbers of a normal distribution within two standard deviations."""
     return _random.truncated_normal(shape, mean, stddev, dtype, seed)
 
 
 def random_uniform(
-    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    minval: TensorLike = 0.0,
+    maxval: TensorLike = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Numbers drawn evenly from `minval` to before `maxval`."""
     return _random.uniform(shape, minval, maxval, dtype, seed)
 
 
-def random_bernoulli(shape: Any, p: float = 0.0, dtype: Any = None, seed: Any = None) -> Tensor:
+def random_bernoulli(
+    shape: Shape, p: float = 0.0, dtype: DTypeLike | None = None, seed: Seed | None = None
+) -> Tensor:
     """Ones with probability `p`, zeros otherwise."""
     drawn = _random.uniform(shape, 0.0, 1.0, None, seed)
     return ops.cast(drawn < p, dtype or dtypes.floatx())
 
 
-def dropout(x: Any, level: float, noise_shape: Any = None, seed: Any = None) -> Tensor:
+def dropout(
+    x: TensorLike, level: float, noise_shape: Any = None, seed: Seed | None = None
+) -> Tensor:
     """`x` with the share `level` of its elements zero and the others enlarged to make up for it."""
     return _random.dropout(x, level, noise_shape, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -11,10 +11,14 @@ from trainkit.ops.convolutional.window_arguments import image_data_format
 from trainkit.tf import image as tf_image
 from trainkit.tf import nn as tf_nn
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
+    from trainkit.core.variable import Variable
+
 
 def conv1d(
-    x: Any,
-    kernel: Any,
+    x: Tensor | Variable,
+    kernel: Tensor | Variable,
     strides: int = 1,
     padding: str = "valid",
     data_format: str | None = None,
@@ -40,8 +44,8 @@ def conv1d(
 
 
 def conv2d(
-    x: Any,
-    kernel: Any,
+    x: TensorLike,
+    kernel: TensorLike,
     strides: Any = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -65,8 +69,8 @@ def conv2d(
 
 
 def conv3d(
-    x: Any,
-    kernel: Any,
+    x: TensorLike,
+    kernel: TensorLike,
     strides: Any = (1, 1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -77,9 +81,9 @@ def conv3d(
 
 
 def conv2d_transpose(
-    x: Any,
-    kernel: Any,
-    output_shape: Any,
+    x: TensorLike,
+    kernel: TensorLike,
+    output_shape: Shape,
     strides: Any = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -103,8 +107,8 @@ def conv2d_transpose(
 
 
 def depthwise_conv2d(
-    x: Any,
-    depthwise_kernel: Any,
+    x: TensorLike,
+    depthwise_kernel: TensorLike,
     strides: Any = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -116,9 +120,9 @@ def depthwise_conv2d(
 
 
 def separable_conv2d(
-    x: Any,
-    depthwise_kernel: Any,
-    pointwise_kernel: Any,
+    x: TensorLike,
+    depthwise_kernel: TensorLike,
+    pointwise_kernel: TensorLike,
     strides: Any = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -132,7 +136,7 @@ def separable_conv2d(
 
 
 def pool2d(
-    x: Any,
+    x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1),
     padding: str = "valid",
@@ -151,7 +155,7 @@ def pool2d(
 
 
 def pool3d(
-    x: Any,
+    x: TensorLike,
     pool_size: Any,
     strides: Any = (1, 1, 1),
     padding: str = "valid",
@@ -163,7 +167,7 @@ def pool3d(
 
 
 def spatial_2d_padding(
-    x: Any, padding: Any = ((1, 1), (1, 1)), data_format: str | None = None
+    x: TensorLike, padding: Any = ((1, 1), (1, 1)), data_format: str | None = None
 ) -> Tensor:
     """Images `(batch, rows, columns, channels)` with zeros around.
 
@@ -176,7 +180,7 @@ def spatial_2d_padding(
 
 
 def spatial_3d_padding(
-    x: Any, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
+    x: TensorLike, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
 ) -> Tensor:
     """Volumes `(batch, depth, rows, columns, channels)` with zeros around.
 
@@ -188,7 +192,7 @@ def spatial_3d_padding(
     return _pad(x, padding, data_format)
 
 
-def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Tensor:
+def temporal_padding(x: TensorLike, padding: tuple[int, int] = (1, 1)) -> Tensor:
     """Sequences `(batch, steps, features)` with zeros before and after their steps."""
     return ops.pad(x, ((0, 0), tuple(padding), (0, 0)))
 
@@ -202,7 +206,7 @@ def _pad(x: Any, padding: Any, data_format: str | None) -> Tensor:
 
 
 def resize_images(
-    x: Any,
+    x: Tensor | Variable,
     height_factor: int,
     width_factor: int,
     data_format: str,
@@ -230,16 +234,17 @@ def resize_images(
 
 
 def resize_volumes(
-    x: Any, depth_factor: int, height_factor: int, width_factor: int, data_format: str
+    x: Tensor | Variable, depth_factor: int, height_factor: int, width_factor: int, data_format: str
 ) -> Tensor:
     """Volumes with each element repeated by whole factors along their three axes."""
     first = 2 if _layout(data_format) == "channels_first" else 1
-    for axis, factor in enumerate((depth_factor, height_factor, width_factor), first):
-        x = ops.repeat(x, factor, axis)
-    return x
+    volumes = ops.repeat(x, depth_factor, first)
+    return ops.repeat(ops.repeat(volumes, height_factor, first + 1), width_factor, first + 2)
 
 
-def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Tensor:
+def bias_add(
+    x: Tensor | Variable, bias: Tensor | Variable, data_format: str | None = None
+) -> Tensor:
     """`x` and a bias for each channel, or one with all axes of `x` but that of the batch."""
     bias = convert_to_tensor(bias)
     inner = len(x.shape) - 1

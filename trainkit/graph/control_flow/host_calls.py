@@ -367,7 +367,9 @@ def _check_arguments(name: str, func: Any, inp: Any, Tout: Any) -> None:
         raise TypeError(f"{name}: inp is missing, the list of tensors that {func!r} is called on")
 
 
-def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:
+def py_function(
+    func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None
+) -> Any:
     """Call a Python function of eager tensors, now or each time the graph runs.
 
     Gradients go through what `func` does; for them a graph calls it again, under a tape.
@@ -409,7 +411,11 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any =
 
 
 def numpy_function(
-    func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
+    func: Any = None,
+    inp: Any = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Call a Python function of arrays, now or each time the graph runs; gradients stop there.
 
@@ -448,7 +454,7 @@ def numpy_function(
     return results[0]
 
 
-def timestamp(name: Any = None) -> Any:
+def timestamp(name: str | None = None) -> Any:
     """The time, in seconds since 1970: now or, in a traced function, each time the graph runs.
 
     Args:

@@ -178,7 +178,11 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
     # ------------------------------------------------------------------ assigning
 
     def assign(  # type: ignore[override]
-        self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> Tensor:
         """Replace the value by one of the same shape, which is cast to the dtype.
 

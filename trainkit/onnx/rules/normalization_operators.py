@@ -166,9 +166,8 @@ def _draw(call: NodeCall, x: Any = None) -> Tensor:
     shape = tuple(call.list("shape")) if like is None else live_sizes(like)
     seed = call.run.state.seed_generator
     if call.op_type == "Bernoulli":
-        return ops.cast(
-            ops.less(random.uniform(shape, seed=seed), ops.cast(like, "float32")), dtype
-        )
+        draws = random.uniform(shape, seed=seed)
+        return ops.cast(ops.less(draws, ops.cast(tensor(x), "float32")), dtype)
     if call.op_type.startswith("RandomNormal"):
         mean, scale = call.float("mean", 0.0), call.float("scale", 1.0)
         return ops.cast(random.normal(shape, mean, scale, seed=seed), dtype)

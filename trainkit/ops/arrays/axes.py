@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def _transpose_rule(x: Spec, *, axes: tuple[int, ...] | None = None) -> Spec:
@@ -52,7 +55,7 @@ def _transpose_gradient(g: Tensor, y: Tensor, x: Tensor, *, axes: Any = None) ->
 _transpose.gradients(_transpose_gradient)
 
 
-def transpose(x: Any, axes: Any = None) -> Tensor:
+def transpose(x: TensorLike, axes: Axis | None = None) -> Tensor:
     """`x` with its axes in another order.
 
     Args:
@@ -80,7 +83,7 @@ def transpose(x: Any, axes: Any = None) -> Tensor:
     return result
 
 
-def swap_last_axes(x: Any) -> Tensor:
+def swap_last_axes(x: TensorLike) -> Tensor:
     """`x` (..., n, m) as (..., m, n).
 
     Raises:
@@ -96,7 +99,7 @@ def swap_last_axes(x: Any) -> Tensor:
     return swapped
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
     """`x` with `axis1` and `axis2` exchanged.
 
     Raises:
@@ -116,7 +119,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     return result
 
 
-def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
     """`x` with the axes `source` moved to the positions `destination`; the others keep their order.
 
     Args:
@@ -172,7 +175,7 @@ def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     return x.reshape(_expand(x.shape, axis))
 
 
-def expand_dims(x: Any, axis: Any) -> Tensor:
+def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
     """`x` with new axes of size 1.
 
     Args:
@@ -228,7 +231,7 @@ _squeeze.gradients(
 _squeeze.declare(batch=ALONG_AXIS)
 
 
-def squeeze(x: Any, axis: Any = None) -> Tensor:
+def squeeze(x: TensorLike, axis: Axis | None = None) -> Tensor:
     """`x` without axes of size 1.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -22,6 +22,10 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import filled, sizes_of
 from trainkit.ops.core.vmap import aligned, any_stacks
 from trainkit.ops.math.reductions import sum_to_like
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
+
 
 # ------------------------------------------------------------------ broadcast
 
@@ -89,7 +93,7 @@ def _broadcast_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> 
     return primitive.op(aligned(x, len(shape)), *sizes, shape=(count, *shape))
 
 
-def broadcast_to(x: Any, shape: Any) -> Tensor:
+def broadcast_to(x: TensorLike, shape: Shape) -> Tensor:
     """`x` repeated, without a copy, so that it has the shape `shape`.
 
     Args:

@@ -6,7 +6,7 @@ Concatenation and split are each other's gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 concat_cuda = DeferredModule("trainkit.kernels.concat.concat_cuda")
 
@@ -127,7 +131,7 @@ def concatenate(xs: Any, axis: int | None = 0) -> Tensor:
     return result
 
 
-def append(x1: Any, x2: Any, axis: int | None = None) -> Tensor:
+def append(x1: TensorLike, x2: TensorLike, axis: int | None = None) -> Tensor:
     """`x1` with `x2` behind it along `axis`; without an axis both are flattened first.
 
     Raises:
@@ -232,7 +236,7 @@ def _cut_specs(a: Bound) -> Any:
 
 
 @needs_values("indices_or_sections", gives=_cut_specs)
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut `x` into pieces along an axis.
 
     Args:
@@ -269,7 +273,7 @@ def _pieces_spec(a: Bound) -> Any:
 
 
 @sizes_later("numpy.array_split", _pieces_spec)
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut `x` along an axis into pieces whose sizes may differ by one, the longer ones first.
 
     Args:
@@ -384,7 +388,7 @@ _unstack.gradients(lambda g, y, x, *, axis, num: _stack(*g, axis=axis))
 _unstack.declare(batch=ALONG_AXIS)
 
 
-def unstack(x: Any, num: int | None = None, axis: int = 0) -> list[Tensor]:
+def unstack(x: TensorLike, num: int | None = None, axis: int = 0) -> list[Tensor]:
     """The slices of `x` along an axis, which goes away.
 
     Args:
@@ -426,7 +430,7 @@ def _items(xs: Any) -> Any:
     return unstack(xs) if is_tensor(xs) else xs
 
 
-def atleast_1d(x: Any) -> Tensor:
+def atleast_1d(x: TensorLike) -> Tensor:
     """`x`, a scalar as a vector of one element.
 
     Example:
@@ -437,7 +441,7 @@ def atleast_1d(x: Any) -> Tensor:
     return x if len(x.shape) else reshape(x, (1,))
 
 
-def atleast_2d(x: Any) -> Tensor:
+def atleast_2d(x: TensorLike) -> Tensor:
     """`x`, a scalar or vector as a matrix of one row.
 
     Example:
@@ -448,7 +452,7 @@ def atleast_2d(x: Any) -> Tensor:
     return expand_dims(x, 0) if len(x.shape) == 1 else x
 
 
-def atleast_3d(x: Any) -> Tensor:
+def atleast_3d(x: TensorLike) -> Tensor:
     """`x` with three axes at least: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1).
 
     Example:
@@ -515,7 +519,7 @@ def dstack(xs: Any) -> Tensor:
     return concatenate(_at_least(xs, 3), axis=2)
 
 
-def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def hsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Cut `x` into columns: along axis 1, a vector along axis 0.
 
     Raises:
@@ -529,7 +533,7 @@ def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
     return split(x, indices_or_sections, axis=0 if len(x.shape) == 1 else 1)
 
 
-def vsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def vsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Cut `x`, of rank 2 at least, along axis 0.
 
     Raises:
@@ -542,7 +546,7 @@ def vsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
     return split(_of_rank(x, 2, "vsplit"), indices_or_sections, axis=0)
 
 
-def dsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def dsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Cut `x`, of rank 3 at least, along axis 2.
 
     Raises:

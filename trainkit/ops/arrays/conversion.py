@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,16 @@ from trainkit.core.tensor import convert_to_tensor as core_convert
 from trainkit.ops.math.elementwise import cast, promoted, where
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
+
 # ------------------------------------------------------------------ tensors and arrays
 
 
-def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Tensor:
+def convert_to_tensor(
+    x: TensorLike, dtype: DTypeLike | None = None, sparse: Any = None, ragged: Any = None
+) -> Tensor:
     """Turn a number, nested list, array, variable or tensor into a tensor.
 
     Args:
@@ -49,7 +55,7 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
     return tensor if dtype is None else cast(tensor, dtype)
 
 
-def array(x: Any, dtype: Any = None) -> Tensor:
+def array(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Turn a number, nested list, array, variable or tensor into a tensor.
 
     Args:
@@ -91,7 +97,7 @@ def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers d
 stop_gradient.declare(batch=BY_ELEMENT)
 
 
-def convert_to_numpy(x: Any) -> Any:
+def convert_to_numpy(x: TensorLike) -> Any:
     """The values of `x` as a NumPy array of their own.
 
     Args:
@@ -127,7 +133,7 @@ def _copy(xp: ArrayModule, x: Array) -> Array:
 _copy.gradients(lambda g, y, x: g)
 
 
-def copy(x: Any) -> Tensor:
+def copy(x: TensorLike) -> Tensor:
     """The same values in memory of their own.
 
     Args:
@@ -200,7 +206,7 @@ def _view_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return primitive.op(inputs[0].stacked, **settings)
 
 
-def view(x: Any, dtype: Any = None) -> Tensor:
+def view(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """The bits of `x` read as another element type.
 
     Args:

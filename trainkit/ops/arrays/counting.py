@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import as_dtype
@@ -26,9 +26,16 @@ from trainkit.ops.math.rounding import floor
 from trainkit.ops.math.statistics import counts_of
 from trainkit.ops.math.value_limits import clip
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
+
 
 def count_nonzero(
-    input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = "int64", name: Any = None
+    input: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    dtype: DTypeLike = "int64",
+    name: str | None = None,
 ) -> Tensor:
     """The number of elements that are not 0.
 
@@ -58,13 +65,13 @@ def _counts(a: Bound) -> Spec:
 
 @needs_values("minlength", "maxlength", gives=_counts)
 def bincount(
-    arr: Any,
+    arr: TensorLike,
     weights: Any = None,
     minlength: Any = None,
     maxlength: Any = None,
-    dtype: Any = "int32",
-    name: Any = None,
-    axis: Any = None,
+    dtype: DTypeLike = "int32",
+    name: str | None = None,
+    axis: Axis | None = None,
     binary_output: bool = False,
 ) -> Tensor:
     """How often each number from 0 on occurs, or the sum of its weights.
@@ -102,7 +109,7 @@ def bincount(
     return counts if weights is not None else cast(counts, dtype)
 
 
-def zero_fraction(value: Any, name: Any = None) -> Tensor:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """The share of elements that are 0, in [0, 1].
 
     Args:
@@ -118,7 +125,11 @@ def zero_fraction(value: Any, name: Any = None) -> Tensor:
 
 @needs_values("value_range", "nbins", gives=lambda a: like(a["values"], a["dtype"]))
 def histogram_fixed_width_bins(
-    values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
+    values: TensorLike,
+    value_range: Any,
+    nbins: int = 100,
+    dtype: DTypeLike = "int32",
+    name: str | None = None,
 ) -> Tensor:
     """For each value the number of its bin, of `nbins` equal ones; outliers in the outermost.
 
@@ -149,7 +160,11 @@ def histogram_fixed_width_bins(
 
 @needs_values("value_range", "nbins", gives=lambda a: Spec((None,), as_dtype(a["dtype"])))
 def histogram_fixed_width(
-    values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
+    values: TensorLike,
+    value_range: Any,
+    nbins: int = 100,
+    dtype: DTypeLike = "int32",
+    name: str | None = None,
 ) -> Tensor:
     """How many values lie in each of `nbins` equal bins; see `histogram_fixed_width_bins`.
 
@@ -169,12 +184,12 @@ def histogram_fixed_width(
 
 
 def confusion_matrix(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     num_classes: int | None = None,
     weights: Any = None,
-    dtype: Any = "int32",
-    name: Any = None,
+    dtype: DTypeLike = "int32",
+    name: str | None = None,
 ) -> Tensor:
     """How often label i (row) was predicted as j (column).
 

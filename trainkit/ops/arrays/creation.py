@@ -7,7 +7,7 @@ is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from trainkit.ops.math.elementwise import (
     cast,
 )
 from trainkit.ops.math.reductions import sum_to_like
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
+
 
 # ------------------------------------------------------------------ arguments
 
@@ -77,7 +81,7 @@ def _fill_with(op: str, shape: Any, dtype: Any) -> Tensor:
         return wrap(make(dims_of(shape, op), numpy_dtype))
 
 
-def zeros(shape: Any, dtype: Any = None) -> Tensor:
+def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros.
 
     Args:
@@ -97,7 +101,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
     return _fill_with("zeros", shape, dtype)
 
 
-def ones(shape: Any, dtype: Any = None) -> Tensor:
+def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Ones.
 
     Args:
@@ -117,7 +121,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
     return _fill_with("ones", shape, dtype)
 
 
-def empty(shape: Any, dtype: Any = None) -> Tensor:
+def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor whose values are left as they were in memory.
 
     Args:
@@ -155,7 +159,7 @@ def _fill_gradient(g: Tensor, y: Tensor, value: Tensor, *, shape: tuple[int, ...
 _fill.gradients(_fill_gradient)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
     """One value everywhere.
 
     Args:
@@ -220,7 +224,7 @@ def _full_like_gradient(g: Tensor, y: Tensor, x: Tensor, value: Tensor) -> Tenso
 _full_like.gradients(None, _full_like_gradient)
 
 
-def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros in the shape of `x`, which may be known only later.
 
     Args:
@@ -237,7 +241,7 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
     return _zeros_like(x, dtype=None if dtype is None else as_dtype(dtype).name)
 
 
-def ones_like(x: Any, dtype: Any = None) -> Tensor:
+def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Ones in the shape of `x`, which may be known only later.
 
     Args:
@@ -254,7 +258,7 @@ def ones_like(x: Any, dtype: Any = None) -> Tensor:
     return _ones_like(x, dtype=None if dtype is None else as_dtype(dtype).name)
 
 
-def empty_like(x: Any, dtype: Any = None) -> Tensor:
+def empty_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor in the shape of `x` whose values mean nothing: zeros.
 
     Args:
@@ -271,7 +275,7 @@ def empty_like(x: Any, dtype: Any = None) -> Tensor:
     return zeros_like(x, dtype)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full_like(x: TensorLike, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
     """One value in the shape of `x`, which may be known only later.
 
     Args:
@@ -314,7 +318,7 @@ def _matrix_spec(a: Bound) -> Spec:
 
 
 @needs_values("N", "M", "k", gives=_matrix_spec)
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 
     Args:
@@ -338,7 +342,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     return wrap(current().xp.eye(rows, columns, int(k), dtype_or_float(dtype).dtype))
 
 
-def identity(n: int, dtype: Any = None) -> Tensor:
+def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
     """The identity matrix (n, n).
 
     Example:
@@ -350,7 +354,7 @@ def identity(n: int, dtype: Any = None) -> Tensor:
 
 
 @needs_values("N", "M", "k", gives=_matrix_spec)
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """Ones at and below a diagonal, zeros above it.
 
     Args:
@@ -411,7 +415,11 @@ def _hot_spec(a: Bound) -> Spec:
 
 @needs_values("num_classes", gives=_hot_spec)
 def one_hot(
-    x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
+    x: TensorLike,
+    num_classes: int,
+    axis: int = -1,
+    dtype: DTypeLike | None = None,
+    sparse: bool = False,
 ) -> Tensor:
     """Vectors with a one at the class index and zeros elsewhere; only zeros if it is out of range.
 

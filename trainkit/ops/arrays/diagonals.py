@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import later
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import with_settings
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _length(rows: int | None, columns: int | None, offset: int) -> int | None:
@@ -83,7 +86,7 @@ def _diagonal_spec(a: Bound) -> Spec:
 
 
 @needs_values("offset", gives=_diagonal_spec)
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonals of the matrices in two axes of `x`.
 
     Args:
@@ -111,7 +114,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     return result
 
 
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The sums along the diagonals of the matrices in two axes of `x`; arguments as in `diagonal`.
 
     Raises:
@@ -151,7 +154,7 @@ def _diag_spec(a: Bound) -> Spec:
 
 
 @needs_values("k", gives=_diag_spec)
-def diag(x: Any, k: int = 0) -> Tensor:
+def diag(x: TensorLike, k: int = 0) -> Tensor:
     """The matrix with the vector `x` on its diagonal `k`, or the diagonal `k` of the matrix `x`.
 
     Raises:
@@ -171,7 +174,7 @@ def diag(x: Any, k: int = 0) -> Tensor:
     raise ShapeError(f"diag: takes a vector or a matrix, got shape {tuple(x.shape)}")
 
 
-def diagflat(x: Any, k: int = 0) -> Tensor:
+def diagflat(x: TensorLike, k: int = 0) -> Tensor:
     """The matrix with all elements of `x`, in row-major order, on its diagonal `k`.
 
     Example:
@@ -210,7 +213,7 @@ _triu.declare(stackable=True)
 
 
 @needs_values("k", gives=lambda a: like(a["x"]))
-def tril(x: Any, k: int = 0) -> Tensor:
+def tril(x: TensorLike, k: int = 0) -> Tensor:
     """The matrices `x` (..., n, m) with zeros above the diagonal `k`.
 
     Raises:
@@ -226,7 +229,7 @@ def tril(x: Any, k: int = 0) -> Tensor:
 
 
 @needs_values("k", gives=lambda a: like(a["x"]))
-def triu(x: Any, k: int = 0) -> Tensor:
+def triu(x: TensorLike, k: int = 0) -> Tensor:
     """The matrices `x` (..., n, m) with zeros below the diagonal `k`.
 
     Raises:

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast, where
 from trainkit.ops.math.max_and_argmax import max as max_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Shape, TensorLike
 
 
 def _spec(dims: Any, dtype: Any) -> Spec:
@@ -50,7 +53,12 @@ def _one_hot_spec(a: Bound) -> Spec:
     return _spec(dims, a["dtype"] or (values[0].dtype if values else "float32"))
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
+def constant(
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    name: str | None = None,
+) -> Tensor:
     """A tensor of the values given.
 
     Args:
@@ -86,7 +94,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
     return reshape(tensor, dims)
 
 
-def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
+def zeros(shape: Shape, dtype: DTypeLike = "float32", name: str | None = None) -> Tensor:
     """Zeros of the shape and dtype given.
 
     Args:
@@ -102,7 +110,7 @@ def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
     return _fill(shape, 0, dtypes.as_dtype(dtype))
 
 
-def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
+def ones(shape: Shape, dtype: DTypeLike = "float32", name: str | None = None) -> Tensor:
     """Ones of the shape and dtype given.
 
     Args:
@@ -118,7 +126,7 @@ def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
     return _fill(shape, 1, dtypes.as_dtype(dtype))
 
 
-def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
+def fill(dims: Any, value: TensorLike, name: str | None = None) -> Tensor:
     """`value` repeated to the shape `dims`.
 
     Args:
@@ -149,7 +157,9 @@ def _fill(shape: Any, value: Any, dtype: Any) -> Tensor:
     return filled
 
 
-def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
+def zeros_like(
+    input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """Zeros in the shape of `input`, and in its dtype unless another is given.
 
     Args:
@@ -172,8 +182,8 @@ def eye(
     num_rows: int,
     num_columns: int | None = None,
     batch_shape: Any = None,
-    dtype: Any = "float32",
-    name: Any = None,
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
 ) -> Tensor:
     """Identity matrices (batch_shape..., num_rows, num_columns).
 
@@ -197,13 +207,13 @@ def eye(
 
 @needs_values("depth", gives=_one_hot_spec)
 def one_hot(
-    indices: Any,
+    indices: TensorLike,
     depth: int,
     on_value: Any = None,
     off_value: Any = None,
     axis: int | None = None,
-    dtype: Any = None,
-    name: Any = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere.
 
@@ -255,7 +265,7 @@ def _one_hot_dtype(values: dict[str, Any], dtype: Any) -> dtypes.DType:
 
 
 def sequence_mask(
-    lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: Any = None
+    lengths: TensorLike, maxlen: Any = None, dtype: DTypeLike = "bool", name: str | None = None
 ) -> Tensor:
     """True at the first `lengths[...]` of `maxlen` places of a new last axis.
 

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,13 +33,16 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.statistics import bincount
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def argsort(
-    values: Any,
+    values: TensorLike,
     axis: int = -1,
     direction: str = "ASCENDING",
     stable: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The int32 positions that sort `values` along `axis`; equal values keep their order.
 
@@ -73,7 +76,9 @@ def _direction(direction: str) -> None:
         raise ValueError(f"sort: direction {direction!r}; use 'ASCENDING' or 'DESCENDING'")
 
 
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = None) -> Tensor:
+def sort(
+    values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
+) -> Tensor:
     """`values` in order along `axis`.
 
     Args:
@@ -92,7 +97,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = 
 
 
 @needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
-def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
+def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tuple[Tensor, Tensor]:
     """The different values as they first occur, and the place of each element among them.
 
     A NaN equals nothing, so each is a value of its own.
@@ -123,7 +128,7 @@ def _count(a: Bound) -> tuple[Spec, Spec, Spec]:
     return values, like(a["x"], a["out_idx"]), Spec(values.shape, as_dtype(a["out_idx"]))
 
 
-def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
+def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Whether no element is less than the one before it, over all elements in row-major order.
 
     Args:
@@ -138,7 +143,7 @@ def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
     return all_(less_equal(flat[:-1], flat[1:]))
 
 
-def is_strictly_increasing(x: Any, name: Any = None) -> Tensor:
+def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Whether each element is greater than the one before it, in row-major order.
 
     Args:
@@ -153,7 +158,7 @@ def is_strictly_increasing(x: Any, name: Any = None) -> Tensor:
     return all_(less(flat[:-1], flat[1:]))
 
 
-def invert_permutation(x: Any, name: Any = None) -> Tensor:
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """The permutation y with y[x[i]] = i.
 
     Args:
@@ -187,7 +192,7 @@ def _check_permutation(values: Any) -> None:
 
 @needs_values("x", gives=_count)
 def unique_with_counts(
-    x: Any, out_idx: Any = "int32", name: Any = None
+    x: TensorLike, out_idx: Any = "int32", name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The different values in the order of their first place, where each element is, and counts.
 

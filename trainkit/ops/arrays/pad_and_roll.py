@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from trainkit.ops.core.dynamic_shapes import (
     needs_values,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
+
 # ------------------------------------------------------------------ mirror and shift
 
 
@@ -48,7 +52,7 @@ _flip.gradients(lambda g, y, x, *, axis: _flip(g, axis=axis))
 _flip.declare(batch=OVER_AXES, stackable=True)
 
 
-def flip(x: Any, axis: Any = None) -> Tensor:
+def flip(x: TensorLike, axis: Axis | None = None) -> Tensor:
     """`x` with the elements in reverse order along `axis`.
 
     Args:
@@ -66,7 +70,7 @@ def flip(x: Any, axis: Any = None) -> Tensor:
     return result
 
 
-def fliplr(x: Any) -> Tensor:
+def fliplr(x: TensorLike) -> Tensor:
     """`x`, of rank 2 at least, in reverse order along axis 1.
 
     Raises:
@@ -80,7 +84,7 @@ def fliplr(x: Any) -> Tensor:
     return flip(x, axis=1)
 
 
-def flipud(x: Any) -> Tensor:
+def flipud(x: TensorLike) -> Tensor:
     """`x`, of rank 1 at least, in reverse order along axis 0.
 
     Raises:
@@ -117,7 +121,7 @@ _roll.gradients(_roll_gradient)
 
 
 @needs_values("shift", "axis", gives=lambda a: like(a["x"]))
-def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
+def roll(x: TensorLike, shift: TensorLike, axis: Axis | None = None) -> Tensor:
     """`x` with its elements moved `shift` places; those that leave come back at the other end.
 
     Args:
@@ -273,7 +277,9 @@ def _padded_spec(a: Bound) -> Spec:
 
 
 @needs_values("pad_width", gives=_padded_spec)
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:
+def pad(
+    x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: Any = None
+) -> Tensor:
     """`x` with more elements at the ends of its axes.
 
     Args:

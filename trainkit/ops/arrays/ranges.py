@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,16 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.reductions import sum_to_like
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
+
+def arange(
+    start: TensorLike,
+    stop: TensorLike | None = None,
+    step: Any = None,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """Numbers from `start` up to, not including, `stop`.
 
     Args:
@@ -129,12 +137,12 @@ def _linspace_spec(a: Bound) -> Any:
 
 @needs_values("num", gives=_linspace_spec)
 def linspace(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     """Evenly spaced numbers from `start` to `stop`.

@@ -7,13 +7,17 @@ with Einstein-like Notation", ICLR.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.shaping import as_tensor, reshape, shape, shape_tensor
 from trainkit.ops.convolutional.convolution import is_channels_first
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[A-Za-z_]\w*|1)\s*")
 
@@ -120,7 +124,7 @@ def _fill_size(dims: list[Any]) -> list[Any]:
     return [-1 if n is None else n for n in dims]
 
 
-def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Tensor:
+def rearrange(tensor: TensorLike, pattern: str, **axes_lengths: int) -> Tensor:
     """Reshape and transpose by a pattern of named axes.
 
     Args:
@@ -172,7 +176,7 @@ def _block(x: Any, block_size: int, data_format: str | None, op: str) -> tuple[T
     return (transpose(tensor, (0, 2, 3, 1)) if first else tensor), first
 
 
-def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") -> Tensor:
+def space_to_depth(x: TensorLike, block_size: int, data_format: str = "channels_last") -> Tensor:
     """Each square of pixels as one pixel with more channels.
 
     Args:
@@ -203,7 +207,7 @@ def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") 
     return transpose(y, (0, 3, 1, 2)) if first else y
 
 
-def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") -> Tensor:
+def depth_to_space(x: TensorLike, block_size: int, data_format: str = "channels_last") -> Tensor:
     """The inverse of `space_to_depth`: the channels of a pixel as a square of pixels.
 
     Args:

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
@@ -19,10 +19,17 @@ from trainkit.ops.math.cumulative import cumsum as cumsum_
 from trainkit.ops.math.cumulative import cumulative_logsumexp as cumulative_logsumexp_
 from trainkit.ops.math.elementwise import cast
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 @needs_values("axis", gives=lambda a: like(a["x"]))
 def cumsum(
-    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+    x: TensorLike,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards.
 
@@ -45,7 +52,11 @@ def cumsum(
 
 @needs_values("axis", gives=lambda a: like(a["x"]))
 def cumprod(
-    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+    x: TensorLike,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running product along `axis`, without the element itself if `exclusive`, or backwards.
 
@@ -66,7 +77,11 @@ def cumprod(
 
 @needs_values("axis", gives=lambda a: like(a["x"]))
 def cumulative_logsumexp(
-    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+    x: TensorLike,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Running log(sum(exp(x))) along `axis`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from trainkit.ops.math.elementwise import (
     logical_not,
     where,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str = "int32") -> Spec:
@@ -64,7 +67,7 @@ def _searchsorted(
 _searchsorted.declare(stackable=True)
 
 
-def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tensor:
+def searchsorted(sorted_sequence: TensorLike, values: TensorLike, side: str = "left") -> Tensor:
     """The positions at which `values` would go into a rising sequence and keep it rising.
 
     Args:
@@ -98,7 +101,7 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
     return result
 
 
-def digitize(x: Any, bins: Any) -> Tensor:
+def digitize(x: TensorLike, bins: Any) -> Tensor:
     """The number of the bin of each element of `x`.
 
     Args:
@@ -185,7 +188,7 @@ def _fit(array: Any, axis: int, size: int | None, fill: Any) -> Any:
 
 @one_node("unique")
 def unique(
-    x: Any,
+    x: TensorLike,
     sorted: bool = True,
     return_index: bool = False,
     return_inverse: bool = False,
@@ -261,7 +264,9 @@ def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
 _isin.declare(stackable=True)
 
 
-def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    x1: TensorLike, x2: TensorLike, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
     """Whether each element of `x1` is among the elements of `x2`.
 
     Args:

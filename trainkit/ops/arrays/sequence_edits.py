@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def _distances(a: Bound) -> Spec:
     return Spec(convert_to_tensor(a["truth"]).shape[:-1], float32)
@@ -19,8 +22,8 @@ def _distances(a: Bound) -> Spec:
 
 @needs_values("hypothesis", "truth", gives=_distances)
 def edit_distance(
-    hypothesis: Any,
-    truth: Any,
+    hypothesis: TensorLike,
+    truth: TensorLike,
     normalize: bool = True,
     name: Any = "edit_distance",
     *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from trainkit.core.shapes import ONLY_INTS, Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, marked
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def as_tensor(x: Any) -> Tensor:
@@ -159,7 +162,7 @@ def _size(xp: ArrayModule, x: Array) -> Array:
     return np.int32(x.size)
 
 
-def shape(x: Any) -> tuple[Any, ...]:
+def shape(x: TensorLike) -> tuple[Any, ...]:
     """The sizes of the axes of `x`.
 
     Args:
@@ -183,7 +186,7 @@ def shape(x: Any) -> tuple[Any, ...]:
     return tuple(live[i] if n is None else n for i, n in enumerate(sizes))
 
 
-def size(x: Any) -> Tensor:
+def size(x: TensorLike) -> Tensor:
     """The number of elements of `x`, an int32 scalar tensor.
 
     Example:
@@ -194,7 +197,7 @@ def size(x: Any) -> Tensor:
     return result
 
 
-def ndim(x: Any) -> int:
+def ndim(x: TensorLike) -> int:
     """The number of axes of `x`, an int.
 
     Example:
@@ -316,7 +319,7 @@ def reshape_like(x: Tensor, like: Tensor) -> Tensor:
     return reshaped
 
 
-def reshape(x: Any, newshape: Any) -> Tensor:
+def reshape(x: TensorLike, newshape: Any) -> Tensor:
     """The elements of `x`, in row-major order, in the shape `newshape`.
 
     Args:
@@ -345,7 +348,7 @@ def reshape(x: Any, newshape: Any) -> Tensor:
     return result
 
 
-def ravel(x: Any) -> Tensor:
+def ravel(x: TensorLike) -> Tensor:
     """The elements of `x`, in row-major order, in one axis.
 
     Example:

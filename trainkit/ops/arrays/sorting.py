@@ -6,7 +6,7 @@ ones comes first. The gradient of a sorted tensor goes back to where each elemen
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from trainkit.ops.arrays.shaping import (
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
 
@@ -89,7 +93,7 @@ _sort.gradients(
 _sort.declare(stackable=True)
 
 
-def sort(x: Any, axis: int | None = -1) -> Tensor:
+def sort(x: TensorLike, axis: int | None = -1) -> Tensor:
     """The elements of `x` in rising order along `axis`; NaN comes last.
 
     Args:
@@ -110,7 +114,7 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
     return result
 
 
-def argsort(x: Any, axis: int | None = -1) -> Tensor:
+def argsort(x: TensorLike, axis: int | None = -1) -> Tensor:
     """The positions of the elements of `x` in rising order along `axis`; equal ones in their order.
 
     Args:
@@ -144,7 +148,7 @@ def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     return xp.argpartition(x, kth, axis=axis).astype(_INT32)
 
 
-def argpartition(x: Any, kth: int, axis: int | None = -1) -> Tensor:
+def argpartition(x: TensorLike, kth: int, axis: int | None = -1) -> Tensor:
     """Positions that put the element of rank `kth` in its place, lesser ones before, others behind.
 
     Args:
@@ -238,7 +242,7 @@ def _top_specs(a: Bound) -> TopK:
 
 
 @needs_values("k", gives=_top_specs)
-def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
+def top_k(x: TensorLike, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
     """The `k` greatest elements along the last axis; of equal ones the first.
 
     Args:
@@ -286,7 +290,7 @@ def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) ->
 
 
 @needs_values("k", gives=lambda a: like(a["targets"], "bool"))
-def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
+def in_top_k(targets: TensorLike, predictions: TensorLike, k: int) -> Tensor:
     """Whether the score of each target is among the `k` greatest of its row.
 
     A tie counts for the target; a target that is no class, or whose score is not finite, is not in.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from trainkit.ops.core.dynamic_shapes import (
     Bound,
     needs_values,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _align_repeats(dims: Any, repeats: Any) -> tuple[Any, Any]:
@@ -134,7 +137,7 @@ tile_sum.declare(stackable=Absent("it adds up numbers"))
 tile_sum_sized.declare(stackable=Absent("it adds up numbers"))
 
 
-def tile(x: Any, repeats: Any) -> Tensor:
+def tile(x: TensorLike, repeats: Any) -> Tensor:
     """`x` laid side by side `repeats[i]` times along axis i.
 
     Args:
@@ -252,7 +255,7 @@ def _repeated_spec(a: Bound) -> Spec:
 
 
 @needs_values("repeats", gives=_repeated_spec)
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     """Each element, or each slice along `axis`, several times in a row.
 
     Args:

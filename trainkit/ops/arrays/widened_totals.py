@@ -5,7 +5,7 @@ The arguments are those of the Array API standard.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import shapes
 from trainkit.core.dtypes import DType, as_dtype
@@ -20,6 +20,9 @@ from trainkit.ops.math.elementwise import cast, not_equal
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.reductions import summed_dtype
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike
+
 
 def _in(x: Any, dtype: Any) -> Tensor:
     """`x` in `dtype`, or in the dtype in which it is added up."""
@@ -32,19 +35,23 @@ def _back(y: Tensor, like: Tensor) -> Tensor:
     return y if y.dtype == like.dtype else cast(y, like.dtype)
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: Any, /, *, axis: Axis | None = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The sum over `axis`; short integers are added up in the default integer dtype."""
     tensor = _in(x, dtype)
     return _back(sum_(tensor, axis=axis, keepdims=keepdims), tensor)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: Any, /, *, axis: Axis | None = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The product over `axis`; short integers are multiplied in the default integer dtype."""
     tensor = _in(x, dtype)
     return _back(prod_(tensor, axis=axis, keepdims=keepdims), tensor)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Any, /, *, axis: Axis | None = None, keepdims: bool = False) -> Tensor:
     """The number of elements over `axis` that are not 0."""
     return sum_(cast(not_equal(x, 0), "int32"), axis=axis, keepdims=keepdims)
 
@@ -69,14 +76,24 @@ def _run_total(
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Tensor:
     """The running sum along `axis`, with a 0 in front if `include_initial`."""
     return _run_total(cumsum, "cumulative_sum", 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Tensor:
     """The running product along `axis`, with a 1 in front if `include_initial`."""
     return _run_total(cumprod, "cumulative_prod", 1, x, axis, dtype, include_initial)

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,13 @@ from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import needs_values
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
-def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: Any = None) -> Tensor:
+
+def space_to_batch(
+    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
+) -> Tensor:
     """Every b-th pixel as an image of its own, along each of the first spatial axes.
 
     Args:
@@ -61,7 +66,9 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: Any = None
     return reshape(moved, (-1, *outer, *trailing))
 
 
-def batch_to_space(input: Any, block_shape: Any, crops: Any, name: Any = None) -> Tensor:
+def batch_to_space(
+    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
+) -> Tensor:
     """The inverse of `space_to_batch`: images of the batch woven into larger ones.
 
     Args:
@@ -119,7 +126,7 @@ def _blocks(block_shape: Any, count: int) -> tuple[int, ...]:
     gives=lambda a: (Spec((None, 2), int32), Spec((None, 2), int32)),
 )
 def required_space_to_batch_paddings(
-    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: Any = None
+    input_shape: Any, block_shape: TensorLike, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Paddings and crops with which `space_to_batch` fits a shape.
 

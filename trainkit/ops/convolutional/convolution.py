@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
@@ -46,6 +46,9 @@ from trainkit.ops.convolutional.window_arguments import (
 )
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.dense import check_activation, finished, rectified_gradient
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _conv_rule(
@@ -268,8 +271,8 @@ conv_kernel_gradient.gradients(
 
 
 def conv(
-    inputs: Any,
-    kernel: Any,
+    inputs: TensorLike,
+    kernel: TensorLike,
     strides: int | Sequence[int] = 1,
     padding: Any = "valid",
     data_format: str | None = None,
@@ -303,9 +306,9 @@ def conv(
 
 
 def conv_with_bias(
-    inputs: Any,
-    kernel: Any,
-    bias: Any = None,
+    inputs: TensorLike,
+    kernel: TensorLike,
+    bias: TensorLike | None = None,
     strides: int | Sequence[int] = 1,
     padding: Any = "valid",
     data_format: str | None = None,
@@ -348,8 +351,8 @@ def conv_with_bias(
 
 
 def depthwise_conv(
-    inputs: Any,
-    kernel: Any,
+    inputs: TensorLike,
+    kernel: TensorLike,
     strides: int | Sequence[int] = 1,
     padding: Any = "valid",
     data_format: str | None = None,
@@ -381,9 +384,9 @@ def depthwise_conv(
 
 
 def depthwise_conv_with_bias(
-    inputs: Any,
-    kernel: Any,
-    bias: Any = None,
+    inputs: TensorLike,
+    kernel: TensorLike,
+    bias: TensorLike | None = None,
     strides: int | Sequence[int] = 1,
     padding: Any = "valid",
     data_format: str | None = None,
@@ -425,9 +428,9 @@ def depthwise_conv_with_bias(
 
 
 def separable_conv(
-    inputs: Any,
-    depthwise_kernel: Any,
-    pointwise_kernel: Any,
+    inputs: TensorLike,
+    depthwise_kernel: TensorLike,
+    pointwise_kernel: TensorLike,
     strides: int | Sequence[int] = 1,
     padding: Any = "valid",
     data_format: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
@@ -22,6 +22,9 @@ from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.window_arguments import Sizes, spatial_tuple, windowed_dims
 from trainkit.ops.vmap_rules.shared_rules import folded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _place(
@@ -167,7 +170,7 @@ def _settings(
 
 
 def unfold(
-    x: Any,
+    x: TensorLike,
     kernel_size: int | Sequence[int],
     dilation: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
@@ -204,7 +207,7 @@ def unfold(
 
 
 def fold(
-    x: Any,
+    x: TensorLike,
     output_size: int | Sequence[int],
     kernel_size: int | Sequence[int],
     dilation: int | Sequence[int] = 1,

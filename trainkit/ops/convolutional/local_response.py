@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -15,14 +15,17 @@ from trainkit.ops.math.elementwise import (
     square,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def local_response_normalization(
-    input: Any,
+    input: TensorLike,
     depth_radius: int = 5,
     bias: float = 1.0,
     alpha: float = 1.0,
     beta: float = 0.5,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Each value divided by the strength of the channels around it.
 

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import add, cast, negative
 from trainkit.ops.math.max_and_argmax import argmax
 from trainkit.ops.math.max_and_argmax import max as max_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _pair(value: Any, name: str, op: str) -> tuple[int, int]:
@@ -78,14 +81,14 @@ def _least(x: Tensor) -> Any:
 
 
 def max_pool_with_argmax(
-    input: Any,
+    input: TensorLike,
     ksize: Any,
     strides: Any,
     padding: str,
     data_format: str = "NHWC",
     output_dtype: Any = "int64",
     include_batch_in_index: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Greatest values of windows, and where they come from.
 
@@ -135,13 +138,13 @@ def max_pool_with_argmax(
 
 
 def dilation2d(
-    input: Any,
-    filters: Any,
+    input: TensorLike,
+    filters: TensorLike,
     strides: Any,
     padding: str,
     data_format: str,
     dilations: Any,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Greyscale dilation: max over the elements of a window of (input + filter).
 
@@ -181,13 +184,13 @@ def dilation2d(
 
 
 def erosion2d(
-    value: Any,
-    filters: Any,
+    value: TensorLike,
+    filters: TensorLike,
     strides: Any,
     padding: str,
     data_format: str,
     dilations: Any,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Greyscale erosion: min over the elements of a window of (value - filter).
 

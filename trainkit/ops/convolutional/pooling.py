@@ -7,7 +7,7 @@ equal elements of its window, that of an average to all elements alike; padding 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from trainkit.ops.linear_algebra.axis_products import tensordot
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.vmap_rules.shared_rules import folded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 pool_cuda = DeferredModule("trainkit.kernels.pooling.pool_cuda")
 
@@ -209,7 +213,7 @@ def _pool(
 
 
 def max_pool(
-    inputs: Any,
+    inputs: TensorLike,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     padding: Any = "valid",
@@ -240,7 +244,7 @@ def max_pool(
 
 
 def average_pool(
-    inputs: Any,
+    inputs: TensorLike,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     padding: Any = "valid",
@@ -321,7 +325,7 @@ def adaptive_average_pool(
 
 
 def adaptive_max_pool(
-    inputs: Any, output_size: int | Sequence[int], data_format: str | None = None
+    inputs: TensorLike, output_size: int | Sequence[int], data_format: str | None = None
 ) -> Tensor:
     """Maxima over windows of nearly equal size, as many as `output_size` says.
 

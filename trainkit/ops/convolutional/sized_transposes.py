@@ -6,7 +6,7 @@ size that the forward convolution could have come from is possible, not only siz
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -14,6 +14,9 @@ from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.convolutional.transposed_convolution import conv_transpose as conv_transpose_
 from trainkit.ops.core.axis_numbers import plain
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
@@ -48,14 +51,14 @@ def _cut_of(
 
 
 def conv_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
     strides: Any,
     padding: str = "SAME",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose (gradient by the input) of a convolution, over 1, 2 or 3 spatial axes.
 
@@ -154,14 +157,14 @@ def _trim(
 
 
 def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
     strides: Any,
     padding: str = "SAME",
     data_format: str = "NWC",
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of `conv1d`; filters (width, outputs, channels). See `conv_transpose`.
 
@@ -183,14 +186,14 @@ def conv1d_transpose(
 
 
 def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
     strides: Any,
     padding: str = "SAME",
     data_format: str | None = "NHWC",
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of `conv2d`; filters (h, w, outputs, channels). See `conv_transpose`.
 
@@ -213,14 +216,14 @@ def conv2d_transpose(
 
 
 def conv3d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Shape,
     strides: Any,
     padding: str = "SAME",
     data_format: str = "NDHWC",
     dilations: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of `conv3d`; filters (d, h, w, outputs, channels). See `conv_transpose`.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
@@ -36,6 +36,9 @@ from trainkit.ops.convolutional.window_arguments import (
     is_channels_first,
     spatial_tuple,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _transposed_dims(
@@ -171,8 +174,8 @@ _conv_transpose.declare(residuals=frozenset({0, 1}))
 
 
 def conv_transpose(
-    inputs: Any,
-    kernel: Any,
+    inputs: TensorLike,
+    kernel: TensorLike,
     strides: int | Sequence[int] = 1,
     padding: str = "valid",
     output_padding: int | Sequence[int] | None = None,

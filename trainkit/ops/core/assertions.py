@@ -7,7 +7,7 @@ shapes and dtypes are checked at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.predicates import all as all_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
 
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -63,7 +66,11 @@ def _check(condition: Any, text: str, *shown: Any) -> None:
 
 
 def assert_equal(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting.
 
@@ -85,7 +92,11 @@ def assert_equal(
 
 
 def assert_none_equal(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting.
 
@@ -103,7 +114,11 @@ def assert_none_equal(
 
 
 def assert_less(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting.
 
@@ -121,7 +136,11 @@ def assert_less(
 
 
 def assert_less_equal(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting.
 
@@ -139,7 +158,11 @@ def assert_less_equal(
 
 
 def assert_greater(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting.
 
@@ -157,7 +180,11 @@ def assert_greater(
 
 
 def assert_greater_equal(
-    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike,
+    y: TensorLike,
+    message: str | None = None,
+    summarize: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting.
 
@@ -175,7 +202,7 @@ def assert_greater_equal(
 
 
 def assert_positive(
-    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are above 0.
 
@@ -192,7 +219,7 @@ def assert_positive(
 
 
 def assert_negative(
-    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are below 0.
 
@@ -209,7 +236,7 @@ def assert_negative(
 
 
 def assert_non_negative(
-    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or above.
 
@@ -226,7 +253,7 @@ def assert_non_negative(
 
 
 def assert_non_positive(
-    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+    x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or below.
 
@@ -243,13 +270,13 @@ def assert_non_positive(
 
 
 def assert_near(
-    x: Any,
-    y: Any,
+    x: TensorLike,
+    y: TensorLike,
     rtol: Any = None,
     atol: Any = None,
     message: str | None = None,
     summarize: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless |x - y| <= atol + rtol * |y| for all elements.
 
@@ -274,7 +301,7 @@ def assert_near(
     _check(close, _text("assert_near", "is near", message, summarize), a, b)
 
 
-def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
+def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None) -> Any:
     """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan.
 
     Args:
@@ -295,7 +322,7 @@ def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
     return tensor
 
 
-def check_numerics(tensor: Any, message: str = "", name: Any = None) -> Any:
+def check_numerics(tensor: TensorLike, message: str = "", name: str | None = None) -> Any:
     """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan.
 
     Args:
@@ -317,7 +344,9 @@ def _fail(name: str, message: Any, detail: str) -> None:
     raise InvalidArgumentError(f"{name}: {message + ': ' if message else ''}{detail}")
 
 
-def assert_rank(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
+def assert_rank(
+    x: TensorLike, rank: int, message: str | None = None, name: str | None = None
+) -> None:
     """Raise `InvalidArgumentError` unless `x` has `rank` axes.
 
     Args:
@@ -334,7 +363,9 @@ def assert_rank(x: Any, rank: int, message: str | None = None, name: Any = None)
         _fail("assert_rank", message, f"rank {int(rank)} is needed, the shape is {tensor.shape}")
 
 
-def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
+def assert_rank_at_least(
+    x: TensorLike, rank: int, message: str | None = None, name: str | None = None
+) -> None:
     """Raise `InvalidArgumentError` unless `x` has `rank` axes or more.
 
     Args:
@@ -356,7 +387,7 @@ def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: An
 
 
 def assert_rank_in(
-    x: Any, ranks: Sequence[int], message: str | None = None, name: Any = None
+    x: TensorLike, ranks: Sequence[int], message: str | None = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`.
 
@@ -378,7 +409,7 @@ def assert_rank_in(
         )
 
 
-def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> Any:
+def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """Give the tensor back; raise `InvalidArgumentError` unless it is a scalar.
 
     Args:
@@ -396,7 +427,9 @@ def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> 
     return x
 
 
-def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any = None) -> None:
+def assert_type(
+    tensor: TensorLike, tf_type: Any, message: str | None = None, name: str | None = None
+) -> None:
     """Raise `TypeError` unless the tensor has the dtype `tf_type`.
 
     Args:
@@ -415,7 +448,7 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any
         )
 
 
-def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None:
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise `TypeError` unless `x` has an integer dtype.
 
     Args:
@@ -433,7 +466,7 @@ def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None
         )
 
 
-def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+def assert_same_float_dtype(tensors: Any = None, dtype: DTypeLike | None = None) -> Any:
     """The floating dtype that all `tensors` have; `ValueError` when they differ or it is none.
 
     Args:
@@ -473,10 +506,10 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
 def assert_shapes(
     shapes: Any,
-    data: Any = None,
+    data: TensorLike | None = None,
     summarize: Any = None,
     message: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless tensors have the shapes given, a letter for each size.
 
@@ -525,7 +558,7 @@ def _check_size(
         _fail("assert_shapes", message, f"shape {tuple(expected)} is needed, it is {actual}")
 
 
-def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -> None:
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
     """Raise `InvalidArgumentError` with `data` in its text unless all of `condition` holds.
 
     Args:
@@ -543,7 +576,7 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -
     _check(convert_to_tensor(condition), text, *shown)
 
 
-def assert_proper_iterable(values: Any) -> None:
+def assert_proper_iterable(values: TensorLike) -> None:
     """Raise `TypeError` for a tensor, array or text, and for what can't be gone through.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from trainkit.ops.indexing.gathering import take, take_along_axis
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def gather(
     params: Any,
@@ -39,7 +42,7 @@ def gather(
     validate_indices: Any = None,
     axis: Any = None,
     batch_dims: int = 0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Items of `params` at `indices` along `axis`.
 
@@ -109,10 +112,10 @@ def _check_range(indices: Tensor, size: int) -> None:
 
 
 def gather_nd(
-    params: Any,
-    indices: Any,
+    params: TensorLike,
+    indices: TensorLike,
     batch_dims: int = 0,
-    name: Any = None,
+    name: str | None = None,
     bad_indices_policy: str = "",
 ) -> Tensor:
     """Slices of `params` at the coordinates in the last axis of `indices`.
@@ -162,7 +165,11 @@ def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:
 
 
 def reverse_sequence(
-    input: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: int = 0, name: Any = None
+    input: TensorLike,
+    seq_lengths: Any,
+    seq_axis: int = 1,
+    batch_axis: int = 0,
+    name: str | None = None,
 ) -> Tensor:
     """Along `seq_axis` the first `seq_lengths[i]` items of batch entry i in reverse order.
 

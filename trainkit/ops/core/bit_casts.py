@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
@@ -11,8 +11,11 @@ from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.conversion import view
 from trainkit.ops.arrays.shaping import reshape
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
-def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
+
+def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
     """The same bits read as another element type, without a gradient.
 
     Args:

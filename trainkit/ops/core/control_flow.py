@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape, shape_tensor
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.one_node import one_node
+
+if TYPE_CHECKING:
+    pass
 
 
 def _symbolic(x: Any) -> bool:

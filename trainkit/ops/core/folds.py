@@ -26,7 +26,7 @@ def scan(
     swap_memory: bool = False,
     infer_shape: bool = True,
     reverse: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """All states of a fold: `fn(state, item)` along the first axis of `elems`.
 

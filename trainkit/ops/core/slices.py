@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _slice_spec(a: Bound) -> Spec:
@@ -42,7 +45,7 @@ def _slice_size(size: int | None, start: Any, length: Any) -> int | None:
 
 
 @needs_values("begin", "size", gives=_slice_spec)
-def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
+def slice(input_: Any, begin: TensorLike, size: Any, name: str | None = None) -> Tensor:
     """The block that starts at `begin` and has the sizes `size`, -1 for all that is left.
 
     Args:
@@ -87,7 +90,7 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
 
 def strided_slice(
     input_: Any,
-    begin: Any,
+    begin: TensorLike,
     end: Any,
     strides: Any = None,
     begin_mask: int = 0,
@@ -96,7 +99,7 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
     var: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`input_[begin:end:strides]` along the first axes.
 
@@ -147,7 +150,9 @@ def _masked_spec(a: Bound) -> Spec:
 
 
 @needs_values("axis", gives=_masked_spec)
-def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = None) -> Tensor:
+def boolean_mask(
+    tensor: TensorLike, mask: TensorLike, axis: int | None = None, name: str | None = None
+) -> Tensor:
     """The items at which `mask` is True, in order.
 
     Args:
@@ -174,7 +179,12 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = No
     return take(flat, chosen, axis=start)
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Tensor:
+def where(
+    condition: TensorLike,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`x` where `condition` holds, else `y`; without them the coordinates where it holds.
 
     Args:
@@ -216,7 +226,11 @@ def _split_specs(a: Bound) -> list[Spec]:
 
 @needs_values("num_or_size_splits", "axis", gives=_split_specs)
 def split(
-    value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
+    value: Any,
+    num_or_size_splits: Any,
+    axis: Any = 0,
+    num: Any = None,
+    name: str | None = None,
 ) -> list[Tensor]:
     """Pieces along `axis`: a number of equal ones, or pieces of the sizes given (one may be -1).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
@@ -12,6 +12,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _spec(a: Bound) -> Spec:
@@ -28,7 +31,7 @@ def _buckets(input: Any, num_buckets: int, function: Any, op: str) -> Any:
 
 
 @needs_values("input", gives=_spec)
-def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
     """A number in [0, num_buckets) for each text, by FarmHash's Fingerprint64.
 
     Anybody can make texts of one number; see `to_hash_bucket_strong`.
@@ -80,7 +83,7 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | No
 
 
 @needs_values("input", gives=_spec)
-def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
+def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
     """A number in [0, num_buckets) for each text, by MurmurHash64A; prefer the fast one.
 
     Args:

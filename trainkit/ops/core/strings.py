@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from trainkit.ops.core.dynamic_shapes import (
     unknown,
 )
 from trainkit.ops.core.value_text import formatted
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
+
 
 _UNITS = ("BYTE", "UTF8_CHAR")
 
@@ -116,7 +120,7 @@ def _decode(text: bytes) -> str:
 
 
 @needs_values("input", gives=text_like("input"))
-def lower(input: Any, encoding: str = "", name: Any = None) -> Tensor:
+def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Small letters: of ASCII, or of Unicode for `encoding="utf-8"`.
 
     Args:
@@ -132,7 +136,7 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Tensor:
 
 
 @needs_values("input", gives=text_like("input"))
-def upper(input: Any, encoding: str = "", name: Any = None) -> Tensor:
+def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Capital letters: of ASCII, or of Unicode for `encoding="utf-8"`.
 
     Args:
@@ -155,7 +159,7 @@ def _change_case(x: Any, encoding: str, on_bytes: Any, on_text: Any) -> Tensor:
 
 
 @needs_values("input", gives=text_like("input"))
-def strip(input: Any, name: Any = None) -> Tensor:
+def strip(input: TensorLike, name: str | None = None) -> Tensor:
     """Without white space at both ends.
 
     Args:
@@ -170,7 +174,7 @@ def strip(input: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("input", gives=typed_like("input", "int32"))
-def length(input: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
+def length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Tensor:
     """How many bytes each text has, or characters for `unit="UTF8_CHAR"`; int32.
 
     Args:
@@ -195,7 +199,9 @@ def _substr_spec(a: Bound) -> Spec:
 
 
 @needs_values("input", "pos", "len", gives=_substr_spec)
-def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
+def substr(
+    input: TensorLike, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None
+) -> Tensor:
     """`len` bytes, or characters, of each text from `pos` on; negative ones count from the end.
 
     Args:
@@ -232,7 +238,11 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
 
 @needs_values("input", gives=text_like("input"))
 def regex_replace(
-    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: Any = None
+    input: TensorLike,
+    pattern: Any,
+    rewrite: Any,
+    replace_global: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     r"""Matches of a regular expression replaced by `rewrite`, in which `\1` is the first group.
 
@@ -261,7 +271,7 @@ def regex_replace(
 
 
 @needs_values("input", gives=typed_like("input", "bool"))
-def regex_full_match(input: Any, pattern: Any, name: Any = None) -> Tensor:
+def regex_full_match(input: TensorLike, pattern: Any, name: str | None = None) -> Tensor:
     """Whether a regular expression matches the whole text.
 
     Args:
@@ -296,7 +306,9 @@ def _to_number_spec(a: Bound) -> Spec:
 
 
 @needs_values("input", gives=_to_number_spec)
-def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> Tensor:
+def to_number(
+    input: TensorLike, out_type: DTypeLike = dtypes.float32, name: str | None = None
+) -> Tensor:
     """The numbers that texts spell.
 
     Args:
@@ -331,13 +343,13 @@ def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> T
 
 @needs_values("input", gives=text_like("input"))
 def as_string(
-    input: Any,
+    input: TensorLike,
     precision: int = -1,
     scientific: bool = False,
     shortest: bool = False,
     width: int = -1,
     fill: str = "",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Numbers as texts.
 
@@ -382,7 +394,11 @@ def as_string(
 
 @needs_values("inputs", gives=lambda a: Spec((), "string"))
 def format(
-    template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: Any = None
+    template: str,
+    inputs: TensorLike,
+    placeholder: str = "{}",
+    summarize: int = 3,
+    name: str | None = None,
 ) -> Tensor:
     """A text with tensors in its places, shown as `tk.print` shows them.
 
@@ -416,7 +432,7 @@ def _join_spec(a: Bound) -> Spec:
 
 
 @needs_values("inputs", gives=_join_spec)
-def join(inputs: Any, separator: str = "", name: Any = None) -> Tensor:
+def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """The texts of several tensors joined, element by element; scalars go with all.
 
     Args:
@@ -444,7 +460,11 @@ def _reduce_join_spec(a: Bound) -> Spec:
 
 @needs_values("inputs", gives=_reduce_join_spec)
 def reduce_join(
-    inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: Any = None
+    inputs: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    separator: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Texts joined along axes; along all by default.
 
@@ -485,7 +505,9 @@ def list_spec(a: Bound) -> Spec:
 
 
 @needs_values("input", gives=list_spec)
-def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> Tensor:
+def split(
+    input: TensorLike, sep: Any = None, maxsplit: int = -1, name: str | None = None
+) -> Tensor:
     """The parts of one text, between separators or, by default, white space.
 
     Args:
@@ -508,7 +530,7 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> 
 
 
 @needs_values("input", gives=list_spec)
-def bytes_split(input: Any, name: Any = None) -> Tensor:
+def bytes_split(input: TensorLike, name: str | None = None) -> Tensor:
     """The bytes of one text, as texts of one byte.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 
@@ -12,6 +12,9 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.elementwise import cast, maximum, minimum
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def dtype_of(x: Any) -> DType:
@@ -88,7 +91,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     return IntegerLimits(8 * dtype.size, high, low, dtype)
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Any, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """The elements of `x`, none below `min` or above `max`; a bound of `None` is no bound.
 
     Args:

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,15 +24,18 @@ from trainkit.ops.core.strings import (
     typed_like,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 @needs_values("input", gives=lambda a: Spec((None,), "int32"))
 def unicode_decode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 65533,
     replace_control_characters: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The code points of one text, int32.
 
@@ -61,11 +64,11 @@ def unicode_decode(
 
 @needs_values("input", gives=list_spec)
 def unicode_split(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 65533,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The characters of one text, as texts.
 
@@ -90,11 +93,11 @@ def unicode_split(
 
 @needs_values("input", gives=lambda a: unknown(a["input"], -1, "string"))
 def unicode_encode(
-    input: Any,
+    input: TensorLike,
     output_encoding: str,
     errors: str = "replace",
     replacement_char: int = 65533,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Texts of code points, which stand along the last axis.
 
@@ -129,7 +132,7 @@ def _is_point(number: int) -> bool:
 
 
 @needs_values("input", gives=typed_like("input", "int32"))
-def unicode_script(input: Any, name: Any = None) -> Tensor:
+def unicode_script(input: TensorLike, name: str | None = None) -> Tensor:
     """Not supported: Python has no table of scripts.
 
     Args:
@@ -144,13 +147,13 @@ def unicode_script(input: Any, name: Any = None) -> Tensor:
 
 @needs_values("input", gives=text_like("input"))
 def unicode_transcode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     output_encoding: str,
     errors: str = "replace",
     replacement_char: int = 65533,
     replace_control_characters: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Texts in another encoding.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from trainkit.ops.core.dynamic_shapes import (
     needs_values,
     unknown,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 Overlap = Callable[[int, int], float]
 
@@ -102,13 +106,13 @@ def _check_limits(op: str, most: int, limit: float) -> None:
 
 @needs_values(*_SOURCES, gives=lambda a: (Spec((None,), int32), unknown(a["scores"])))
 def non_max_suppression_with_scores(
-    boxes: Any,
-    scores: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
     max_output_size: int,
     iou_threshold: float = 0.5,
     score_threshold: float = float("-inf"),
     soft_nms_sigma: float = 0.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The best boxes that do not overlap much, and their scores.
 
@@ -156,12 +160,12 @@ def non_max_suppression_with_scores(
 
 @needs_values(*_SOURCES, gives=lambda a: Spec((None,), int32))
 def non_max_suppression(
-    boxes: Any,
-    scores: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
     max_output_size: int,
     iou_threshold: float = 0.5,
     score_threshold: float = float("-inf"),
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Numbers of the best boxes that do not overlap much; see `non_max_suppression_with_scores`.
 
@@ -186,11 +190,11 @@ def non_max_suppression(
 @needs_values("overlaps", "scores", "max_output_size", gives=lambda a: Spec((None,), int32))
 def non_max_suppression_overlaps(
     overlaps: Any,
-    scores: Any,
+    scores: TensorLike,
     max_output_size: int,
     overlap_threshold: float = 0.5,
     score_threshold: float = float("-inf"),
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """As `non_max_suppression`, with overlaps (n, n) that are given.
 
@@ -230,13 +234,13 @@ def non_max_suppression_overlaps(
 
 @needs_values(*_SOURCES, gives=_pad)
 def non_max_suppression_padded(
-    boxes: Any,
-    scores: Any,
+    boxes: TensorLike,
+    scores: TensorLike,
     max_output_size: int,
     iou_threshold: float = 0.5,
     score_threshold: float = float("-inf"),
     pad_to_max_output_size: bool = False,
-    name: Any = None,
+    name: str | None = None,
     sorted_input: bool = False,
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
@@ -294,7 +298,9 @@ _COLORS = np.array(
 
 
 @needs_values("images", "boxes", "colors", gives=lambda a: unknown(a["images"]))
-def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) -> Tensor:
+def draw_bounding_boxes(
+    images: TensorLike, boxes: TensorLike, colors: Any, name: str | None = None
+) -> Tensor:
     """Images with the outlines of boxes, one pixel wide.
 
     Args:

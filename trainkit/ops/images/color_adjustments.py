@@ -7,7 +7,7 @@ channels are the last axis.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,13 @@ from trainkit.ops.math.reductions import mean as mean_
 from trainkit.ops.math.rounding import floor_divide, mod, saturate_cast
 from trainkit.ops.math.value_limits import clip
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
 
-def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:
+
+def convert_image_dtype(
+    image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None
+) -> Tensor:
     """Floats in [0, 1] to the whole range of integers, and back.
 
     Args:
@@ -65,7 +70,7 @@ def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     return y if wide else convert_image_dtype(y, x.dtype, saturate=True)
 
 
-def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
+def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
     """0.2989 red + 0.587 green + 0.114 blue, with one channel.
 
     Args:
@@ -81,7 +86,7 @@ def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
     )
 
 
-def adjust_brightness(image: Any, delta: Any) -> Tensor:
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """`delta` added; 1 is the whole range from black to white.
 
     Args:
@@ -95,7 +100,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
     return _on_floats(image, lambda x: add(x, delta))
 
 
-def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
     """(x - mean of the channel) * contrast_factor + mean of the channel, for each image.
 
     Args:
@@ -114,7 +119,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     return _on_floats(images, change)
 
 
-def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: Any = 1) -> Tensor:
     """Gain * x**gamma: a gamma above 1 darkens, one below 1 brightens.
 
     Args:
@@ -149,7 +154,7 @@ def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tens
     return _on_floats(image, alter)
 
 
-def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
+def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:
     """The hue turned by `delta`, in [-1, 1]; 1 is the whole circle.
 
     Args:
@@ -170,7 +175,7 @@ def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
     return _in_hsv(image, "adjust_hue", lambda h, s: (mod(add(h, delta), 1.0), s))
 
 
-def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> Tensor:
+def adjust_saturation(image: TensorLike, saturation_factor: Any, name: str | None = None) -> Tensor:
     """The saturation multiplied by a factor, and cut to [0, 1].
 
     Args:
@@ -240,7 +245,7 @@ def _mix(images: Any, matrix: Any, op: str) -> Tensor:
     return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))
 
 
-def rgb_to_yiq(images: Any) -> Tensor:
+def rgb_to_yiq(images: TensorLike) -> Tensor:
     """Brightness Y and the two color differences of NTSC, I and Q; floats in [0, 1].
 
     Args:
@@ -253,7 +258,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
     return _mix(images, _YIQ, "rgb_to_yiq")
 
 
-def yiq_to_rgb(images: Any) -> Tensor:
+def yiq_to_rgb(images: TensorLike) -> Tensor:
     """Red, green and blue; the inverse of `rgb_to_yiq`.
 
     Args:
@@ -266,7 +271,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
     return _mix(images, _YIQ_BACK, "yiq_to_rgb")
 
 
-def rgb_to_yuv(images: Any) -> Tensor:
+def rgb_to_yuv(images: TensorLike) -> Tensor:
     """Brightness Y and the two color differences of PAL, U and V; floats in [0, 1].
 
     Args:
@@ -279,7 +284,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
     return _mix(images, _YUV, "rgb_to_yuv")
 
 
-def yuv_to_rgb(images: Any) -> Tensor:
+def yuv_to_rgb(images: TensorLike) -> Tensor:
     """Red, green and blue; the inverse of `rgb_to_yuv`.
 
     Args:
@@ -292,7 +297,7 @@ def yuv_to_rgb(images: Any) -> Tensor:
     return _mix(images, _YUV_BACK, "yuv_to_rgb")
 
 
-def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
+def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """The one channel three times.
 
     Args:

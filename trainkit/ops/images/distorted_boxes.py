@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, concrete, needs_values
 from trainkit.ops.sampling.seeded_random import stateless_uniform, uniform
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed, TensorLike
+
 
 _DRAWS = 4
 """Numbers of [0, 1) that an attempt takes: for the aspect ratio, the height, top and left."""
@@ -175,13 +179,13 @@ def _draw_window(
 def sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,
-    seed: Any = 0,
+    seed: Seed = 0,
     min_object_covered: float = 0.1,
     aspect_ratio_range: Any = None,
     area_range: Any = None,
     max_attempts: int | None = None,
     use_image_if_no_bounding_boxes: bool | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> DistortedBox:
     """A random window of an image that shows enough of one of its objects.
 
@@ -232,13 +236,13 @@ def sample_distorted_bounding_box(
 def stateless_sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,
-    seed: Any,
+    seed: TensorLike,
     min_object_covered: float = 0.1,
     aspect_ratio_range: Any = None,
     area_range: Any = None,
     max_attempts: int | None = None,
     use_image_if_no_bounding_boxes: bool | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> DistortedBox:
     """As `sample_distorted_bounding_box`, from a seed (2,): the same seed gives the same window.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from trainkit.ops.core.strings import one_text
 from trainkit.ops.images.color_adjustments import convert_image_dtype
 from trainkit.ops.images.image_bounds import check_pixels, frame_count, open_image, pillow
 from trainkit.ops.images.png import SIGNATURE, converted, image_spec, png_pixels
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 _GIF = b"GIF8"
 _JPEG = b"\xff\xd8\xff"
@@ -69,7 +73,9 @@ def _uint8_spec(a: Bound) -> Spec:
 
 
 @needs_values("contents", gives=image_spec)
-def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
+def decode_png(
+    contents: TensorLike, channels: int = 0, dtype: DTypeLike = "uint8", name: str | None = None
+) -> Tensor:
     """The image in the bytes of a PNG file; of a JPEG or a GIF of one image, too.
 
     Args:
@@ -104,14 +110,14 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any
 
 @needs_values("contents", gives=_uint8_spec)
 def decode_jpeg(
-    contents: Any,
+    contents: TensorLike,
     channels: int = 0,
     ratio: int = 1,
     fancy_upscaling: bool = True,
     try_recover_truncated: bool = False,
     acceptable_fraction: float = 1,
     dct_method: str = "",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The image in the bytes of a JPEG file; of a PNG or a GIF of one image, too.
 
@@ -167,7 +173,7 @@ def _cropped_spec(a: Bound) -> Spec:
 
 @needs_values("contents", "crop_window", gives=_cropped_spec)
 def decode_and_crop_jpeg(
-    contents: Any,
+    contents: TensorLike,
     crop_window: Any,
     channels: int = 0,
     ratio: int = 1,
@@ -175,7 +181,7 @@ def decode_and_crop_jpeg(
     try_recover_truncated: bool = False,
     acceptable_fraction: float = 1,
     dct_method: str = "",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """A part of the image in a JPEG file: `crop_window` is (top, left, height, width).
 
@@ -214,7 +220,7 @@ def decode_and_crop_jpeg(
 
 
 @needs_values("contents", gives=_uint8_spec)
-def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
+def decode_bmp(contents: TensorLike, channels: int = 0, name: str | None = None) -> Tensor:
     """The image in the bytes of a BMP file, uint8 (height, width, channels).
 
     Args:
@@ -226,7 +232,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, 3), "uint8"))
-def decode_gif(contents: Any, name: Any = None) -> Tensor:
+def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
     """All images of a GIF file, uint8 (frames, height, width, 3); a PNG or JPEG is one of them.
 
     Args:
@@ -249,7 +255,9 @@ def _gif_frames(data: bytes, op: str) -> Any:
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
-def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
+def decode_webp(
+    contents: TensorLike, channels: int = 0, dtype: DTypeLike = "uint8", name: str | None = None
+) -> Tensor:
     """All images of a WebP file, uint8 (frames, height, width, channels).
 
     Args:
@@ -303,10 +311,10 @@ def _any_spec(a: Bound) -> Spec:
 
 @needs_values("contents", gives=_any_spec)
 def decode_image(
-    contents: Any,
+    contents: TensorLike,
     channels: int | None = None,
-    dtype: Any = "uint8",
-    name: Any = None,
+    dtype: DTypeLike = "uint8",
+    name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
     """The image in the bytes of a file of PNG, JPEG, GIF, BMP or WebP.
@@ -344,7 +352,7 @@ def decode_image(
 
 
 @needs_values("contents", gives=lambda a: Spec((), "bool"))
-def is_jpeg(contents: Any, name: Any = None) -> Tensor:
+def is_jpeg(contents: TensorLike, name: str | None = None) -> Tensor:
     """Whether bytes begin as a JPEG file does.
 
     Args:
@@ -359,7 +367,9 @@ def is_jpeg(contents: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("contents", gives=lambda a: Spec((3,), "int32"))
-def extract_jpeg_shape(contents: Any, output_type: Any = "int32", name: Any = None) -> Tensor:
+def extract_jpeg_shape(
+    contents: TensorLike, output_type: DTypeLike = "int32", name: str | None = None
+) -> Tensor:
     """Height, width and channels of a JPEG file, without its pixels.
 
     Args:
@@ -374,7 +384,7 @@ def extract_jpeg_shape(contents: Any, output_type: Any = "int32", name: Any = No
 
 @needs_values("image", gives=lambda a: Spec((), "string"))
 def encode_jpeg(
-    image: Any,
+    image: TensorLike,
     format: str = "",
     quality: int = 95,
     progressive: bool = False,
@@ -384,7 +394,7 @@ def encode_jpeg(
     x_density: int = 300,
     y_density: int = 300,
     xmp_metadata: str = "",
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """An image as a JPEG file.
 
@@ -432,7 +442,7 @@ def encode_jpeg(
 
 @needs_values("image", "jpeg_quality", gives=lambda a: like(a["image"]))
 def adjust_jpeg_quality(
-    image: Any, jpeg_quality: Any, dct_method: str = "", name: Any = None
+    image: TensorLike, jpeg_quality: Any, dct_method: str = "", name: str | None = None
 ) -> Tensor:
     """An image as it comes back from a JPEG file of that quality, in its own dtype.
 

@@ -5,7 +5,7 @@ The channels are the last axis.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.rounding import ceil, floor
 from trainkit.ops.math.value_limits import clip
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 class ResizeMethod:
@@ -74,12 +77,12 @@ _BOX = ("offset_height", "offset_width", "target_height", "target_width")
 
 @needs_values("size", gives=_resized_spec)
 def resize(
-    images: Any,
+    images: TensorLike,
     size: Any,
     method: str = ResizeMethod.BILINEAR,
     preserve_aspect_ratio: bool = False,
     antialias: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Images in another size; floats, except for `"nearest"`, which keeps the dtype.
 
@@ -112,7 +115,7 @@ def resize(
 
 
 @needs_values("k", gives=_part_spec)
-def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
+def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
     """Turned by `k` quarters, counterclockwise.
 
     Args:
@@ -130,7 +133,7 @@ def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
 
 @needs_values(*_BOX, gives=_part_spec)
 def crop_to_bounding_box(
-    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+    image: TensorLike, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """The part that starts at the offsets and has the target size.
 
@@ -163,7 +166,7 @@ def crop_to_bounding_box(
 
 
 @needs_values("central_fraction", gives=_part_spec)
-def central_crop(image: Any, central_fraction: float) -> Tensor:
+def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """The middle `central_fraction`, in (0, 1], of height and width.
 
     Args:
@@ -185,7 +188,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
 @needs_values(*_BOX, gives=_part_spec)
 def pad_to_bounding_box(
-    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+    image: TensorLike, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """The image in a black one of the target size, at the offsets.
 
@@ -230,7 +233,7 @@ def _box_spec(arguments: Bound) -> Spec:
 
 
 @needs_values("target_height", "target_width", gives=_size_spec)
-def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
+def resize_with_crop_or_pad(image: TensorLike, target_height: int, target_width: int) -> Tensor:
     """The middle of what is too large; zeros around what is too small.
 
     Args:
@@ -258,7 +261,7 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
 
 @needs_values("target_height", "target_width", gives=_size_spec)
 def resize_with_pad(
-    image: Any,
+    image: TensorLike,
     target_height: int,
     target_width: int,
     method: str = "bilinear",
@@ -296,13 +299,13 @@ def resize_with_pad(
 
 @needs_values("crop_size", gives=_box_spec)
 def crop_and_resize(
-    image: Any,
-    boxes: Any,
+    image: TensorLike,
+    boxes: TensorLike,
     box_indices: Any,
     crop_size: Any,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Boxes cut out of images, each resized to one size; with gradients by image and boxes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,11 @@ from trainkit.ops.math.reductions import std
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.neural.activations import relu
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
-def per_image_standardization(image: Any) -> Tensor:
+
+def per_image_standardization(image: TensorLike) -> Tensor:
     """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image.
 
     Args:
@@ -52,7 +55,7 @@ def per_image_standardization(image: Any) -> Tensor:
     return divide(subtract(x, mean), deviation)
 
 
-def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
+def psnr(a: TensorLike, b: TensorLike, max_val: float, name: str | None = None) -> Tensor:
     """Peak signal-to-noise ratio of each image, in decibels.
 
     Args:
@@ -73,7 +76,7 @@ def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
 _SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
 
-def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
+def image_gradients(image: TensorLike) -> tuple[Tensor, Tensor]:
     """Differences to the next row and to the next column, 0 in the last one.
 
     Args:
@@ -101,7 +104,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
     return dy, pad(across, ((0, 0), (0, 0), (0, 1), (0, 0)))
 
 
-def total_variation(images: Any, name: Any = None) -> Tensor:
+def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
     """The sum of absolute differences between neighbouring pixels, for each image.
 
     Args:

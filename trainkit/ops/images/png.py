@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import STRING_TENSORS, Tensor, convert_to_tensor
 from trainkit.kernels.coding import png_rows
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -48,7 +52,7 @@ def _files_spec(a: Bound) -> Spec:
 
 
 @needs_values("image", gives=_files_spec)
-def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
+def encode_png(image: TensorLike, compression: int = -1, name: str | None = None) -> Tensor:
     """An image, or each of several, as a PNG file.
 
     Args:

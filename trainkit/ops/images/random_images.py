@@ -7,7 +7,7 @@ the same seed (2,).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -39,6 +39,10 @@ from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.sampling.seeded_random import stateless_uniform, uniform
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed, TensorLike
+
+
 Draw = Callable[[Any, Any, Any], Tensor]
 
 
@@ -56,7 +60,7 @@ def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
     return adjust_brightness(image, draw((), -max_delta, max_delta))
 
 
-def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Tensor:
+def random_brightness(image: TensorLike, max_delta: float, seed: Seed | None = None) -> Tensor:
     """A number of [-max_delta, max_delta) added, the same to all pixels.
 
     Args:
@@ -74,7 +78,7 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Tensor:
     return _brightness(image, max_delta, _stateful(seed))
 
 
-def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
+def stateless_random_brightness(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
     """As `random_brightness`, from a seed (2,).
 
     Args:
@@ -95,7 +99,9 @@ def _factor(op: str, lower: float, upper: float, draw: Draw) -> Tensor:
     return draw((), lower, upper)
 
 
-def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
+def random_contrast(
+    image: TensorLike, lower: float, upper: float, seed: Seed | None = None
+) -> Tensor:
     """`adjust_contrast` by a factor of [lower, upper).
 
     Args:
@@ -114,7 +120,9 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
     return adjust_contrast(image, _factor("random_contrast", lower, upper, _stateful(seed)))
 
 
-def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
+def stateless_random_contrast(
+    image: TensorLike, lower: float, upper: float, seed: TensorLike
+) -> Tensor:
     """As `random_contrast`, from a seed (2,).
 
     Args:
@@ -131,7 +139,9 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
     return adjust_contrast(image, factor)
 
 
-def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
+def random_saturation(
+    image: TensorLike, lower: float, upper: float, seed: Seed | None = None
+) -> Tensor:
     """`adjust_saturation` by a factor of [lower, upper).
 
     Args:
@@ -150,7 +160,9 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
     return adjust_saturation(image, _factor("random_saturation", lower, upper, _stateful(seed)))
 
 
-def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
+def stateless_random_saturation(
+    image: TensorLike, lower: float, upper: float, seed: TensorLike
+) -> Tensor:
     """As `random_saturation`, from a seed (2,).
 
     Args:
@@ -173,7 +185,7 @@ def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
     return adjust_hue(image, draw((), -max_delta, max_delta))
 
 
-def random_hue(image: Any, max_delta: float, seed: Any = None) -> Tensor:
+def random_hue(image: TensorLike, max_delta: float, seed: Seed | None = None) -> Tensor:
     """`adjust_hue` by a number of [-max_delta, max_delta).
 
     Args:
@@ -191,7 +203,7 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Tensor:
     return _hue(image, max_delta, _stateful(seed))
 
 
-def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
+def stateless_random_hue(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
     """As `random_hue`, from a seed (2,).
 
     Args:
@@ -219,7 +231,7 @@ def _flip(image: Any, axis: int, draw: Draw) -> Tensor:
     return where(less(chance, 0.5), flip(x, axis), x)
 
 
-def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:
+def random_flip_left_right(image: TensorLike, seed: Seed | None = None) -> Tensor:
     """Mirrored along the width with probability 1/2, each image of a batch by itself.
 
     Args:
@@ -233,7 +245,7 @@ def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:
     return _flip(image, -2, _stateful(seed))
 
 
-def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
+def stateless_random_flip_left_right(image: TensorLike, seed: TensorLike) -> Tensor:
     """As `random_flip_left_right`, from a seed (2,).
 
     Args:
@@ -247,7 +259,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
     return _flip(image, -2, _stateless(seed))
 
 
-def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
+def random_flip_up_down(image: TensorLike, seed: Seed | None = None) -> Tensor:
     """Mirrored along the height with probability 1/2, each image of a batch by itself.
 
     Args:
@@ -261,7 +273,7 @@ def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
     return _flip(image, -3, _stateful(seed))
 
 
-def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
+def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Tensor:
     """As `random_flip_up_down`, from a seed (2,).
 
     Args:
@@ -305,7 +317,9 @@ def _crop_later(x: Tensor, size: Tensor, draw: Draw) -> Tensor:
     return slice_(x, start, size)
 
 
-def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Tensor:
+def random_crop(
+    value: TensorLike, size: Any, seed: Seed | None = None, name: str | None = None
+) -> Tensor:
     """A part of the shape `size`, all places equally likely.
 
     Args:
@@ -324,7 +338,9 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Te
     return _crop(value, size, _stateful(seed))
 
 
-def stateless_random_crop(value: Any, size: Any, seed: Any, name: Any = None) -> Tensor:
+def stateless_random_crop(
+    value: TensorLike, size: Any, seed: TensorLike, name: str | None = None
+) -> Tensor:
     """As `random_crop`, from a seed (2,).
 
     Args:

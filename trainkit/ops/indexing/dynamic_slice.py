@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builtins import slice as python_slice
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import late_ops
@@ -26,6 +26,9 @@ from trainkit.ops.arrays.shaping import (
     sizes_of,
 )
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _block(dims: Any, start: Sequence[Any], sizes: Sequence[Any], op: str) -> Any:
@@ -127,7 +130,7 @@ _slice_update.declare(stackable=True)
 
 
 @needs_values("shape", gives=lambda a: unknown(a["inputs"]))
-def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in keras.ops
+def slice(inputs: TensorLike, start_indices: Any, shape: Shape) -> Tensor:  # the name in keras.ops
     """The block of `inputs` that begins at `start_indices` and has the given shape.
 
     Args:
@@ -152,7 +155,7 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in
     return result
 
 
-def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Tensor:
+def slice_update(inputs: TensorLike, start_indices: Any, updates: TensorLike) -> Tensor:
     """`inputs` with the block that begins at `start_indices` replaced by `updates`.
 
     Args:

@@ -8,7 +8,7 @@ gradient, as in TensorFlow.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
@@ -166,7 +170,7 @@ take_sum.gradients(
 )
 
 
-def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
+def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
     """Slices of `x` along an axis, picked by position.
 
     Args:
@@ -191,7 +195,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     return result
 
 
-def gather(x: Any, indices: Any, axis: int = 0) -> Tensor:
+def gather(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
     """As `take`, but a negative position is outside, too.
 
     Args:
@@ -272,7 +276,7 @@ take_along_axis_sum.gradients(
 )
 
 
-def take_along_axis(x: Any, indices: Any, axis: int | None = None) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
     """For each position in `indices` the element of `x` at that position along `axis`.
 
     Args:

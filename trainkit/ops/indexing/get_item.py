@@ -6,7 +6,7 @@ elements that were picked more than once add up.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch import trace_state
@@ -29,6 +29,10 @@ from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.indexing import index_keys
 from trainkit.ops.indexing.index_keys import Key
 from trainkit.ops.vmap_rules.shared_rules import with_settings
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _TAPES = trace_state.TAPES
 _PLAIN = frozenset((int, slice, type(None), type(...)))
@@ -209,7 +213,7 @@ def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
 _nonzero.declare(batch=one_by_one("items have different numbers of true elements"))
 
 
-def nonzero(x: Any) -> tuple[Tensor, ...]:
+def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
     """The positions of the elements of `x` that are not 0 or False, in row-major order.
 
     Args:

@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -16,6 +16,9 @@ from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.indexing.bad_indices import ignores, scattered
 from trainkit.ops.indexing.scattering import scatter, scatter_max, scatter_min, scatter_nd_add
 from trainkit.ops.math.elementwise import negative
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
 
 
 def _scatter(
@@ -28,7 +31,11 @@ def _scatter(
 
 
 def tensor_scatter_nd_max(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: Any = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...).
 
@@ -51,7 +58,11 @@ def tensor_scatter_nd_max(
 
 
 def tensor_scatter_nd_min(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: Any = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...).
 
@@ -74,7 +85,11 @@ def tensor_scatter_nd_min(
 
 
 def tensor_scatter_nd_add(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: Any = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """`tensor` with `updates` added at the coordinates `indices`; equal ones add up.
 
@@ -97,7 +112,11 @@ def tensor_scatter_nd_add(
 
 
 def tensor_scatter_nd_sub(
-    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: Any = None
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """`tensor` with `updates` subtracted at the coordinates `indices`.
 
@@ -126,7 +145,11 @@ def _scatter_spec(a: Bound) -> Spec:
 
 @needs_values("shape", gives=_scatter_spec)
 def scatter_nd(
-    indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: Any = None
+    indices: TensorLike,
+    updates: TensorLike,
+    shape: Shape,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Zeros of `shape` with `updates` added at the coordinates `indices`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from trainkit.ops.core.dynamic_shapes import (
     rows,
 )
 from trainkit.ops.indexing.gathering import take
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _MOST_PARTITIONS = 1 << 20  # each is a tensor that is made
 
@@ -47,7 +51,7 @@ def _stitch(a: Bound) -> Spec:
 
 @needs_values("partitions", "num_partitions", gives=_parts)
 def dynamic_partition(
-    data: Any, partitions: Any, num_partitions: int, name: Any = None
+    data: TensorLike, partitions: Any, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
     """The slices of `data` by the part that each belongs to.
 
@@ -89,7 +93,7 @@ def dynamic_partition(
 
 
 @needs_values("indices", gives=_stitch)
-def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
+def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     """One tensor of slices from several: result[indices[m][i]] = data[m][i]; later ones win.
 
     Args:

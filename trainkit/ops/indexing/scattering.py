@@ -6,7 +6,7 @@ A tensor never changes, so each of these gives a new one.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum_to_like
 from trainkit.ops.vmap_rules.gather_rules import numbered
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
+
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
@@ -230,7 +234,9 @@ for _scatter in (scatter_nd_add, _scatter_update, scatter_max, scatter_min, scat
     _scatter.batch_by(_scatter_stack)
 
 
-def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: str | None = None) -> Tensor:
+def scatter_update(
+    inputs: TensorLike, indices: TensorLike, updates: TensorLike, reduction: str | None = None
+) -> Tensor:
     """`inputs` with `updates` written at the rows of `indices`.
 
     Args:
@@ -266,7 +272,7 @@ def _of_dtype(updates: Any, x: Tensor) -> Tensor:
     return new if new.dtype == x.dtype else cast(new, x.dtype)
 
 
-def scatter(indices: Any, values: Any, shape: Any) -> Tensor:
+def scatter(indices: TensorLike, values: TensorLike, shape: Shape) -> Tensor:
     """Zeros of shape `shape` with `values` added at the rows of `indices`; equal rows add up.
 
     Args:

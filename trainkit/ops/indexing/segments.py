@@ -7,7 +7,7 @@ where looking at it would hold the program up, drops the element, as TensorFlow 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,10 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.vmap_rules.gather_rules import check_now
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
@@ -251,7 +255,7 @@ def _by_segment(a: Bound) -> Spec:
 
 @needs_values("num_segments", gives=_by_segment)
 def segment_sum(
-    data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
+    data: TensorLike, segment_ids: TensorLike, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
     """The sums of the elements of `data` that share a segment, 0 for an empty segment.
 
@@ -278,7 +282,7 @@ def segment_sum(
 
 @needs_values("num_segments", gives=_by_segment)
 def segment_max(
-    data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
+    data: TensorLike, segment_ids: TensorLike, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
     """The greatest of the elements of `data` that share a segment; arguments as in `segment_sum`.
 
@@ -294,7 +298,7 @@ def segment_max(
 
 @needs_values("num_segments", gives=_by_segment)
 def segment_min(
-    data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
+    data: TensorLike, segment_ids: TensorLike, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
     """The least of the elements of `data` that share a segment; arguments as in `segment_sum`.
 
@@ -310,7 +314,7 @@ def segment_min(
 
 @needs_values("num_segments", gives=_by_segment)
 def segment_prod(
-    data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
+    data: TensorLike, segment_ids: TensorLike, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
     """The products of the elements of `data` that share a segment, 1 for an empty segment.
 

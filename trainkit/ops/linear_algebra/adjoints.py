@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,18 +28,21 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    output_type: Any = None,
-    name: Any = None,
+    output_type: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Matrix product of the last two axes; the leading axes broadcast.
 
@@ -86,13 +89,13 @@ def _turn(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
 
 
 def matvec(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     adjoint_a: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """(..., n, m) times (..., m): (..., n).
 
@@ -112,7 +115,7 @@ def matvec(
     return squeeze(matmul(a, expand_dims(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a), -1)
 
 
-def matrix_transpose(a: Any, name: Any = None, conjugate: bool = False) -> Tensor:
+def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: bool = False) -> Tensor:
     """The last two axes exchanged.
 
     Args:
@@ -128,7 +131,7 @@ def matrix_transpose(a: Any, name: Any = None, conjugate: bool = False) -> Tenso
     return adjoint(a) if conjugate else swapaxes(a, -1, -2)
 
 
-def adjoint(matrix: Any, name: Any = None) -> Tensor:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The last two axes exchanged, values conjugated.
 
     Args:
@@ -144,7 +147,12 @@ def adjoint(matrix: Any, name: Any = None) -> Tensor:
     return conj(x) if x.dtype.is_complex else x
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: Any = None) -> Any:
+def svd(
+    tensor: TensorLike,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    name: str | None = None,
+) -> Any:
     """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v), in this order.
 
     Args:
@@ -164,7 +172,9 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     return s, u, adjoint(vh)
 
 
-def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Tensor:
+def solve(
+    matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """`x` with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k).
 
     Args:
@@ -184,7 +194,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Ten
 _adjoint = adjoint
 
 
-def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
+def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The inverse of square matrices, or of their adjoints.
 
     Args:
@@ -204,7 +214,11 @@ def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
 
 
 def triangular_solve(
-    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """`x` with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at.
 
@@ -225,7 +239,7 @@ def triangular_solve(
     return solve_triangular(matrix, rhs, lower=lower)
 
 
-def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
+def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tensor:
     """`x` with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular.
 
     Args:
@@ -243,7 +257,11 @@ def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
 
 
 def lstsq(
-    matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: Any = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    l2_regularizer: float = 0.0,
+    fast: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """`x` that makes |matrix @ x - rhs|**2 + l2_regularizer * |x|**2 least.
 
@@ -273,7 +291,9 @@ def _ridge(normal: Tensor, n: int, strength: float) -> Tensor:
     return add(normal, multiply(eye(n, dtype=normal.dtype), strength)) if strength else normal
 
 
-def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: Any = None) -> Tensor:
+def matrix_rank(
+    a: TensorLike, tol: Any = None, validate_args: bool = False, name: str | None = None
+) -> Tensor:
     """The number of singular values above `tol`.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.linear_algebra.einsum import labels, product_of_two
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast, conjugated, multiply
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def dot(x1: Any, x2: Any) -> Tensor:
@@ -51,7 +54,7 @@ def _kept_short(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return y
 
 
-def vdot(x1: Any, x2: Any) -> Tensor:
+def vdot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sum of the products of all elements; the first tensor is conjugated. A scalar tensor.
 
     Raises:
@@ -89,7 +92,7 @@ def inner(x1: Any, x2: Any) -> Tensor:
     return tensordot(a, b, axes=((len(a.shape) - 1,), (len(b.shape) - 1,)))
 
 
-def outer(x1: Any, x2: Any) -> Tensor:
+def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """All products of an element of `x1` with one of `x2`: a matrix (x1.size, x2.size).
 
     Example:
@@ -110,7 +113,7 @@ def _kron_spec(a: Bound) -> Any:
 
 
 @sizes_later("numpy.kron", _kron_spec)
-def kron(x1: Any, x2: Any) -> Tensor:
+def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Kronecker product: `x2` laid out once for each element of `x1`, multiplied by it.
 
     Args:
@@ -135,7 +138,7 @@ def kron(x1: Any, x2: Any) -> Tensor:
     )
 
 
-def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
+def tensordot(x1: TensorLike, x2: TensorLike, axes: Any = 2) -> Tensor:
     """Sum of products over pairs of axes.
 
     Args:

@@ -9,7 +9,7 @@ gradient is left out there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,10 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum as sum_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
+
 # ------------------------------------------------------------------ cholesky
 
 
@@ -82,7 +86,7 @@ def _cholesky_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 _cholesky.gradients(_cholesky_gradient)
 
 
-def cholesky(x: Any, upper: bool = False) -> Tensor:
+def cholesky(x: TensorLike, upper: bool = False) -> Tensor:
     """The triangular factors L of symmetric positive definite matrices: x = L @ transpose(L).
 
     Only the lower triangles are looked at. The gradient is symmetric.
@@ -107,7 +111,7 @@ def cholesky(x: Any, upper: bool = False) -> Tensor:
     return adjoint(lower) if upper else lower
 
 
-def cholesky_inverse(x: Any, upper: bool = False) -> Tensor:
+def cholesky_inverse(x: TensorLike, upper: bool = False) -> Tensor:
     """The inverses of positive definite matrices from their triangular factors.
 
     Args:
@@ -150,7 +154,7 @@ def _size(x: Tensor, op: str) -> int:
     return int(n)
 
 
-def logdet(x: Any) -> Tensor:
+def logdet(x: TensorLike) -> Tensor:
     """The logarithms of the determinants of symmetric positive definite matrices.
 
     By the Cholesky factors; only the lower triangles are looked at, and the gradient is symmetric.
@@ -223,7 +227,7 @@ def _qr_tall_gradient(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
 _qr.gradients(_qr_gradient)
 
 
-def qr(x: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+def qr(x: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Orthogonal matrices q and upper triangular ones r with q @ r = x.
 
     Args:
@@ -341,7 +345,7 @@ def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
 _lu_factor.gradients(_lu_gradient)
 
 
-def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
+def lu_factor(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Lower times upper triangular matrices, after exchanges of rows.
 
     Args:
@@ -399,7 +403,7 @@ def _eigh_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
 _eigh.gradients(_eigh_gradient)
 
 
-def eigh(x: Any) -> tuple[Tensor, Tensor]:
+def eigh(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of symmetric (complex: Hermitian) matrices.
 
     Only the lower triangles are looked at, and only they get a gradient.
@@ -456,7 +460,7 @@ def _eig_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
 _eig.gradients(_eig_gradient)
 
 
-def eig(x: Any) -> tuple[Tensor, Tensor]:
+def eig(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices.
 
     Args:

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -28,9 +28,16 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum as sum_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
 
 def norm(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: Any = None
+    tensor: TensorLike,
+    ord: Any = "euclidean",
+    axis: Axis | None = None,
+    keepdims: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Length of vectors or size of matrices.
 
@@ -59,7 +66,7 @@ def norm(
 
 
 def normalize(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Any = None
+    tensor: TensorLike, ord: Any = "euclidean", axis: Axis | None = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """`tensor` divided by its norm, and the norm with the axes kept.
 
@@ -79,7 +86,10 @@ def normalize(
 
 
 def reduce_euclidean_norm(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+    input_tensor: TensorLike,
+    axis: Axis | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """sqrt(sum(x**2)) over the axes `axis`.
 
@@ -97,7 +107,11 @@ def reduce_euclidean_norm(
 
 
 def l2_normalize(
-    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None, dim: Any = None
+    x: TensorLike,
+    axis: Axis | None = None,
+    epsilon: float = 1e-12,
+    name: str | None = None,
+    dim: Any = None,
 ) -> Tensor:
     """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`, which `dim` is an older name of.
 

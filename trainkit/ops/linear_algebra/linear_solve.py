@@ -8,7 +8,7 @@ results"; for pinv Golub and Pereyra 1973, SIAM J. Numer. Anal. 10; for expm Hig
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,10 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.vmap_rules.shared_rules import of_matrices
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
+
 _NOT_INVERTIBLE = "Input is not invertible."
 
 # ------------------------------------------------------------------ inverse
@@ -60,7 +64,7 @@ def _inv(xp: ArrayModule, x: Array) -> Array:
 _inv.gradients(lambda g, y, x: negative(times(adjoint(y), g, adjoint(y))))
 
 
-def inv(x: Any) -> Tensor:
+def inv(x: TensorLike) -> Tensor:
     """The inverses of the matrices `x`.
 
     Args:
@@ -141,7 +145,7 @@ def _check_right_side(left: Tensor, right: Tensor, op: str) -> None:
         )
 
 
-def solve(a: Any, b: Any) -> Tensor:
+def solve(a: TensorLike, b: TensorLike) -> Tensor:
     """The solutions x of a @ x = b.
 
     Args:
@@ -182,7 +186,7 @@ _solve_triangular.joint_gradient(_triangular_gradient)
 _solve_triangular.batch_by(of_matrices)
 
 
-def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:
+def solve_triangular(a: TensorLike, b: TensorLike, lower: bool = False) -> Tensor:
     """The solutions x of a @ x = b with triangular matrices.
 
     Args:
@@ -225,7 +229,7 @@ def _det_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 _det.gradients(_det_gradient)
 
 
-def det(x: Any) -> Tensor:
+def det(x: TensorLike) -> Tensor:
     """The determinants of the matrices `x`.
 
     Args:
@@ -261,7 +265,7 @@ def _slogdet(xp: ArrayModule, x: Array) -> Any:
 _slogdet.gradients(lambda g, y, x: multiply(expand_dims(g[1], (-2, -1)), adjoint(_inv(x))))
 
 
-def slogdet(x: Any) -> tuple[Tensor, Tensor]:
+def slogdet(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Sign and logarithm of the magnitude of the determinants of the matrices `x`.
 
     Args:
@@ -322,7 +326,7 @@ def default_cutoff(x: Tensor) -> float:
     return float(max(sizes) * epsilon)
 
 
-def pinv(x: Any, rcond: float | None = None) -> Tensor:
+def pinv(x: TensorLike, rcond: float | None = None) -> Tensor:
     """The Moore-Penrose inverses of the matrices `x`.
 
     The gradient is that on the set of matrices of the same rank.
@@ -349,7 +353,7 @@ def pinv(x: Any, rcond: float | None = None) -> Tensor:
     return result
 
 
-def lstsq(a: Any, b: Any, rcond: float | None = None) -> Tensor:
+def lstsq(a: TensorLike, b: TensorLike, rcond: float | None = None) -> Tensor:
     """The x of least length that minimise the length of a @ x - b.
 
     Args:
@@ -439,7 +443,7 @@ def _expm_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 _expm.gradients(_expm_gradient)
 
 
-def matrix_power(x: Any, n: int) -> Tensor:
+def matrix_power(x: TensorLike, n: int) -> Tensor:
     """The product of `n` times the matrices `x`; of their inverses where `n` is negative.
 
     Args:
@@ -477,7 +481,7 @@ def matrix_power(x: Any, n: int) -> Tensor:
     return result
 
 
-def expm(x: Any) -> Tensor:
+def expm(x: TensorLike) -> Tensor:
     """The exponentials of the matrices `x`: the sum of x**k / k!.
 
     Source: Higham 2005, SIAM J. Matrix Anal. Appl. 26(4), by scaling and squaring.

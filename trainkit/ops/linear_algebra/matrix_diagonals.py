@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -29,10 +29,13 @@ from trainkit.ops.linear_algebra.matrix_bands import (
 from trainkit.ops.math.elementwise import equal, multiply, where
 from trainkit.ops.math.value_limits import clip
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def diag(
     diagonal: Any,
-    name: Any = None,
+    name: str | None = None,
     k: Any = 0,
     num_rows: Any = -1,
     num_cols: Any = -1,
@@ -80,8 +83,8 @@ def diag(
 
 
 def diag_part(
-    input: Any,
-    name: Any = None,
+    input: TensorLike,
+    name: str | None = None,
     k: Any = 0,
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
@@ -115,7 +118,7 @@ def diag_part(
     return diagonal_(x, offset=k, axis1=-2, axis2=-1)
 
 
-def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
+def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     """A tensor (d..., d...) with `diagonal` (d...) where both indices agree.
 
     Args:
@@ -131,7 +134,7 @@ def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
     return reshape(diag(reshape(d, (-1,))), tuple(d.shape) * 2)
 
 
-def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
+def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """The elements of a tensor (d..., d...) where both indices agree.
 
     Args:
@@ -153,7 +156,7 @@ def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
 
 
 def set_diag(
-    input: Any, diagonal: Any, name: Any = None, k: Any = 0, align: str = "RIGHT_LEFT"
+    input: TensorLike, diagonal: Any, name: str | None = None, k: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
     """`input` with `diagonal` on the diagonal number `k` of its last two axes.
 
@@ -189,7 +192,7 @@ def set_diag(
 
 
 @needs_values("num_lower", "num_upper", gives=lambda a: like(a["input"]))
-def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Tensor:
+def band_part(input: TensorLike, num_lower: int, num_upper: int, name: str | None = None) -> Tensor:
     """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +37,16 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.max_and_argmax import argmax
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
+
 # ---------------------------------------------------------------------- LU
 
 
-def lu(input: Any, output_idx_type: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
+def lu(
+    input: TensorLike, output_idx_type: Any = "int32", name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Lower times upper triangular matrices, after a permutation of rows.
 
     Args:
@@ -89,7 +95,7 @@ def _invert(perm: Any) -> Tensor:
 
 
 def lu_reconstruct(
-    lower_upper: Any, perm: Any, validate_args: bool = False, name: Any = None
+    lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """The matrices that `lu` was called with, from its two results.
 
@@ -111,7 +117,11 @@ def lu_reconstruct(
 
 
 def lu_solve(
-    lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: Any = None
+    lower_upper: Any,
+    perm: Any,
+    rhs: TensorLike,
+    validate_args: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """`x` with matrix @ x = rhs (..., n, k), from the two results of `lu`.
 
@@ -147,7 +157,7 @@ def lu_solve(
 
 
 def lu_matrix_inverse(
-    lower_upper: Any, perm: Any, validate_args: bool = False, name: Any = None
+    lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """The inverse matrices, from the two results of `lu`; `validate_args` changes nothing.
 
@@ -210,7 +220,7 @@ def _root(x: Tensor) -> Tensor:
     return y
 
 
-def sqrtm(input: Any, name: Any = None) -> Tensor:
+def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     """The principal square roots: root @ root = input, eigenvalues with positive real parts.
 
     Source: Higham 2008, "Functions of Matrices", chapter 6. Gradients go through the iteration.
@@ -247,7 +257,7 @@ def _check_root(x: Any, root: Any, dtype: Any) -> None:
 matrix_square_root = sqrtm
 
 
-def logm(input: Any, name: Any = None) -> Tensor:
+def logm(input: TensorLike, name: str | None = None) -> Tensor:
     """The principal logarithms: the inverse of `expm`.
 
     Square roots until the matrix is near 1, then a Pade approximant as a sum of partial fractions.

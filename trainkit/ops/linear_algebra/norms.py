@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -25,6 +25,10 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.max_and_argmax import min as min_
 from trainkit.ops.math.reductions import sum as sum_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
 
 _INFINITY = math.inf
 
@@ -84,7 +88,9 @@ def _by_singular_values(x: Tensor, order: Any, axes: tuple[int, int], keepdims: 
     return expand_dims(norms, tuple(sorted(axes))) if keepdims else norms
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+def norm(
+    x: TensorLike, ord: Any = None, axis: Axis | None = None, keepdims: bool = False
+) -> Tensor:
     """The length of vectors or the size of matrices.
 
     Vectors: `None` or 2 for the root of the sum of squares, inf and -inf for the greatest and least
@@ -128,7 +134,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     )
 
 
-def cdist(x: Any, y: Any) -> Tensor:
+def cdist(x: TensorLike, y: TensorLike) -> Tensor:
     """Euclidean distances between all points of `x` and all of `y`.
 
     Args:

@@ -5,7 +5,7 @@ The arguments are those of the Array API standard.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainkit.core import dtypes
 from trainkit.core.dtypes import as_dtype
@@ -44,6 +44,9 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
+
+if TYPE_CHECKING:
+    pass
 
 
 class EighResult(NamedTuple):

@@ -6,7 +6,7 @@ singular values are equal, the vectors have no derivative; their share is left o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -36,6 +36,10 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _FAILED = "the singular value decomposition did not converge"
 
@@ -144,7 +148,7 @@ def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
 _svd.gradients(_svd_gradient)
 
 
-def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(x: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Singular values s and vectors u, vh with u @ diag(s) @ vh = x.
 
     Args:
@@ -172,7 +176,7 @@ def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return u, s, vh
 
 
-def matrix_rank(x: Any, tol: float | None = None) -> Tensor:
+def matrix_rank(x: TensorLike, tol: float | None = None) -> Tensor:
     """The number of singular values of each matrix above `tol`.
 
     Args:

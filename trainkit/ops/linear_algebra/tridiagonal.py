@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -18,6 +18,9 @@ from trainkit.ops.linear_algebra.factorizations import eigh
 from trainkit.ops.linear_algebra.linear_solve import solve
 from trainkit.ops.math.complex_parts import conj
 from trainkit.ops.math.elementwise import add, multiply
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _diagonals(diagonals: Any, form: str, op: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,7 +68,10 @@ def _dense(above: Tensor, main: Tensor, below: Tensor) -> Tensor:
 
 
 def tridiagonal_matmul(
-    diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: Any = None
+    diagonals: TensorLike,
+    rhs: TensorLike,
+    diagonals_format: str = "compact",
+    name: str | None = None,
 ) -> Tensor:
     """The product of tridiagonal matrices with `rhs` (..., n, k).
 
@@ -99,12 +105,12 @@ def tridiagonal_matmul(
 
 
 def tridiagonal_solve(
-    diagonals: Any,
-    rhs: Any,
+    diagonals: TensorLike,
+    rhs: TensorLike,
     diagonals_format: str = "compact",
     transpose_rhs: bool = False,
     conjugate_rhs: bool = False,
-    name: Any = None,
+    name: str | None = None,
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
@@ -145,13 +151,13 @@ def tridiagonal_solve(
 
 
 def eigh_tridiagonal(
-    alpha: Any,
-    beta: Any,
+    alpha: TensorLike,
+    beta: TensorLike,
     eigvals_only: bool = True,
     select: str = "a",
     select_range: Any = None,
     tol: Any = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Eigenvalues, ascending, of symmetric tridiagonal matrices, and their vectors if asked for.
 
@@ -185,7 +191,7 @@ def eigh_tridiagonal(
 
 
 def banded_triangular_solve(
-    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
+    bands: Any, rhs: TensorLike, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
     """`x` with matrix @ x = rhs for triangular matrices with few diagonals.
 

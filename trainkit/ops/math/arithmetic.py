@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -33,8 +33,11 @@ from trainkit.ops.math.gamma import lgamma
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor_divide, trunc
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Shape, TensorLike
 
-def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
+
+def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """`x * y`, and 0 where y is 0 even if x is inf or nan.
 
     Args:
@@ -53,7 +56,7 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
     return multiply(safe, y)
 
 
-def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
+def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """(x - y)**2; for complex numbers |x - y|**2.
 
     Args:
@@ -71,7 +74,7 @@ def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
     return square(difference)
 
 
-def add_n(inputs: Any, name: Any = None) -> Tensor:
+def add_n(inputs: TensorLike | Iterable[TensorLike], name: str | None = None) -> Tensor:
     """The sum of a list of tensors of one shape.
 
     Args:
@@ -100,7 +103,10 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
 
 
 def accumulate_n(
-    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: Any = None
+    inputs: TensorLike,
+    shape: Shape | None = None,
+    tensor_dtype: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The sum of a list of tensors of one shape, as `add_n` gives it.
 
@@ -131,7 +137,7 @@ def accumulate_n(
     return total
 
 
-def lbeta(x: Any, name: Any = None) -> Tensor:
+def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
     """Log of the beta function of many arguments: sum(lgamma(x)) - lgamma(sum(x)), last axis.
 
     Args:
@@ -146,7 +152,7 @@ def lbeta(x: Any, name: Any = None) -> Tensor:
     return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))
 
 
-def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
+def polyval(coeffs: Any, x: TensorLike, name: str | None = None) -> Tensor:
     """The polynomial with `coeffs`, highest power first, at `x`, by Horner's rule.
 
     Args:
@@ -170,7 +176,7 @@ def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
     return total
 
 
-def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
+def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """`x / y` of floats or complex numbers.
 
     Args:
@@ -193,7 +199,7 @@ def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
     return divide(x, y)
 
 
-def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
+def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The quotient rounded towards 0, of integers or floats.
 
     Args:

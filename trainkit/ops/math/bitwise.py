@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,10 @@ from trainkit.core import shapes
 from trainkit.core.dispatch.facets import INTEGERS
 from trainkit.core.dispatch.primitive import ufunc
 from trainkit.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _and = ufunc(
     "bitwise_and",
@@ -61,7 +65,7 @@ _right = ufunc(
 )
 
 
-def bitwise_and(x: Any, y: Any, name: Any = None) -> Tensor:
+def bitwise_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in both of `x` and `y`.
 
     Args:
@@ -82,7 +86,7 @@ def bitwise_and(x: Any, y: Any, name: Any = None) -> Tensor:
     return _and(x, y)
 
 
-def bitwise_or(x: Any, y: Any, name: Any = None) -> Tensor:
+def bitwise_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in at least one of `x` and `y`.
 
     Args:
@@ -103,7 +107,7 @@ def bitwise_or(x: Any, y: Any, name: Any = None) -> Tensor:
     return _or(x, y)
 
 
-def bitwise_xor(x: Any, y: Any, name: Any = None) -> Tensor:
+def bitwise_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in exactly one of `x` and `y`.
 
     Args:
@@ -124,7 +128,7 @@ def bitwise_xor(x: Any, y: Any, name: Any = None) -> Tensor:
     return _xor(x, y)
 
 
-def bitwise_not(x: Any, name: Any = None) -> Tensor:
+def bitwise_not(x: TensorLike, name: str | None = None) -> Tensor:
     """All bits of `x` turned over: -x - 1 for signed integers.
 
     Args:
@@ -144,7 +148,7 @@ def bitwise_not(x: Any, name: Any = None) -> Tensor:
     return _not(x)
 
 
-def left_shift(x: Any, y: Any, name: Any = None) -> Tensor:
+def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The bits of `x` moved `y` places up: x * 2**y.
 
     Args:
@@ -165,7 +169,7 @@ def left_shift(x: Any, y: Any, name: Any = None) -> Tensor:
     return _left(x, y)
 
 
-def right_shift(x: Any, y: Any, name: Any = None) -> Tensor:
+def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The bits of `x` moved `y` places down: x // 2**y.
 
     Args:

@@ -5,7 +5,7 @@ The gradient of a real loss by z = a + ib is (dL/da) + i (dL/db), as in TensorFl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -30,6 +30,10 @@ from trainkit.ops.math.elementwise import (
     square,
 )
 from trainkit.ops.math.trigonometry import cos, sin
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _COMPLEX_OF = {"float64": dtypes.complex128, "complex128": dtypes.complex128}
 
@@ -145,7 +149,7 @@ def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
 angle.gradients(_angle_gradient)
 
 
-def isreal(x: Any) -> Tensor:
+def isreal(x: TensorLike) -> Tensor:
     """Whether the imaginary part is 0; true for all real values.
 
     Args:
@@ -191,7 +195,7 @@ _complex.gradients(
 )
 
 
-def complex_from(real_part: Any, imaginary_part: Any) -> Tensor:
+def complex_from(real_part: TensorLike, imaginary_part: Any) -> Tensor:
     """Complex numbers from their real and imaginary parts.
 
     Args:
@@ -264,7 +268,7 @@ _view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
 _view_as_complex.declare(stackable=True)
 
 
-def view_as_real(x: Any) -> Tensor:
+def view_as_real(x: TensorLike) -> Tensor:
     """Real and imaginary parts of complex numbers, side by side on a new last axis of size 2.
 
     Args:
@@ -281,7 +285,7 @@ def view_as_real(x: Any) -> Tensor:
     return _view_as_real(x)
 
 
-def view_as_complex(x: Any) -> Tensor:
+def view_as_complex(x: TensorLike) -> Tensor:
     """Complex numbers from pairs of a real and an imaginary part on the last axis.
 
     Args:

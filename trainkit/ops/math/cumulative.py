@@ -6,7 +6,7 @@ is right where elements are 0, to any order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,10 @@ from trainkit.ops.math.reductions import (
     summed_dtype,
     wide_sum_dtype,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, DTypeLike, TensorLike
+
 
 # ------------------------------------------------------------------ running sums
 
@@ -193,7 +197,7 @@ def _prepare(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
     return x, int(axis)
 
 
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Sum of all elements along `axis` up to and including each.
 
     Args:
@@ -215,7 +219,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return running_sum(x, axis=axis_index, exclusive=False, reverse=False)
 
 
-def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Product of all elements along `axis` up to and including each.
 
     Args:
@@ -273,7 +277,7 @@ running_logsumexp.gradients(_logsumexp_gradient)
 
 
 def cumulative_logsumexp(
-    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False
+    x: TensorLike, axis: int = 0, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
     """log(cumsum(exp(x))) along `axis`, without overflow.
 
@@ -344,7 +348,9 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 _prod.gradients(_prod_gradient)
 
 
-def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+def prod(
+    x: TensorLike, axis: Axis | None = None, keepdims: bool = False, dtype: DTypeLike | None = None
+) -> Tensor:
     """Product of elements along `axis`.
 
     Args:

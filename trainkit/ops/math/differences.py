@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -37,6 +37,10 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import by_formula
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _MOST_TIMES = 1 << 16  # each is a step of a graph
 
@@ -114,7 +118,7 @@ def _to_floats(x: Any) -> Tensor:
     return cast(tensor, shapes.float_dtype(tensor.dtype))
 
 
-def corrcoef(x: Any) -> Tensor:
+def corrcoef(x: TensorLike) -> Tensor:
     """The correlation of each pair of rows, in [-1, 1] (Pearson's coefficient).
 
     Args:
@@ -147,8 +151,8 @@ def corrcoef(x: Any) -> Tensor:
 
 
 def cross(
-    x1: Any,
-    x2: Any,
+    x1: TensorLike,
+    x2: TensorLike,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
@@ -250,7 +254,7 @@ def _sliding_by_steps(x: Tensor, window: Tensor) -> Any:
     return matmul(runs, window)
 
 
-def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
+def correlate(x1: TensorLike, x2: TensorLike, mode: str = "valid") -> Tensor:
     """Sums of products of one vector with the other at each shift; the second is conjugated.
 
     Args:

@@ -7,7 +7,7 @@ Keras 3; Python numbers are weak. Integers become the default float where the re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from trainkit.core.tensor import ON_LARGE, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 ON_LARGE.append(begin)
 
@@ -60,7 +64,7 @@ def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | N
 _cast.gradients(_cast_gradient)
 
 
-def cast(x: Any, dtype: Any) -> Tensor:
+def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """Convert `x` to the element type `dtype`; floats lose their fraction on the way to integers.
 
     Args:
@@ -252,7 +256,7 @@ def _power_by_exponent(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
 _power.gradients(_power_by_base, _power_by_exponent)
 
 
-def power(x1: Any, x2: Any) -> Tensor:
+def power(x1: TensorLike, x2: TensorLike) -> Tensor:
     """`x1` to the power `x2`, element by element.
 
     Args:
@@ -336,7 +340,7 @@ def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 absolute.gradients(_absolute_gradient)
 
 
-def fabs(x: Any) -> Tensor:
+def fabs(x: TensorLike) -> Tensor:
     """Magnitude |x| as a float.
 
     Args:

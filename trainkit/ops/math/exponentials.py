@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,10 @@ from trainkit.ops.math.reductions import (
     spread,
 )
 from trainkit.ops.math.reductions import sum as total
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 exp2 = ufunc(
     "exp2",
@@ -113,7 +117,7 @@ hypot.gradients(
 )
 
 
-def ldexp(x1: Any, x2: Any) -> Tensor:
+def ldexp(x1: TensorLike, x2: TensorLike) -> Tensor:
     """`x1` times 2 to the power `x2`; zeros and infinities stay what they are.
 
     Args:
@@ -237,7 +241,7 @@ def _logsumexp_gradient(
 _logsumexp.gradients(_logsumexp_gradient)
 
 
-def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) along `axis`, without overflow.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from trainkit.ops.core.vmap import stacked
 from trainkit.ops.math.elementwise import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 finite_cuda = DeferredModule("trainkit.kernels.reductions.finite_cuda")
 
@@ -88,7 +92,7 @@ def _all_finite_stack(primitive: Any, inputs: Any, settings: Any, count: int) ->
     return functools.reduce(logical_and, each)
 
 
-def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+def nan_to_num(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
     """Replace NaN and infinities by numbers; no gradient passes where one was replaced.
 
     Args:
@@ -140,7 +144,7 @@ def _isclose(
 
 
 def isclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    x1: TensorLike, x2: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Whether |x1 - x2| <= atol + rtol * |x2|; infinities are close to themselves only.
 
@@ -162,7 +166,7 @@ def isclose(
 
 
 def allclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    x1: TensorLike, x2: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Whether all elements are close in the sense of `isclose`.
 

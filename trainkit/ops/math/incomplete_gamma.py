@@ -8,7 +8,7 @@ Optics 15, for the way to evaluate the fractions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.gamma import digamma, lgamma
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _MOST_TERMS = 3000
 _EPSILON = 1e-16
@@ -121,7 +125,7 @@ def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     return _igamma(xp, a, x, True)
 
 
-def gammainc(x1: Any, x2: Any) -> Tensor:
+def gammainc(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The lower regularized incomplete gamma function P(x1, x2).
 
     Args:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from trainkit.ops.math.reductions import (
     spread,
 )
 from trainkit.ops.math.reductions import sum as total
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _reduced_extreme(
@@ -102,7 +105,7 @@ def _initial_setting(initial: Any) -> Any:
     return np.asarray(initial).item()
 
 
-def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+def max(x: TensorLike, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
     """Greatest element along `axis`. Equal greatest ones share the gradient equally.
 
     Args:
@@ -124,7 +127,7 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) 
     return _max(x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial))
 
 
-def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+def min(x: TensorLike, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
     """Least element along `axis`. Equal least ones share the gradient equally.
 
     Args:
@@ -204,7 +207,7 @@ def _position_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
     return reshaped(y, (count, *(1,) * rank)) if settings["keepdims"] else y
 
 
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Position of the greatest element along `axis`; the first of equal ones.
 
     Args:
@@ -225,7 +228,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     return argmax_as(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")
 
 
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Position of the least element along `axis`; the first of equal ones.
 
     Args:

@@ -8,7 +8,7 @@ NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import Axis, axis_setting
 from trainkit.ops.math.statistics import percents, quantile_of, shares_later
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:
     """`x` with `filling` for NaN, and where NaN was; `None` for dtypes without NaN."""
@@ -46,7 +49,7 @@ def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:
 # ------------------------------------------------------------------ sums and products
 
 
-def nansum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum along `axis` with NaN as 0.
 
     Args:
@@ -64,7 +67,7 @@ def nansum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return reductions.sum(_split_off(x, 0)[0], axis, keepdims)
 
 
-def nanprod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanprod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Product along `axis` with NaN as 1.
 
     Args:
@@ -89,7 +92,7 @@ def _one_axis(axis: Any) -> Any:
     return axis
 
 
-def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+def nancumsum(x: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Running sum along `axis` with NaN as 0.
 
     Args:
@@ -108,7 +111,7 @@ def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
     return x if axis == () else cumsum(x, _one_axis(axis), dtype)
 
 
-def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+def nancumprod(x: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Running product along `axis` with NaN as 1.
 
     Args:
@@ -130,7 +133,7 @@ def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 # ------------------------------------------------------------------ means and moments
 
 
-def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean along `axis` of all that is not NaN.
 
     Args:
@@ -152,7 +155,7 @@ def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return divide(reductions.sum(values, axis, keepdims), count)
 
 
-def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanvar(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Variance along `axis` of all that is not NaN.
 
     Args:
@@ -178,7 +181,7 @@ def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return divide(total, reductions.sum(present, axis, keepdims))
 
 
-def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanstd(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Standard deviation along `axis` of all that is not NaN.
 
     Args:
@@ -208,7 +211,7 @@ def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) ->
     return where(nothing, np.nan, reduce(values, axis, keepdims))
 
 
-def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Greatest element along `axis` that is not NaN.
 
     Args:
@@ -226,7 +229,7 @@ def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _nan_extreme(x, axis, keepdims, "max", -np.inf)
 
 
-def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Least element along `axis` that is not NaN.
 
     Args:
@@ -253,7 +256,7 @@ def _nan_position(x: Any, axis: int | None, keepdims: bool, name: str, worst: fl
     return where(nothing, -1, find(values, axis, keepdims))
 
 
-def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Position of the greatest element along `axis` that is not NaN; -1 where all are.
 
     Args:
@@ -271,7 +274,7 @@ def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
     return _nan_position(x, axis, keepdims, "argmax", -np.inf)
 
 
-def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Position of the least element along `axis` that is not NaN; -1 where all are.
 
     Args:
@@ -340,7 +343,7 @@ def mean_in_dtype(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 @sizes_later("nanquantile", shares_later)
 def nanquantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """`quantile` along `axis` of all that is not NaN.
 
@@ -367,7 +370,7 @@ def nanquantile(
 
 @sizes_later("nanpercentile", shares_later)
 def nanpercentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """`percentile` along `axis` of all that is not NaN.
 
@@ -391,7 +394,7 @@ def nanpercentile(
     return nanquantile(x, percents(q), axis, method, keepdims)
 
 
-def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The middle element along `axis` of all that is not NaN.
 
     Args:

@@ -6,7 +6,7 @@ What takes `xp` works on arrays and on tensors alike: `xp` is NumPy, CuPy or the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.reductions import sum as sum_
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
 
 
 def check_bound(name: str, value: Any) -> None:
@@ -89,7 +92,7 @@ def joint_norm(xp: Any, values: Sequence[Any]) -> Any:
     return xp.sqrt(total)
 
 
-def global_norm(t_list: Any, name: Any = None) -> Tensor:
+def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """Root of the sum of squares of all elements of all tensors; `None` counts as zeros.
 
     Args:
@@ -107,7 +110,9 @@ def global_norm(t_list: Any, name: Any = None) -> Tensor:
     return joint_norm(ops, present) if present else convert_to_tensor(0.0)
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> Tensor:
+def clip_by_norm(
+    t: TensorLike, clip_norm: Any, axes: Axis | None = None, name: str | None = None
+) -> Tensor:
     """`t * clip_norm / max(|t|, clip_norm)`, the length |t| taken over `axes` (all by default).
 
     Args:
@@ -135,7 +140,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
     return divide(multiply(t, clip_norm), maximum(length, clip_norm))
 
 
-def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
+def clip_by_average_norm(t: TensorLike, clip_norm: Any, name: str | None = None) -> Tensor:
     """`t` shrunk so that |t| / elements is at most `clip_norm`, which is above 0.
 
     Args:
@@ -154,7 +159,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
 
 
 def clip_by_global_norm(
-    t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: Any = None
+    t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
     """Shrink tensors together so that their joint length is at most `clip_norm`.
 
@@ -188,7 +193,7 @@ def clip_by_global_norm(
 
 
 def embedding_lookup(
-    params: Any, ids: Any, max_norm: float | None = None, name: Any = None
+    params: TensorLike, ids: Any, max_norm: float | None = None, name: str | None = None
 ) -> Tensor:
     """Rows of `params` at `ids`, each shortened to the length `max_norm` if one is given.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -11,6 +11,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.reductions import Axis, axis_setting, check_axes
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
@@ -49,7 +52,7 @@ def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
 _any.declare(stackable=True)
 
 
-def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether all elements along `axis` are true; all but 0 count as true.
 
     Args:
@@ -67,7 +70,7 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _all(x, axis=axis_setting(axis), keepdims=keepdims)
 
 
-def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether at least one element along `axis` is true; all but 0 count as true.
 
     Args:

@@ -8,7 +8,7 @@ in float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,10 @@ from trainkit.ops.math.elementwise import (
     sqrt,
     subtract,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 Axis = Any
 
@@ -166,7 +170,7 @@ _sum.array_gradients(
 _sum.declare(stackable=over_last_axes)
 
 
-def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum of elements along `axis`.
 
     Args:
@@ -311,7 +315,7 @@ _mean.array_gradients(_mean_gradient_on_arrays)
 _mean.declare(stackable=over_last_axes)
 
 
-def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean of elements along `axis`.
 
     Args:
@@ -430,7 +434,7 @@ _variance.gradients(_variance_gradient)
 _variance.declare(stackable=over_last_axes)
 
 
-def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def var(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Variance along `axis`: the mean squared distance to the mean, dividing by n.
 
     Args:
@@ -448,7 +452,7 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _variance(x, axis=axis_setting(axis), keepdims=keepdims)
 
 
-def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def std(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Standard deviation along `axis`, the square root of `var`.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from trainkit.ops.math.elementwise import (
     negative,
     where,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 # ------------------------------------------------------------------ to whole numbers
 
@@ -65,7 +69,7 @@ _rint = ufunc(
 )
 
 
-def round(x: Any, decimals: int = 0) -> Tensor:
+def round(x: TensorLike, decimals: int = 0) -> Tensor:
     """The nearest number with `decimals` places; halves go to the even neighbour.
 
     Args:
@@ -281,7 +285,7 @@ def _saturate_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor
 _saturate_cast.gradients(_saturate_gradient)
 
 
-def saturate_cast(x: Any, dtype: Any) -> Tensor:
+def saturate_cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """Convert `x` to `dtype`; values beyond its range become its least or greatest value.
 
     Args:

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -26,6 +26,9 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.max_and_argmax import max as max_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 def _count_of(segment_ids: Any, num_segments: Any) -> int:
     if num_segments is not None:
@@ -35,7 +38,7 @@ def _count_of(segment_ids: Any, num_segments: Any) -> int:
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
-def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Sums of the rows with equal ids, which ascend.
 
     Args:
@@ -51,7 +54,7 @@ def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
-def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Means of the rows with equal ids, which ascend; 0 for an id that does not occur.
 
     Args:
@@ -67,7 +70,7 @@ def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
-def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur.
 
     Args:
@@ -85,7 +88,7 @@ def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
-def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur.
 
     Args:
@@ -103,7 +106,7 @@ def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
-def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Products of the rows with equal ids, which ascend; 1 for an id that does not occur.
 
     Args:
@@ -131,7 +134,7 @@ def _segments(a: Bound) -> Spec:
 
 @needs_values("num_segments", gives=_segments)
 def unsorted_segment_sum(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Sums of the rows with equal ids, in any order.
 
@@ -150,7 +153,7 @@ def unsorted_segment_sum(
 
 @needs_values("num_segments", gives=_segments)
 def unsorted_segment_mean(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Means of the rows with equal ids; 0 for an id that does not occur.
 
@@ -173,7 +176,7 @@ def unsorted_segment_mean(
 
 @needs_values("num_segments", gives=_segments)
 def unsorted_segment_max(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Greatest values of the rows with equal ids.
 
@@ -192,7 +195,7 @@ def unsorted_segment_max(
 
 @needs_values("num_segments", gives=_segments)
 def unsorted_segment_min(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Least values of the rows with equal ids.
 
@@ -211,7 +214,7 @@ def unsorted_segment_min(
 
 @needs_values("num_segments", gives=_segments)
 def unsorted_segment_prod(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Products of the rows with equal ids.
 
@@ -229,7 +232,7 @@ def unsorted_segment_prod(
 
 
 def unsorted_segment_sqrt_n(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Sums of the rows with equal ids, each divided by the root of how many rows there are.
 

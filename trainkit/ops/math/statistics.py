@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,10 @@ from trainkit.ops.math.reductions import (
     mean,
 )
 from trainkit.ops.math.reductions import sum as total
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 bins_cuda = DeferredModule("trainkit.kernels.indexing.bins_cuda")
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
@@ -249,7 +253,7 @@ def shares_later(given: dict[str, Any]) -> Any:
 
 @sizes_later("quantile", shares_later)
 def quantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Values below which the share `q` of the elements along `axis` lies.
 
@@ -277,7 +281,7 @@ def quantile(
 
 @sizes_later("percentile", shares_later)
 def percentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Values below which `q` percent of the elements along `axis` lie.
 
@@ -301,7 +305,7 @@ def percentile(
     return quantile_of(x, percents(q), axis, method, keepdims, skip_nan=False)
 
 
-def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The middle element along `axis`, the mean of the middle two where their number is even.
 
     Args:
@@ -322,7 +326,7 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # ------------------------------------------------------------------ means and ranges
 
 
-def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
+def average(x: TensorLike, axis: Axis = None, weights: Any = None) -> Tensor:
     """Mean along `axis`, weighted by `weights`.
 
     Args:
@@ -366,7 +370,7 @@ def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
     return reshape(weights, tuple(-1 if i == axes[0] else 1 for i in range(rank)))
 
 
-def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The greatest element along `axis` less the least.
 
     Args:
@@ -390,7 +394,7 @@ def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # ------------------------------------------------------------------ counts
 
 
-def count_nonzero(x: Any, axis: Axis = None) -> Tensor:
+def count_nonzero(x: TensorLike, axis: Axis = None) -> Tensor:
     """How many elements along `axis` are not 0.
 
     Args:
@@ -500,7 +504,9 @@ def _counts_spec(a: Bound) -> Spec:
 
 
 @needs_values("minlength", gives=_counts_spec)
-def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Tensor:
+def bincount(
+    x: TensorLike, weights: Any = None, minlength: int = 0, sparse: bool = False
+) -> Tensor:
     """How often each of the numbers 0, 1, 2, ... occurs.
 
     Args:
@@ -571,7 +577,7 @@ def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Arr
 _histogram.declare(batch=one_by_one("each item has bins of its own"))
 
 
-def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor]:
+def histogram(x: TensorLike, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor]:
     """How many elements fall into each of `bins` equal parts of a range.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -24,6 +24,9 @@ from trainkit.ops.math.elementwise import (
     maximum,
     promoted,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
@@ -66,7 +69,7 @@ clip_by_tensors.gradients(
 )
 
 
-def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
+def clip(x: TensorLike, x_min: Any, x_max: Any) -> Tensor:
     """Limit the values of `x` to the range from `x_min` to `x_max`.
 
     No gradient passes outside the range.

@@ -6,7 +6,7 @@ axis are in `axis_activations.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -33,6 +33,10 @@ from trainkit.ops.math.elementwise import (
     tanh,
     where,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 # ------------------------------------------------------------------ rectifiers
 
@@ -97,7 +101,7 @@ _leaky_relu.gradients(
 )
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
+def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Tensor:
     """`x` above 0 and `negative_slope * x` below it.
 
     Source: Maas, Hannun and Ng 2013, "Rectifier nonlinearities improve neural network acoustic
@@ -117,7 +121,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     return _leaky_relu(x, negative_slope=float(negative_slope))
 
 
-def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
+def threshold(x: TensorLike, threshold: float, default_value: float) -> Tensor:
     """`x` above `threshold` and `default_value` elsewhere.
 
     Args:
@@ -254,7 +258,7 @@ _elu.gradients(
 )
 
 
-def elu(x: Any, alpha: float = 1.0) -> Tensor:
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: `x` above 0, `alpha * (exp(x) - 1)` below it.
 
     Source: Clevert, Unterthiner and Hochreiter 2015, arXiv:1511.07289.
@@ -312,7 +316,7 @@ def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
 _celu.gradients(lambda g, y, x, *, alpha: multiply(g, exp(divide(minimum(x, 0), alpha))))
 
 
-def celu(x: Any, alpha: float = 1.0) -> Tensor:
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit whose slope is continuous for every `alpha`.
 
     `x` above 0, `alpha * (exp(x / alpha) - 1)` below it. Source: Barron 2017, arXiv:1704.07483.
@@ -342,7 +346,7 @@ _squareplus.gradients(
 )
 
 
-def squareplus(x: Any, b: float = 4) -> Tensor:
+def squareplus(x: TensorLike, b: float = 4) -> Tensor:
     """Smooth rectifier (x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
 
     Args:
@@ -398,7 +402,7 @@ _soft_shrink.gradients(_shrink_gradient)
 _hard_shrink.gradients(_shrink_gradient)
 
 
-def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` moved towards 0 by `threshold`, and 0 within it.
 
     Args:
@@ -415,7 +419,7 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
     return _soft_shrink(x, threshold=float(threshold))
 
 
-def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` where |x| is above `threshold`, and 0 within it.
 
     Args:

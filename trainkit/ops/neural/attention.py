@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from trainkit.ops.neural.fused_attention import (
     is_served,
 )
 from trainkit.ops.neural.softmax import powers_share as softmax
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
 
@@ -86,11 +90,11 @@ def _seen(scores: Tensor, mask: Any) -> Tensor:
 
 
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     flash_attention: bool | None = None,

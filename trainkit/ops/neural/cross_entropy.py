@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from trainkit.ops.neural.softmax_cross_entropy import (
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 EPSILON = 1e-7
 """Probabilities are kept this far from 0 and 1."""
@@ -121,7 +125,9 @@ def _check_alike(op: str, target: Tensor, output: Tensor) -> None:
         )
 
 
-def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Tensor:
+def binary_crossentropy(
+    target: TensorLike, output: TensorLike, from_logits: bool = False
+) -> Tensor:
     """Cross-entropy of independent yes-or-no questions, element by element.
 
     -(z * log(p) + (1 - z) * log(1 - p)) for targets z and chances p, kept in [1e-7, 1 - 1e-7].
@@ -153,7 +159,7 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
 
 
 def categorical_crossentropy(
-    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+    target: TensorLike, output: TensorLike, from_logits: bool = False, axis: int = -1
 ) -> Tensor:
     """Cross-entropy of one choice among classes: sum of -target * log(chance) along `axis`.
 
@@ -191,7 +197,7 @@ def _class_axis(op: str, output: Tensor, axis: int) -> int:
 
 
 def sparse_categorical_crossentropy(
-    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+    target: TensorLike, output: TensorLike, from_logits: bool = False, axis: int = -1
 ) -> Tensor:
     """Cross-entropy of one choice among classes, the right one given by its number.
 
@@ -241,10 +247,10 @@ def sparse_categorical_crossentropy(
 
 
 def multi_hot(
-    inputs: Any,
+    inputs: TensorLike,
     num_classes: int | None = None,
     axis: int = -1,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     sparse: bool = False,
     **kwargs: Any,
 ) -> Tensor:
@@ -280,7 +286,7 @@ def multi_hot(
     return largest(hot, 1 if len(numbers.shape) > 1 else 0)
 
 
-def psnr(x1: Any, x2: Any, max_val: float) -> Tensor:
+def psnr(x1: TensorLike, x2: TensorLike, max_val: float) -> Tensor:
     """Peak signal-to-noise ratio of two signals in decibels.
 
     10 * log10(max_val**2 / mean((x1 - x2)**2))

@@ -7,7 +7,7 @@ Source: Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist temporal c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.exponentials import logaddexp
 from trainkit.ops.neural.softmax import log_softmax
 from trainkit.ops.vmap_rules.shared_rules import folded
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _FAR = -1e30
 """Stands for log(0): finite, so that sums and gradients of it stay numbers."""
@@ -278,7 +282,11 @@ ctc_gradient.joint_gradient(_second)
 
 
 def ctc_loss(
-    target: Any, output: Any, target_length: Any, output_length: Any, mask_index: int = 0
+    target: TensorLike,
+    output: TensorLike,
+    target_length: Any,
+    output_length: Any,
+    mask_index: int = 0,
 ) -> Tensor:
     """Minus the log of the chance that a network gives a sequence of labels, however aligned.
 

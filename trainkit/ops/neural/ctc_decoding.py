@@ -5,7 +5,7 @@ The search goes along the rows one by one, on the host. It has no gradient.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from trainkit.ops.core.vmap import moved, reshaped
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.neural.ctc import log_chances
 from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tuple[Spec, Spec]:
@@ -70,7 +73,7 @@ def _decode_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
 
 
 def ctc_decode(
-    inputs: Any,
+    inputs: TensorLike,
     sequence_lengths: Any,
     strategy: str = "greedy",
     beam_width: int = 100,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu, relu_gradient
 from trainkit.ops.vmap_rules.shared_rules import by_formula
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
@@ -338,7 +342,9 @@ def _gradient_by_steps(
     return tuple(gradients)
 
 
-def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:
+def dense(
+    x: TensorLike, kernel: TensorLike, bias: TensorLike | None = None, activation: str | None = None
+) -> Tensor:
     """Features times kernel plus bias, in one operation: activation(x @ kernel + bias).
 
     Args:

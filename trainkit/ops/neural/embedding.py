@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from trainkit.ops.core.vmap import (
 from trainkit.ops.indexing.gathering import take_on_gpu
 from trainkit.ops.vmap_rules.gather_rules import of_all_items
 from trainkit.ops.vmap_rules.shared_rules import blank
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")
 
@@ -141,7 +145,7 @@ def _embedding_gradient_stack(primitive: Any, inputs: Any, settings: Any, count:
     )
 
 
-def embedding_lookup(params: Any, ids: Any) -> Tensor:
+def embedding_lookup(params: TensorLike, ids: Any) -> Tensor:
     """Row `ids[...]` of a table for each id; the gradient adds rows up by their id.
 
     Args:

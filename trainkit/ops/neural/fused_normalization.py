@@ -6,7 +6,7 @@ again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, cast, multiply, rsqrt, square, subtract
 from trainkit.ops.math.reductions import mean, var
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 norm_gpu = DeferredModule("trainkit.kernels.normalization.norm_gpu")
 
@@ -311,7 +315,11 @@ fused_normalization_gradient.joint_gradient(_fuse_second)
 
 
 def fused_batch_normalization(
-    x: Any, scale: Any = None, offset: Any = None, axis: int = -1, epsilon: float = 1e-3
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    offset: TensorLike | None = None,
+    axis: int = -1,
+    epsilon: float = 1e-3,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalize by the batch's own moments, in one operation, for training.
 

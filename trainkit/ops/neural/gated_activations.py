@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from trainkit.ops.neural.activations import (
     sigmoid,
     softplus,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 gelu_cuda = DeferredModule("trainkit.kernels.elementwise.gelu_cuda")
 
@@ -216,7 +220,7 @@ gelu_erf.gradients(lambda g, y, x: gelu_erf_gradient(g, x))
 gelu_erf.declare(residuals=frozenset({0}))
 
 
-def gelu(x: Any, approximate: bool = True) -> Tensor:
+def gelu(x: TensorLike, approximate: bool = True) -> Tensor:
     """Gaussian error linear unit: `x` times the normal distribution function of `x`.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.

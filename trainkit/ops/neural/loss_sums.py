@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -29,8 +29,11 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum as sum_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
-def l2_loss(t: Any, name: Any = None) -> Tensor:
+
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """sum(t**2) / 2.
 
     Args:
@@ -45,7 +48,7 @@ def l2_loss(t: Any, name: Any = None) -> Tensor:
 
 
 def log_poisson_loss(
-    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+    targets: TensorLike, log_input: Any, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
     """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for.
 
@@ -69,7 +72,7 @@ def log_poisson_loss(
 
 
 def compute_average_loss(
-    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
+    per_example_loss: Any, sample_weight: TensorLike | None = None, global_batch_size: Any = None
 ) -> Tensor:
     """The sum of weighted losses divided by the size of the batch.
 

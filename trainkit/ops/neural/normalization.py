@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -32,6 +32,10 @@ from trainkit.ops.neural.fused_normalization import fused_normalization
 from trainkit.ops.neural.standardization import is_one_kernel, standardized
 from trainkit.ops.neural.synchronized_moments import has_other_replicas, synchronized_moments
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
+
 Axes = tuple[int, ...]
 
 EPSILON = 1e-7
@@ -42,7 +46,7 @@ _LEAST_SQUARE = {"float16": 2.0**-24}  # what is above 0 in a type of few expone
 
 
 def moments(
-    x: Any, axes: int | Sequence[int], keepdims: bool = False, synchronized: bool = False
+    x: TensorLike, axes: int | Sequence[int], keepdims: bool = False, synchronized: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of `x` along `axes`.
 
@@ -83,12 +87,12 @@ def moments(
 
 
 def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
     axis: int,
-    offset: Any = None,
-    scale: Any = None,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
     epsilon: float = 1e-3,
 ) -> Tensor:
     """Normalize `x` by given moments: scale * (x - mean) / sqrt(variance + epsilon) + offset.
@@ -152,9 +156,9 @@ def _feature_vector(op: str, name: str, value: Any, shape: Dims, axis: int) -> T
 
 
 def layer_normalization(
-    x: Any,
-    gamma: Any = None,
-    beta: Any = None,
+    x: TensorLike,
+    gamma: TensorLike | None = None,
+    beta: TensorLike | None = None,
     axis: int | Sequence[int] = -1,
     epsilon: float | None = None,
     **kwargs: Any,
@@ -215,7 +219,10 @@ def _scaled_by_variance(x: Tensor, gamma: Any, axes: Any, epsilon: float | None)
 
 
 def rms_normalization(
-    x: Any, scale: Any = None, axis: int | Sequence[int] = -1, epsilon: float | None = None
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    axis: int | Sequence[int] = -1,
+    epsilon: float | None = None,
 ) -> Tensor:
     """Divide by the root mean square along `axis`: scale * x / sqrt(mean(x**2) + epsilon).
 
@@ -278,7 +285,9 @@ def _drop_other_axes(scale: Any, x: Tensor, axes: Axes) -> Tensor | None:
     return vector
 
 
-def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = None) -> Tensor:
+def normalize(
+    x: TensorLike, axis: int = -1, order: int = 2, epsilon: float | None = None
+) -> Tensor:
     """Divide by the length along `axis`, so that each vector has length 1.
 
     The length is (sum of |x|**order)**(1/order).

@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
@@ -15,9 +15,12 @@ from trainkit.ops.math.elementwise import multiply, negative
 from trainkit.ops.neural.activations import relu, sigmoid
 from trainkit.ops.neural.gated_activations import silu as silu_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 @needs_values("axis", gives=lambda a: unknown(a["features"]))
-def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
+def crelu(features: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
     """relu(x) and relu(-x), one after the other along `axis`.
 
     Args:
@@ -33,7 +36,7 @@ def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
     return concatenate([relu(x), relu(negative(x))], axis=plain(axis))
 
 
-def silu(features: Any, beta: Any = 1.0) -> Tensor:
+def silu(features: TensorLike, beta: TensorLike = 1.0) -> Tensor:
     """x * sigmoid(beta x).
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import sigmoid
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
 
 softmax_gpu = DeferredModule("trainkit.kernels.softmax.softmax_gpu")
 sort_gpu = DeferredModule("trainkit.kernels.sorting.sort_gpu")
@@ -84,7 +88,7 @@ softmax_gradient.gradients(
 _softmax.gradients(lambda g, y, x, *, axis: softmax_gradient(g, y, axis=axis))
 
 
-def softmax(x: Any, axis: Any = -1) -> Tensor:
+def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`: positive numbers whose sum is 1.
 
     Args:
@@ -140,7 +144,7 @@ _log_softmax.gradients(
 )
 
 
-def log_softmax(x: Any, axis: Any = -1) -> Tensor:
+def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """Logarithm of `softmax(x, axis)`, exact where that is close to 0.
 
     Args:
@@ -201,7 +205,7 @@ def _sparsemax_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Tensor
 _sparsemax.gradients(_sparsemax_gradient)
 
 
-def sparsemax(x: Any, axis: int = -1) -> Tensor:
+def sparsemax(x: TensorLike, axis: int = -1) -> Tensor:
     """`x` less a threshold along `axis`, and 0 below it, with the numbers of Keras 3.
 
     With the elements in descending order, their running sums c and the support of the k elements
@@ -230,7 +234,7 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
 # ------------------------------------------------------------------ gated linear unit
 
 
-def glu(x: Any, axis: int = -1) -> Tensor:
+def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """Gated linear unit: the first half of `x` times the sigmoid of the second half.
 
     Source: Dauphin et al. 2017, arXiv:1612.08083.

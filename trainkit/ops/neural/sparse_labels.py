@@ -5,7 +5,7 @@ TensorFlow gives decoded labels as sparse tensors; `SparseLabels` holds the same
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from trainkit.ops.core.dynamic_shapes import (
     needs_values,
     unknown,
 )
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
 
 
 class SparseLabels(NamedTuple):
@@ -50,14 +53,14 @@ def _filled_rows(indices: Any, values: Any, dense_shape: Any, default_value: int
 
 
 def ctc_loss(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: TensorLike,
+    logits: TensorLike,
+    label_length: TensorLike | None,
+    logit_length: TensorLike,
     logits_time_major: bool = True,
     unique: Any = None,
     blank_index: int | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Minus the log of the chance that a network gives a sequence of labels, however aligned.
 
@@ -138,8 +141,8 @@ def _by_batch(inputs: Any, op: str) -> Tensor:
 
 
 def ctc_greedy_decoder(
-    inputs: Any,
-    sequence_length: Any,
+    inputs: TensorLike,
+    sequence_length: TensorLike,
     merge_repeated: bool = True,
     blank_index: int | None = None,
 ) -> tuple[list[SparseLabels], Tensor]:
@@ -173,7 +176,7 @@ def ctc_greedy_decoder(
 
 
 def ctc_beam_search_decoder(
-    inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
+    inputs: TensorLike, sequence_length: TensorLike, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseLabels], Tensor]:
     """The most likely label sequences, by a beam search; the blank is the last class.
 
@@ -207,7 +210,9 @@ def ctc_beam_search_decoder(
     "seq_length",
     gives=lambda a: (unknown(a["labels"]), like(a["seq_length"])),
 )
-def collapse_repeated(labels: Any, seq_length: Any, name: Any = None) -> tuple[Tensor, Tensor]:
+def collapse_repeated(
+    labels: TensorLike, seq_length: Any, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Rows of labels with runs of equal ones made single, filled up with 0, and their lengths.
 
     Args:

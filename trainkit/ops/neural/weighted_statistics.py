@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -25,9 +25,16 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import sum as sum_
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
 
 def weighted_moments(
-    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: Any = None
+    x: TensorLike,
+    axes: Axis,
+    frequency_weights: Any,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance in which each value counts as often as its weight says.
 
@@ -60,7 +67,11 @@ def weighted_moments(
 
 
 def sufficient_statistics(
-    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: Any = None
+    x: TensorLike,
+    axes: Axis,
+    shift: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
     """What `normalize_moments` needs: count, sum and sum of squares, and the shift.
 
@@ -90,7 +101,11 @@ def sufficient_statistics(
 
 
 def normalize_moments(
-    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any = None, name: Any = None
+    counts: TensorLike,
+    mean_ss: TensorLike,
+    variance_ss: Any,
+    shift: TensorLike | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance from `sufficient_statistics`.
 
@@ -113,13 +128,13 @@ def normalize_moments(
 
 
 def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any,
-    scale: Any,
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike | None,
+    scale: TensorLike | None,
     variance_epsilon: float,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; everything broadcasts.
 
@@ -155,7 +170,7 @@ def batch_norm_with_global_normalization(
     gamma: Any,
     variance_epsilon: float,
     scale_after_normalization: bool,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Batch normalization with given moments; `gamma` counts if asked for.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from trainkit.ops.sampling.batch_rows import (
     rows_for,
 )
 from trainkit.ops.sampling.draw_devices import beside, home_of, state_here
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
+
 
 _WORD = (1 << 64) - 1
 BLOCKS_OF_CALL = 1 << 40
@@ -70,7 +74,7 @@ class Generator(Trackable):
     state: Variable
 
     def __init__(
-        self, copy_from: Any = None, state: Any = None, alg: Any = None, *, seed: Any = None
+        self, copy_from: Any = None, state: Any = None, alg: Any = None, *, seed: Seed | None = None
     ) -> None:
         _only_philox(alg)
         if sum(x is not None for x in (copy_from, state, seed)) > 1:
@@ -161,7 +165,7 @@ class Generator(Trackable):
         """Seeds for stateless functions: int64 tensor (2, count)."""
         return self.uniform_full_int((2, int(count)), dtype="int64")
 
-    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+    def draw(self, primitive: Any, shape: Shape, **settings: Any) -> Tensor:
         """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
         if REPLICAS:
             primitive = by_rows(primitive, shape)
@@ -180,7 +184,7 @@ class Generator(Trackable):
         return result
 
     def uniform_full_int(
-        self, shape: Any, dtype: Any = "uint64", name: str | None = None
+        self, shape: Shape, dtype: DTypeLike = "uint64", name: str | None = None
     ) -> Tensor:
         """Integers of the whole range of `dtype`."""
         low, high = _integer_type(dtype).limits
@@ -226,7 +230,12 @@ class Generator(Trackable):
         return uniform(shape, minval, 1 if maxval is None else maxval, dtype, seed=self)
 
     def binomial(
-        self, shape: Any, counts: Any, probs: Any, dtype: Any = "int32", name: str | None = None
+        self,
+        shape: Shape,
+        counts: Any,
+        probs: Any,
+        dtype: DTypeLike = "int32",
+        name: str | None = None,
     ) -> Tensor:
         """Numbers of successes; see `random_draws.binomial`."""
         from trainkit.ops.sampling.distributions import binomial_of
@@ -251,7 +260,7 @@ class SeedGenerator(Generator):
         TensorShape([2, 3])
     """
 
-    def __init__(self, seed: Any = None, name: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, seed: Seed | None = None, name: str | None = None, **kwargs: Any) -> None:
         if seed is not None and not hasattr(seed, "__index__"):
             raise ValueError(f"SeedGenerator: the seed must be an int or None, got {seed!r}")
         if kwargs.keys() - {"state"}:
@@ -493,7 +502,11 @@ def float_type(dtype: Any, name: str) -> str:
 
 
 def normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: Any = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Draws of the normal distribution.
 
@@ -531,7 +544,11 @@ def _like(value: Any, tensor: Tensor) -> Any:
 
 
 def uniform(
-    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    minval: TensorLike = 0.0,
+    maxval: TensorLike = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Numbers in [minval, maxval), all equally likely.
 
@@ -564,7 +581,13 @@ def uniform(
     return scaled
 
 
-def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None) -> Tensor:
+def randint(
+    shape: Shape,
+    minval: TensorLike,
+    maxval: TensorLike,
+    dtype: DTypeLike = "int32",
+    seed: Seed | None = None,
+) -> Tensor:
     """Integers in [minval, maxval), all equally likely.
 
     Args:
@@ -624,7 +647,11 @@ def _integers_between(
 
 
 def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    mean: TensorLike = 0.0,
+    stddev: Any = 1.0,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Draws of the normal distribution that lie within two standard deviations of the mean.
 
@@ -662,7 +689,9 @@ def _is_one(size: Any) -> bool:
     return isinstance(size, int) and size == 1
 
 
-def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Tensor:
+def dropout(
+    inputs: TensorLike, rate: float, noise_shape: Any = None, seed: Seed | None = None
+) -> Tensor:
     """Set a random share `rate` of the elements to 0 and scale the others by 1 / (1 - rate).
 
     Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -28,8 +28,13 @@ from trainkit.ops.sampling.distributions import (
 from trainkit.ops.sampling.draw_devices import beside
 from trainkit.ops.sampling.random import float_type, generator_of
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
 
-def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor:
+
+def gamma(
+    shape: Shape, alpha: TensorLike, dtype: DTypeLike | None = None, seed: Seed | None = None
+) -> Tensor:
     """Draws of the gamma distribution of shape `alpha` and rate 1.
 
     No gradient reaches `alpha`.
@@ -62,7 +67,13 @@ def _positive(value: Any, name: str, parameter: str) -> Tensor:
     return tensor
 
 
-def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Tensor:
+def beta(
+    shape: Shape,
+    alpha: TensorLike,
+    beta: TensorLike,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
+) -> Tensor:
     """Draws of the beta distribution: x / (x + y) for gamma draws x and y.
 
     Args:
@@ -103,7 +114,11 @@ def poisson(shape: Any, lam: Any, dtype: Any = None, seed: Any = None) -> Tensor
 
 
 def binomial(
-    shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None
+    shape: Shape,
+    counts: TensorLike,
+    probabilities: TensorLike,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
 ) -> Tensor:
     """Numbers of successes in `counts` trials of the given probability.
 
@@ -124,7 +139,9 @@ def binomial(
     return binomial_of(generator_of(seed), shape, counts, probabilities, dtype)
 
 
-def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Tensor:
+def categorical(
+    logits: TensorLike, num_samples: int, dtype: DTypeLike = "int32", seed: Seed | None = None
+) -> Tensor:
     """Class indices drawn with probability softmax(logits).
 
     Args:
@@ -163,7 +180,7 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
     return result
 
 
-def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
+def shuffle(x: TensorLike, axis: int = 0, seed: Seed | None = None) -> Tensor:
     """The slices of `x` along `axis` in random order.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -38,6 +38,10 @@ from trainkit.ops.sampling import random_draws as _random_draws
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.random import BLOCKS_OF_CALL, DRAWS, Generator
 from trainkit.ops.sampling.random import stateless as _stateless
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike
+
 
 _MOST_SEQUENCES = 4096
 
@@ -106,11 +110,11 @@ def _source(seed: Any) -> Any:
 
 
 def normal(
-    shape: Any,
-    mean: Any = 0.0,
+    shape: Shape,
+    mean: TensorLike = 0.0,
     stddev: Any = 1.0,
-    dtype: Any = "float32",
-    seed: Any = None,
+    dtype: DTypeLike = "float32",
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Draws of the normal distribution.
@@ -134,11 +138,11 @@ def normal(
 
 
 def truncated_normal(
-    shape: Any,
-    mean: Any = 0.0,
+    shape: Shape,
+    mean: TensorLike = 0.0,
     stddev: Any = 1.0,
-    dtype: Any = "float32",
-    seed: Any = None,
+    dtype: DTypeLike = "float32",
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Draws of the normal distribution within two standard deviations of the mean.
@@ -162,11 +166,11 @@ def truncated_normal(
 
 
 def uniform(
-    shape: Any,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: Any = "float32",
-    seed: Any = None,
+    shape: Shape,
+    minval: TensorLike = 0,
+    maxval: TensorLike | None = None,
+    dtype: DTypeLike = "float32",
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Numbers in [minval, maxval), all equally likely.
@@ -199,10 +203,10 @@ def _uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, source: Any) -> T
 
 
 def categorical(
-    logits: Any,
+    logits: TensorLike,
     num_samples: int,
-    dtype: Any = None,
-    seed: Any = None,
+    dtype: DTypeLike | None = None,
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Class indices (batch, num_samples) drawn with probability softmax(logits).
@@ -225,11 +229,11 @@ def categorical(
 
 
 def gamma(
-    shape: Any,
-    alpha: Any,
-    beta: Any = None,
-    dtype: Any = "float32",
-    seed: Any = None,
+    shape: Shape,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: DTypeLike = "float32",
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Draws of the gamma distribution of shape `alpha` and rate `beta`.
@@ -275,10 +279,10 @@ def _dims(shape: Any) -> tuple[Any, ...]:
 
 
 def poisson(
-    shape: Any,
+    shape: Shape,
     lam: Any,
-    dtype: Any = "float32",
-    seed: Any = None,
+    dtype: DTypeLike = "float32",
+    seed: Seed | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Draws of the Poisson distribution.
@@ -319,7 +323,7 @@ def _for_each(draw: Callable[[Any, Any], Any], shape: Any, parameter: Tensor) ->
     return reshape(draw((sizes[0] * times, *sizes[1:]), each), (*dims, *parameter.shape))
 
 
-def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
+def shuffle(value: TensorLike, seed: Seed | None = None, name: str | None = None) -> Tensor:
     """The slices of `value` along its first axis in random order.
 
     Args:
@@ -398,11 +402,11 @@ def stateless_truncated_normal(
 
 
 def stateless_uniform(
-    shape: Any,
-    seed: Any,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: Any = "float32",
+    shape: Shape,
+    seed: TensorLike,
+    minval: TensorLike = 0,
+    maxval: TensorLike | None = None,
+    dtype: DTypeLike = "float32",
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
@@ -427,7 +431,11 @@ def stateless_uniform(
 
 
 def stateless_categorical(
-    logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
+    logits: Any,
+    num_samples: int,
+    seed: Any,
+    dtype: Any = "int64",
+    name: str | None = None,
 ) -> Tensor:
     """`categorical` with numbers that depend on `seed`, two integers, alone.
 
@@ -477,7 +485,7 @@ def stateless_gamma(
 
 
 def stateless_poisson(
-    shape: Any, seed: Any, lam: Any, dtype: Any = "int32", name: str | None = None
+    shape: Shape, seed: TensorLike, lam: Any, dtype: DTypeLike = "int32", name: str | None = None
 ) -> Tensor:
     """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone.
 
@@ -588,7 +596,11 @@ def _only_philox(alg: Any) -> None:
 
 
 def dropout(
-    x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
+    x: TensorLike,
+    rate: Any,
+    noise_shape: Any = None,
+    seed: Seed | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Zeros with probability `rate`, the other elements divided by 1 - rate.
 

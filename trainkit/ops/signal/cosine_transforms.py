@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast, multiply
 from trainkit.ops.signal.fourier import fitted
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
 
 # ---------------------------------------------------------------------- cosine transforms
 
@@ -59,12 +63,12 @@ def _check_dct(op: str, type: int, axis: int, norm: str | None, n: int | None) -
 
 
 def dct(
-    input: Any,
+    input: TensorLike,
     type: int = 2,
     n: int | None = None,
     axis: int = -1,
     norm: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The discrete cosine transform over the last axis, as a product with a matrix.
 
@@ -92,12 +96,12 @@ def dct(
 
 
 def idct(
-    input: Any,
+    input: TensorLike,
     type: int = 2,
     n: int | None = None,
     axis: int = -1,
     norm: str | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transform of the inverse type: `idct(dct(x))` is x times 2 n without `norm`.
 
@@ -133,8 +137,8 @@ def linear_to_mel_weight_matrix(
     sample_rate: float = 8000,
     lower_edge_hertz: float = 125.0,
     upper_edge_hertz: float = 3800.0,
-    dtype: Any = "float32",
-    name: Any = None,
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
 ) -> Tensor:
     """Triangles over frequencies, equally wide in mel: (num_spectrogram_bins, num_mel_bins).
 
@@ -177,7 +181,7 @@ def linear_to_mel_weight_matrix(
     return cast(convert_to_tensor(np.pad(weights, ((1, 0), (0, 0)))), dtype)
 
 
-def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: Any = None) -> Tensor:
+def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
     """The cosine transform of type 2 of the last axis, divided by sqrt(2 n).
 
     Args:

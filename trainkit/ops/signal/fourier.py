@@ -7,7 +7,7 @@ linear, so its gradient is the transposed transform.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from trainkit.ops.math.complex_parts import (
     real,
 )
 from trainkit.ops.math.elementwise import cast
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 Pair = tuple[Tensor, Tensor]
 
@@ -317,7 +321,7 @@ def _parts(x: Tensor) -> Pair:
 
 
 @one_node("fft", check=_check_sizes("fft", 1))
-def fft(x: Any) -> Pair:
+def fft(x: TensorLike) -> Pair:
     """The Fourier transform over the last axis.
 
     y[k] = sum over n of x[n] exp(-2 pi i k n / N)
@@ -340,7 +344,7 @@ def fft(x: Any) -> Pair:
 
 
 @one_node("fft2", check=_check_sizes("fft2", 2))
-def fft2(x: Any) -> Pair:
+def fft2(x: TensorLike) -> Pair:
     """The Fourier transform over the last two axes, of a pair of float tensors; see `fft`.
 
     Raises:
@@ -356,7 +360,7 @@ def fft2(x: Any) -> Pair:
 
 
 @one_node("ifft2", check=_check_sizes("ifft2", 2))
-def ifft2(x: Any) -> Pair:
+def ifft2(x: TensorLike) -> Pair:
     """The inverse Fourier transform over the last two axes, of a pair of float tensors.
 
     Raises:
@@ -372,7 +376,7 @@ def ifft2(x: Any) -> Pair:
 
 
 @one_node("rfft")
-def rfft(x: Any, fft_length: int | None = None) -> Pair:
+def rfft(x: TensorLike, fft_length: int | None = None) -> Pair:
     """The Fourier transform of real `x` over its last axis: the first n // 2 + 1 elements.
 
     Args:
@@ -395,7 +399,7 @@ def rfft(x: Any, fft_length: int | None = None) -> Pair:
 
 
 @one_node("irfft")
-def irfft(x: Any, fft_length: int | None = None) -> Tensor:
+def irfft(x: TensorLike, fft_length: int | None = None) -> Tensor:
     """The inverse of `rfft`.
 
     Args:

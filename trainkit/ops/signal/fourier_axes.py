@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -21,10 +21,14 @@ from trainkit.ops.signal.fourier import (
     fitted,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Axis, TensorLike
+
+
 # ---------------------------------------------------------------------- Fourier transforms
 
 
-def fft(input: Any, name: Any = None) -> Tensor:
+def fft(input: TensorLike, name: str | None = None) -> Tensor:
     """The Fourier transform of complex numbers over the last axis.
 
     Args:
@@ -38,7 +42,7 @@ def fft(input: Any, name: Any = None) -> Tensor:
     return complex_fft(input)
 
 
-def ifft(input: Any, name: Any = None) -> Tensor:
+def ifft(input: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `fft`, divided by the length.
 
     Args:
@@ -52,7 +56,7 @@ def ifft(input: Any, name: Any = None) -> Tensor:
     return complex_ifft(input)
 
 
-def fft2d(input: Any, name: Any = None) -> Tensor:
+def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """The Fourier transform of complex numbers over the last two axes.
 
     Args:
@@ -67,7 +71,7 @@ def fft2d(input: Any, name: Any = None) -> Tensor:
     return complex_fft(input, rank=2)
 
 
-def ifft2d(input: Any, name: Any = None) -> Tensor:
+def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `fft2d`.
 
     Args:
@@ -82,7 +86,7 @@ def ifft2d(input: Any, name: Any = None) -> Tensor:
     return complex_ifft(input, rank=2)
 
 
-def fft3d(input: Any, name: Any = None) -> Tensor:
+def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """The Fourier transform of complex numbers over the last three axes.
 
     Args:
@@ -96,7 +100,7 @@ def fft3d(input: Any, name: Any = None) -> Tensor:
     return complex_fft(input, rank=3)
 
 
-def ifft3d(input: Any, name: Any = None) -> Tensor:
+def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `fft3d`.
 
     Args:
@@ -124,7 +128,7 @@ def _transform_along(x: Tensor, axis: int, transform: Callable[[Tensor], Tensor]
     return swapaxes(transform(swapaxes(x, axis, -1)), axis, -1)
 
 
-def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def rfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """The Fourier transform of real numbers over the last axis: n // 2 + 1 complex ones.
 
     Args:
@@ -139,7 +143,7 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
     return complex_rfft(input_tensor, _length(fft_length, 1)[0])
 
 
-def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def irfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """The inverse of `rfft`; `fft_length` elements, 2 (k - 1) by default.
 
     Args:
@@ -176,7 +180,7 @@ def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
     return complex_irfft(y, sizes[-1])
 
 
-def rfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def rfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """`rfft` over the last axis, then `fft` over the one before it.
 
     Args:
@@ -191,7 +195,7 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tenso
     return _rfft_nd(input_tensor, fft_length, 2)
 
 
-def irfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def irfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """The inverse of `rfft2d`.
 
     Args:
@@ -206,7 +210,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tens
     return _irfft_nd(input_tensor, fft_length, 2)
 
 
-def rfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def rfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """`rfft` over the last axis, then `fft` over the two before it.
 
     Args:
@@ -221,7 +225,7 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tenso
     return _rfft_nd(input_tensor, fft_length, 3)
 
 
-def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+def irfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = None) -> Tensor:
     """The inverse of `rfft3d`.
 
     Args:
@@ -236,7 +240,7 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tens
     return _irfft_nd(input_tensor, fft_length, 3)
 
 
-def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
+def fftshift(x: TensorLike, axes: Axis | None = None, name: str | None = None) -> Tensor:
     """The zero frequency moved into the middle of each axis.
 
     Args:
@@ -251,7 +255,7 @@ def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
     return shifted(x, plain(axes), False)
 
 
-def ifftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
+def ifftshift(x: TensorLike, axes: Axis | None = None, name: str | None = None) -> Tensor:
     """The inverse of `fftshift`.
 
     Args:

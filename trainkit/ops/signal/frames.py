@@ -6,7 +6,7 @@ The arguments are TensorFlow's; `name` is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from trainkit.ops.signal.stft import (
     raised_cosine,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
+
 # ---------------------------------------------------------------------- windows
 
 
@@ -52,7 +56,7 @@ def _window(low: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
 
 
 def hann_window(
-    window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
+    window_length: int, periodic: bool = True, dtype: DTypeLike = "float32", name: str | None = None
 ) -> Tensor:
     """Weights 0.5 - 0.5 cos(2 pi i / n); n is the length, one less if odd or not `periodic`.
 
@@ -70,7 +74,7 @@ def hann_window(
 
 
 def hamming_window(
-    window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
+    window_length: int, periodic: bool = True, dtype: DTypeLike = "float32", name: str | None = None
 ) -> Tensor:
     """Weights 0.54 - 0.46 cos(2 pi i / n); n is the length, one less if odd or not `periodic`.
 
@@ -88,7 +92,7 @@ def hamming_window(
 
 
 def kaiser_window(
-    window_length: int, beta: float = 12.0, dtype: Any = "float32", name: Any = None
+    window_length: int, beta: float = 12.0, dtype: DTypeLike = "float32", name: str | None = None
 ) -> Tensor:
     """Weights I0(beta sqrt(1 - t**2)) / I0(beta), t from -1 to 1.
 
@@ -105,7 +109,9 @@ def kaiser_window(
     return cast(convert_to_tensor(np.kaiser(int(plain(window_length)), float(beta))), dtype)
 
 
-def vorbis_window(window_length: int, dtype: Any = "float32", name: Any = None) -> Tensor:
+def vorbis_window(
+    window_length: int, dtype: DTypeLike = "float32", name: str | None = None
+) -> Tensor:
     """Weights sin(pi / 2 sin(pi (i + 1/2) / n)**2).
 
     Args:
@@ -131,13 +137,13 @@ def _frames_spec(a: Bound) -> Spec:
 
 @needs_values("frame_length", "frame_step", gives=_frames_spec)
 def frame(
-    signal: Any,
+    signal: TensorLike,
     frame_length: int,
     frame_step: int,
     pad_end: bool = False,
     pad_value: Any = 0,
     axis: int = -1,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Windows of a signal: (..., n) to (..., frames, frame_length).
 
@@ -183,7 +189,7 @@ def frame(
     return take(x, positions, axis=axis)
 
 
-def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
+def overlap_and_add(signal: TensorLike, frame_step: int, name: str | None = None) -> Tensor:
     """Windows (..., frames, frame_length), each `frame_step` behind the other, added up.
 
     Args:
@@ -207,13 +213,13 @@ WindowFunction = Callable[..., Any]
 
 
 def stft(
-    signals: Any,
+    signals: TensorLike,
     frame_length: int,
     frame_step: int,
     fft_length: int | None = None,
     window_fn: WindowFunction | None = hann_window,
     pad_end: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Short-time Fourier transform: `rfft` of weighted windows.
 
@@ -245,7 +251,7 @@ def inverse_stft(
     frame_step: int,
     fft_length: int | None = None,
     window_fn: WindowFunction | None = hann_window,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Weighted windows added up; exact with `window_fn=inverse_stft_window_fn(frame_step)`.
 
@@ -271,7 +277,7 @@ def inverse_stft(
 
 
 def inverse_stft_window_fn(
-    frame_step: int, forward_window_fn: WindowFunction = hann_window, name: Any = None
+    frame_step: int, forward_window_fn: WindowFunction = hann_window, name: str | None = None
 ) -> WindowFunction:
     """The weights with which `inverse_stft` undoes `stft` with `forward_window_fn`.
 

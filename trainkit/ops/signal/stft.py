@@ -6,7 +6,7 @@ The short-time Fourier transform and its inverse by overlapping and adding; sour
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.reductions import sum as reduce_sum
 from trainkit.ops.signal.fourier import Pair, irfft, rfft
 from trainkit.ops.signal.fourier import _real as real_signal
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 # ------------------------------------------------------------------ windows
 
@@ -125,7 +129,7 @@ def _windows_spec(a: Bound) -> Spec:
 
 
 @needs_values("sequence_length", "sequence_stride", gives=_windows_spec)
-def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Tensor:
+def extract_sequences(x: TensorLike, sequence_length: int, sequence_stride: int) -> Tensor:
     """Windows over the last axis of `x`.
 
     Args:
@@ -151,7 +155,7 @@ def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Ten
     return result
 
 
-def overlap_add(x: Any, stride: int) -> Tensor:
+def overlap_add(x: TensorLike, stride: int) -> Tensor:
     """Windows (..., count, length), `stride` apart, added up: (..., (count - 1) stride + length).
 
     Raises:
@@ -224,7 +228,7 @@ def _lengths(op: str, length: int, stride: int, fft_length: int | None) -> int:
 
 @one_node("stft")
 def stft(
-    x: Any,
+    x: TensorLike,
     sequence_length: int,
     sequence_stride: int,
     fft_length: int | None,

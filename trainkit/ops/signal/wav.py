@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 import wave
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.strings import one_text
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 
 _DAMAGE = (ArithmeticError, LookupError, OSError, ValueError, struct.error)
 """What `wave` raises besides its own errors when sizes make no sense to it."""
@@ -30,7 +34,10 @@ def _wav_specs(a: Bound) -> tuple[Spec, Spec]:
 
 @needs_values("contents", gives=_wav_specs)
 def decode_wav(
-    contents: Any, desired_channels: int = -1, desired_samples: int = -1, name: Any = None
+    contents: TensorLike,
+    desired_channels: int = -1,
+    desired_samples: int = -1,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The sound in the bytes of a WAV file.
 
@@ -75,7 +82,7 @@ def decode_wav(
 
 
 @needs_values("audio", "sample_rate", gives=lambda a: Spec((), "string"))
-def encode_wav(audio: Any, sample_rate: Any, name: Any = None) -> Tensor:
+def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
     """Samples (samples, channels) in [-1, 1] as a WAV file of 16-bit samples, a string scalar.
 
     Args:

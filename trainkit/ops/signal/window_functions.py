@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import relu
 from trainkit.ops.special.modified_bessel import i0
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+
+
 # ------------------------------------------------------------------ windows
 
 
@@ -69,7 +73,7 @@ def _window_spec(a: Bound) -> Spec:
 
 
 @needs_values("x", gives=_window_spec)
-def bartlett(x: Any) -> Tensor:
+def bartlett(x: TensorLike) -> Tensor:
     """Triangular window 1 - |2 n / (x - 1) - 1| for n = 0, ..., x - 1.
 
     Args:
@@ -86,7 +90,7 @@ def bartlett(x: Any) -> Tensor:
 
 
 @needs_values("x", gives=_window_spec)
-def blackman(x: Any) -> Tensor:
+def blackman(x: TensorLike) -> Tensor:
     """Blackman's window 0.42 - 0.5 cos(t) + 0.08 cos(2 t) with t = 2 pi n / (x - 1).
 
     Args:
@@ -103,7 +107,7 @@ def blackman(x: Any) -> Tensor:
 
 
 @needs_values("x", gives=_window_spec)
-def hamming(x: Any) -> Tensor:
+def hamming(x: TensorLike) -> Tensor:
     """Hamming's window 0.54 - 0.46 cos(2 pi n / (x - 1)).
 
     Args:
@@ -120,7 +124,7 @@ def hamming(x: Any) -> Tensor:
 
 
 @needs_values("x", gives=_window_spec)
-def hanning(x: Any) -> Tensor:
+def hanning(x: TensorLike) -> Tensor:
     """Hann's window 0.5 - 0.5 cos(2 pi n / (x - 1)).
 
     Args:
@@ -137,7 +141,7 @@ def hanning(x: Any) -> Tensor:
 
 
 @needs_values("x", gives=_window_spec)
-def kaiser(x: Any, beta: Any) -> Tensor:
+def kaiser(x: TensorLike, beta: TensorLike) -> Tensor:
     """Kaiser's window I0(beta sqrt(1 - (2 n / (x - 1) - 1)**2)) / I0(beta).
 
     Args:
@@ -166,12 +170,12 @@ def kaiser(x: Any, beta: Any) -> Tensor:
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10,
-    dtype: Any = None,
+    base: TensorLike = 10,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
     """Numbers from base**start to base**stop whose logarithms are evenly spaced.
@@ -201,11 +205,11 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
     """Numbers from `start` to `stop`, each the same multiple of the one before.
@@ -307,7 +311,7 @@ def _powers_spec(a: Bound) -> Any:
 
 
 @sizes_later("numpy.vander", _powers_spec)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+def vander(x: TensorLike, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of the elements of `x`, a row per element.
 
     Args:
