@@ -133,9 +133,10 @@ OF_NO_MACHINE = {
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES
-        kernels/convolution/winograd_compiled.py _PIECE
+        kernels/convolution/winograd_compiled.py _PIECE _JOINED
         kernels/convolution/winograd_tuned.py _FEWEST_CHANNELS _LEAST_WORK _GAIN _TILE
-        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES
+        kernels/convolution/winograd_tuned.py _FEWEST_TILES _FEW_TILES _SHARED_SUMS
+        kernels/convolution/winograd_tuned.py _MOST_SHARES _SHARE_TILES
         kernels/elementwise/parallel_ufuncs.py _MOST_PLANS
         kernels/jit/code_store.py MOST_BYTES _TOUCHED_SECONDS
         kernels/jit/library_builder.py _FEWEST _MOST_PROCESSES

@@ -25,6 +25,7 @@ CASES = [
     (5, (20, 18), 130, 64, "same"),  # several strips
     (5, (20, 18), 24, 200, "same"),
     (2, (9, 9), 130, 130, "same"),  # tasks transform weights of their own, in pieces
+    (3, (66, 65), 24, 40, "same"),  # tiles of weights' sums in two shares, several strips each
 ]
 
 
@@ -111,7 +112,7 @@ def test_arrays_in_another_order_or_read_only_are_taken(rng):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("case", [CASES[8], CASES[9], CASES[10]], ids=str)
+@pytest.mark.parametrize("case", CASES[8:], ids=str)
 @pytest.mark.parametrize(("threads", "cache"), [(1, 1 << 18), (2, 1 << 24), (8, 1 << 22)])
 def test_neither_threads_nor_caches_change_a_bit(monkeypatch, case, threads, cache):
     operands = arrays(case, np.random.default_rng(0))
@@ -132,6 +133,20 @@ def test_strips_and_shares_differ_where_threads_and_caches_do(monkeypatch):
         monkeypatch.setattr(winograd_tuned, "cache_bytes", lambda level, cache=cache: cache)
         divisions.add(winograd_tuned._division(500, 130, 64, 3, 6))
     assert len(divisions) == 3
+
+
+@pytest.mark.parametrize(
+    ("tiles", "sums", "expected"),
+    [
+        (867, 36 * 24 * 48, 2),
+        (767, 36 * 24 * 48, 1),  # adding up their sums would take too long
+        (1568, 36 * 64 * 80, 4),
+        (1 << 20, 36 * 64 * 80, 8),
+        (1 << 20, 36 * 128 * 144, 1),  # sums that leave the cache
+    ],
+)
+def test_many_tiles_are_summed_in_shares_where_weights_are_few(tiles, sums, expected):
+    assert winograd_tuned._shares(tiles, sums) == expected
 
 
 # ------------------------------------------------------------------ numbers that are not finite

@@ -39,6 +39,8 @@ _FLAT, _TABLE = float32[::1], float32[:, ::1]
 _OFFSETS = 9
 _PIECE = 64
 """Channels whose weights are transformed at a time."""
+_JOINED = 4096
+"""Sums that stay in the first cache while those of all shares are added to them."""
 
 
 row_size = compiled(parallel=False, exact=True)(winograd_sizes.row_size)
@@ -374,6 +376,41 @@ def _sums_part(
 
 
 @compiled(parallel=False, exact=True)
+def _share_part(part, parts, x, g, products, total, numbers, rows, vectors, lanes):
+    """Sums of products over a share of all tiles, in memory of its own: nobody is waited for."""
+    channels, filters, strip = x.shape[3], g.shape[3], numbers[2]
+    inputs = np.empty(PRODUCTS * row_size(strip * row_size(channels)) + LINE, np.float32)
+    # The last block of filters is read to its end.
+    grads_size = PRODUCTS * row_size(strip * row_size(filters)) + LINE + vectors * lanes
+    grads = np.empty(grads_size, np.float32)
+    share = np.int64(part)
+    own_sums = products[share * (products.size // parts) :]
+    first, last = share * total // parts, (share + 1) * total // parts
+    for start in range(first, last, strip):
+        count = min(strip, last - start)
+        _points_part(0, 1, x, g, inputs, grads, start, count, numbers, lanes)
+        _sums_part(
+            0, 1, inputs, grads, own_sums, start - first, count, channels, filters, strip,
+            rows, vectors, lanes,
+        )  # fmt: skip
+    keep_alive(inputs)
+    keep_alive(grads)
+
+
+@compiled(parallel=False, exact=True)
+def _join_part(part, parts, products, shares):
+    """Sums of all shares, added to those of the first one, in their order."""
+    size = products.size // shares
+    first, last = chunk_range(part, parts, size, LINE)
+    for start in range(first, last, _JOINED):
+        stop = min(start + _JOINED, last)
+        for share in range(1, shares):
+            offset = np.uintp(share * size)
+            for i in range(start, stop):
+                products[i] += products[offset + i]
+
+
+@compiled(parallel=False, exact=True)
 def _kernel_part(part, parts, products, y, vectors, lanes):
     """Some rows of gradients of weights from sums of products."""
     channels, filters, width = y.shape[1], y.shape[2], vectors * lanes
@@ -399,19 +436,29 @@ def sums(sixteens: int) -> Any:
     Its arguments:
         x: (images, lines, points, channels).
         g: (images, lines, points, filters).
-        inputs: room for inputs of a strip at all points.
-        grads: room for gradients of a strip at all points.
-        products: room for sums of products.
+        inputs: room for inputs of a strip at all points, where there is one share.
+        grads: room for gradients of a strip at all points, where there is one share.
+        products: room for the sums of products of each share.
         y: (9, channels, filters).
-        numbers: (lines of padding above, points of padding to the left, tiles of a strip).
+        numbers: (lines of padding above, points of padding to the left, tiles of a strip, shares).
+            All threads work on one strip at a time, or where there are several shares of the tiles
+            each on its own.
     """
     rows, vectors, lanes = tiling(sixteens)
 
     @compiled(parallel=WITHOUT_POOL)
     def run(pool, parts, x, g, inputs, grads, products, y, numbers):
-        channels, filters, strip = x.shape[3], g.shape[3], numbers[2]
+        channels, filters, strip, shares = x.shape[3], g.shape[3], numbers[2], numbers[3]
         total = g.shape[0] * ((g.shape[1] + STEP - 1) // STEP) * ((g.shape[2] + STEP - 1) // STEP)
-        for start in range(0, total, strip):
+        if shares > 1:
+            if WITHOUT_POOL:
+                for part in prange(shares):
+                    _share_part(part, shares, x, g, products, total, numbers, rows, vectors, lanes)
+            else:
+                mine = (x, g, products, total, numbers, rows, vectors, lanes)
+                spread(pool, shares, _share_part, mine)
+            spread(pool, parts, _join_part, (products, shares))
+        for start in range(0, total if shares == 1 else 0, strip):
             count = min(strip, total - start)
             if WITHOUT_POOL:
                 for part in prange(parts):
@@ -431,6 +478,6 @@ def sums(sixteens: int) -> Any:
                 spread(pool, parts, _sums_part, factors)
         spread(pool, parts, _kernel_part, (products, y, vectors, lanes))
 
-    kinds = _IMAGES, _IMAGES, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 3)
+    kinds = _IMAGES, _IMAGES, _FLAT, _FLAT, _FLAT, _WEIGHTS, UniTuple(int64, 4)
     run.compile(void(*POOL, *kinds))
     return run

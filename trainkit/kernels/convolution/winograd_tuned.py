@@ -41,6 +41,10 @@ _FEWEST_TILES, _MOST_TILES = 24, 96
 """Of a strip: fewer read all weights too often, and more leave the cache."""
 _FEW_TILES = 128
 """So many are one strip, where many weights would have to be read again for each."""
+_SHARED_SUMS = 1 << 18
+"""Sums of products that shares of the tiles may have, each its own: half of a usual second cache."""
+_MOST_SHARES, _SHARE_TILES = 8, 384
+"""Shares, and tiles of one of them, at least: adding up their sums takes a thirtieth then."""
 _NANOSECONDS = 0.006
 """What a multiplication of direct sums takes in this way on one core."""
 
@@ -98,18 +102,33 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     row, grads_row = row_size(channels), row_size(filters)
     sums_row = row_size(-(-filters // width) * width)
     pool, parts = shared(_NANOSECONDS * 16 * tiles * channels * filters * 9)
-    sums = PRODUCTS * row_size(channels * sums_row)
+    sums = PRODUCTS * row_size(channels * sums_row) + LINE
+    shares = _shares(tiles, sums)
     strip = 2 * _strip(4 * PRODUCTS * (row + grads_row), rows)
     # Sums that leave the cache are read and written again for each strip.
     strip = min(tiles, strip if 4 * sums < 2 * cache_bytes(2) else 2 * _MOST_TILES)
-    inputs = np.empty(PRODUCTS * row_size(strip * row) + LINE, np.float32)
+    together = strip if shares == 1 else 0
+    inputs = np.empty(PRODUCTS * row_size(together * row) + LINE, np.float32)
     # The last block of filters is read to its end.
-    grads = np.empty(PRODUCTS * row_size(strip * grads_row) + LINE + width, np.float32)
-    products = np.empty(sums + LINE, np.float32)
+    grads = np.empty(PRODUCTS * row_size(together * grads_row) + LINE + width, np.float32)
+    products = np.empty(shares * sums, np.float32)
     y = np.empty((9, channels, filters), np.float32)
     images = kernel_family.owned(x), kernel_family.owned(g)
-    run(pool, parts, *images, inputs, grads, products, y, (w.pads[0][0], w.pads[1][0], strip))
+    numbers = w.pads[0][0], w.pads[1][0], strip, shares
+    run(pool, parts, *images, inputs, grads, products, y, numbers)
     return y.reshape(3, 3, channels, filters)
+
+
+def _shares(tiles: int, sums: int) -> int:
+    """In how many shares tiles are summed, by shapes alone, as that decides on roundings.
+
+    Threads that share a strip wait for one another twice for each, and read what the others have
+    transformed; so few weights as have their sums in the cache are summed apart, and added up once.
+    """
+    if sums > _SHARED_SUMS or tiles < 2 * _SHARE_TILES:
+        return 1
+    # a power of two, so that two threads have as many of them as four
+    return min(_MOST_SHARES, 1 << (tiles // _SHARE_TILES).bit_length() - 1)
 
 
 class _Division(NamedTuple):
