@@ -13,6 +13,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.neural.softmax import powers_share
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ ACTIVATIONS = Registry("activations", "activation")
 
 def linear(x: TensorLike) -> Any:
     """`x` itself.
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.linear(tk.constant([-1.0, 1.0])).numpy()
@@ -82,7 +80,6 @@ def gelu(x: TensorLike, approximate: bool = False) -> Any:
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
     Args:
-        x: tensor of any shape.
         approximate: take the tanh instead of the error function.
 
     Example:
@@ -96,7 +93,6 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Any:
     """x where it is positive, `negative_slope * x` elsewhere.
 
     Args:
-        x: tensor of any shape.
         negative_slope: slope below 0.
 
     Example:
@@ -112,7 +108,6 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Any:
     Source: Clevert et al. 2015, arXiv:1511.07289.
 
     Args:
-        x: tensor of any shape.
         alpha: scale of the negative part.
 
     Example:
@@ -126,7 +121,6 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Any:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
 
     Args:
-        x: tensor of any shape.
         alpha: scale of the negative part.
 
     Example:
@@ -139,9 +133,6 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Any:
 def selu(x: TensorLike) -> Any:
     """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.selu(tk.constant([-1.0, 1.0])).numpy().round(4)
         array([-1.1113,  1.0507], dtype=float32)
@@ -151,9 +142,6 @@ def selu(x: TensorLike) -> Any:
 
 def relu6(x: TensorLike) -> Any:
     """min(max(x, 0), 6).
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.relu6(tk.constant([-1.0, 9.0])).numpy()
@@ -165,9 +153,6 @@ def relu6(x: TensorLike) -> Any:
 def exponential(x: TensorLike) -> Any:
     """exp(x).
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.exponential(tk.constant([0.0])).numpy()
         array([1.], dtype=float32)
@@ -177,9 +162,6 @@ def exponential(x: TensorLike) -> Any:
 
 def sigmoid(x: TensorLike) -> Any:
     """1 / (1 + exp(-x)).
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.sigmoid(tk.constant([0.0])).numpy()
@@ -191,9 +173,6 @@ def sigmoid(x: TensorLike) -> Any:
 def hard_sigmoid(x: TensorLike) -> Any:
     """x / 6 + 1 / 2, clipped to [0, 1].
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.hard_sigmoid(tk.constant([-9.0, 0.0, 9.0])).numpy()
         array([0. , 0.5, 1. ], dtype=float32)
@@ -203,9 +182,6 @@ def hard_sigmoid(x: TensorLike) -> Any:
 
 def sparse_sigmoid(x: TensorLike) -> Any:
     """(x + 1) / 2, clipped to [0, 1].
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.sparse_sigmoid(tk.constant([-2.0, 0.0, 2.0])).numpy()
@@ -217,9 +193,6 @@ def sparse_sigmoid(x: TensorLike) -> Any:
 def log_sigmoid(x: TensorLike) -> Any:
     """log(1 / (1 + exp(-x))).
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.log_sigmoid(tk.constant([0.0])).numpy().round(4)
         array([-0.6931], dtype=float32)
@@ -229,9 +202,6 @@ def log_sigmoid(x: TensorLike) -> Any:
 
 def silu(x: TensorLike) -> Any:
     """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.silu(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -243,9 +213,6 @@ def silu(x: TensorLike) -> Any:
 def hard_silu(x: TensorLike) -> Any:
     """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.hard_silu(tk.constant([-9.0, 0.0, 9.0])).numpy() + 0.0
         array([0., 0., 9.], dtype=float32)
@@ -255,9 +222,6 @@ def hard_silu(x: TensorLike) -> Any:
 
 def mish(x: TensorLike) -> Any:
     """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.mish(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -269,9 +233,6 @@ def mish(x: TensorLike) -> Any:
 def tanh(x: TensorLike) -> Any:
     """Hyperbolic tangent.
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.tanh(tk.constant([0.0])).numpy()
         array([0.], dtype=float32)
@@ -281,9 +242,6 @@ def tanh(x: TensorLike) -> Any:
 
 def hard_tanh(x: TensorLike) -> Any:
     """x clipped to [-1, 1].
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.hard_tanh(tk.constant([-9.0, 0.5, 9.0])).numpy()
@@ -295,9 +253,6 @@ def hard_tanh(x: TensorLike) -> Any:
 def tanh_shrink(x: TensorLike) -> Any:
     """x - tanh(x).
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.tanh_shrink(tk.constant([0.0, 1.0])).numpy().round(4)
         array([0.    , 0.2384], dtype=float32)
@@ -308,10 +263,6 @@ def tanh_shrink(x: TensorLike) -> Any:
 def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     """0 where abs(x) <= threshold, x elsewhere.
 
-    Args:
-        x: tensor of any shape.
-        threshold: where the two parts meet.
-
     Example:
         >>> tk.activations.hard_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
         array([-1.,  0.,  1.], dtype=float32)
@@ -321,10 +272,6 @@ def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
 
 def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     """x moved towards 0 by `threshold`, and no further than 0.
-
-    Args:
-        x: tensor of any shape.
-        threshold: where the two parts meet.
 
     Example:
         >>> tk.activations.soft_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
@@ -337,8 +284,6 @@ def threshold(x: TensorLike, threshold: float, default_value: float) -> Any:
     """x where it is above `threshold`, `default_value` elsewhere.
 
     Args:
-        x: tensor of any shape.
-        threshold: where the two parts meet.
         default_value: what stands where x is not above `threshold`.
 
     Example:
@@ -351,9 +296,6 @@ def threshold(x: TensorLike, threshold: float, default_value: float) -> Any:
 def softplus(x: TensorLike) -> Any:
     """log(1 + exp(x)).
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.softplus(tk.constant([0.0])).numpy().round(4)
         array([0.6931], dtype=float32)
@@ -365,7 +307,6 @@ def squareplus(x: TensorLike, b: float = 4) -> Any:
     """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
 
     Args:
-        x: tensor of any shape.
         b: how smooth the bend at 0 is.
 
     Example:
@@ -378,9 +319,6 @@ def squareplus(x: TensorLike, b: float = 4) -> Any:
 def sparse_plus(x: TensorLike) -> Any:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
-    Args:
-        x: tensor of any shape.
-
     Example:
         >>> tk.activations.sparse_plus(tk.constant([-2.0, 0.0, 2.0])).numpy()
         array([0.  , 0.25, 2.  ], dtype=float32)
@@ -390,9 +328,6 @@ def sparse_plus(x: TensorLike) -> Any:
 
 def softsign(x: TensorLike) -> Any:
     """x / (1 + abs(x)).
-
-    Args:
-        x: tensor of any shape.
 
     Example:
         >>> tk.activations.softsign(tk.constant([-1.0, 1.0])).numpy()
@@ -404,10 +339,6 @@ def softsign(x: TensorLike) -> Any:
 def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, an int or several.
 
-    Args:
-        x: tensor of any shape.
-        axis: axis that is looked along.
-
     Example:
         >>> tk.activations.softmax(tk.constant([[0.0, 0.0]])).numpy()
         array([[0.5, 0.5]], dtype=float32)
@@ -418,10 +349,6 @@ def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
 def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """log(softmax(x)) along `axis`.
 
-    Args:
-        x: tensor of any shape.
-        axis: axis that is looked along.
-
     Example:
         >>> tk.activations.log_softmax(tk.constant([[0.0, 0.0]])).numpy().round(4)
         array([[-0.6931, -0.6931]], dtype=float32)
@@ -431,10 +358,6 @@ def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
 
 def sparsemax(x: TensorLike, axis: int = -1) -> Tensor:
     """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068.
-
-    Args:
-        x: tensor of any shape.
-        axis: axis that is looked along.
 
     Example:
         >>> tk.activations.sparsemax(tk.constant([[1.0, 0.5, 0.0]])).numpy()
@@ -447,10 +370,6 @@ def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """First half times sigmoid of second half along `axis`.
 
     Source: Dauphin et al. 2016, arXiv:1612.08083.
-
-    Args:
-        x: tensor of any shape.
-        axis: axis that is looked along.
 
     Example:
         >>> tk.activations.glu(tk.constant([4.0, 0.0])).numpy()
@@ -539,5 +458,14 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
     """
     return linear if config is None else ACTIVATIONS.deserialize(config, custom_objects)
 
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of any shape.
+    threshold: where the two parts meet.
+    axis: axis that is looked along.
+    """,
+)
 
 _explain_unknown_names(globals())

@@ -19,6 +19,7 @@ from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.config_text import config_text
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.sampling import random
 from trainkit.ops.signal import scipy_windows
 
@@ -383,11 +384,6 @@ class _Preset(VarianceScaling):
 class GlorotUniform(_Preset):
     """Uniform, variance 2 / (inputs + outputs).
 
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
-
     Example:
         >>> x = tk.initializers.GlorotUniform(seed=1)((3, 3))
         >>> bool(tk.reduce_max(tk.abs(x)) <= 1.0)
@@ -399,11 +395,6 @@ class GlorotUniform(_Preset):
 
 class GlorotNormal(_Preset):
     """Truncated normal, variance 2 / (inputs + outputs).
-
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.GlorotNormal(seed=1)((3, 4)).shape
@@ -418,11 +409,6 @@ class HeNormal(_Preset):
 
     Source: He et al. 2015, arXiv:1502.01852.
 
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
-
     Example:
         >>> tk.initializers.HeNormal(seed=1)((3, 4)).shape
         TensorShape([3, 4])
@@ -435,11 +421,6 @@ class HeUniform(_Preset):
     """Uniform, variance 2 / inputs.
 
     Source: He et al. 2015, arXiv:1502.01852.
-
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.HeUniform(seed=1)((3, 4)).shape
@@ -454,11 +435,6 @@ class LecunNormal(_Preset):
 
     Source: Klambauer et al. 2017, arXiv:1706.02515.
 
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
-
     Example:
         >>> tk.initializers.LecunNormal(seed=1)((3, 4)).shape
         TensorShape([3, 4])
@@ -471,11 +447,6 @@ class LecunUniform(_Preset):
     """Uniform, variance 1 / inputs.
 
     Source: LeCun et al. 1998, "Efficient backprop".
-
-    Args:
-        seed: int, `SeedGenerator`, or None for other numbers each time.
-        input_axes: axes that count as inputs; by default all but the last.
-        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.LecunUniform(seed=1)((3, 4)).shape
@@ -684,5 +655,14 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
     """
     return INITIALIZERS.deserialize(config, custom_objects)
 
+
+describe_arguments(
+    globals(),
+    """
+    seed: int, `SeedGenerator`, or None for other numbers each time.
+    input_axes: axes that count as inputs; by default all but the last.
+    output_axes: axes that count as outputs; by default the last.
+    """,
+)
 
 _explain_unknown_names(globals())

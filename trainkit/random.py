@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.sampling.random import Generator as Generator
 from trainkit.ops.sampling.random import SeedGenerator as SeedGenerator
 from trainkit.ops.sampling.random import dropout as dropout
@@ -48,5 +49,8 @@ experimental = SimpleNamespace(
     stateless_fold_in=fold_in,
     stateless_shuffle=stateless_shuffle,
 )
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names(globals())

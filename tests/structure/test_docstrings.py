@@ -1,20 +1,23 @@
-"""Methods and properties of public classes have docstrings, their own or those of a base."""
+"""Methods and properties of public classes have docstrings, and these describe all arguments."""
 
 import inspect
+import re
 
 import pytest
 
 from tests.docs.test_reference import reference
 
 
+def public_values():
+    """What all doors have that is described in the reference."""
+    for door in reference.DOORS:
+        place = reference.holder(door)
+        yield from (getattr(place, name) for name in reference.public_names(door))
+
+
 def public_classes():
-    """The classes of all doors that are described in the reference."""
-    values = (
-        getattr(reference.holder(door), name)
-        for door in reference.DOORS
-        for name in reference.public_names(door)
-    )
-    return {value for value in values if inspect.isclass(value)}
+    """The classes among them."""
+    return {value for value in public_values() if inspect.isclass(value)}
 
 
 def is_member(value):
@@ -73,3 +76,48 @@ def test_a_method_without_a_text_is_seen():
 @pytest.mark.parametrize("name", ["Dataset", "Tensor", "Sequential", "Adam"])
 def test_classes_that_people_use_are_among_them(name):
     assert name in {kind.__name__ for kind in public_classes()}
+
+
+def described(value):
+    """Public functions behind a value: itself, or the methods of a class, and what describes them.
+
+    The linter's rule reads the source, where arguments that a family shares stand in a table.
+    """
+    if inspect.isfunction(value):
+        yield value.__name__, value, value.__doc__
+    elif inspect.isclass(value):
+        yield value.__qualname__, value.__init__, vars(value)["__doc__"]
+        for name, member in vars(value).items():
+            function = getattr(member, "__func__", member)
+            if name[0] != "_" and inspect.isfunction(function):
+                yield f"{value.__qualname__}.{name}", function, function.__doc__
+
+
+def undescribed(value):
+    """Arguments that a docstring which has a section for them leaves out."""
+    for name, function, doc in described(value):
+        _, heading, section = inspect.cleandoc(doc or "").partition("\nArgs:\n")
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        if heading and code is not None:
+            entries = re.findall(r"^    ([\w*, ]+):", section.partition("\n\n")[0], re.MULTILINE)
+            known = {word.strip("* ") for entry in entries for word in entry.split(",")}
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            left_out = {a for a in arguments if a[0] != "_" and a not in ("self", "cls")} - known
+            yield from (f"{name}: {argument}" for argument in sorted(left_out))
+
+
+def test_each_argument_is_described_where_some_are():
+    missing = sorted({line for value in public_values() for line in undescribed(value)})
+    assert not missing, "\n".join(["describe these arguments", *missing])
+
+
+def test_an_argument_without_an_entry_is_seen():
+    def described_in_part(x, y, *, scale=1.0, name=None):
+        """A function.
+
+        Args:
+            x, y: numbers.
+            name: not kept.
+        """
+
+    assert list(undescribed(described_in_part)) == ["described_in_part: scale"]

@@ -215,7 +215,9 @@ class Session:
     """Runs parts of a graph.
 
     Args:
+        target: must be empty: sessions are of this process.
         graph: the graph; by default the one being built.
+        config: must be None; see `tk.config`.
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:

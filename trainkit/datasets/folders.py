@@ -13,6 +13,7 @@ from trainkit.core.errors import NotFoundError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.process.console import say
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.data import AUTOTUNE, Dataset
 from trainkit.datasets.image_arrays import channel_order
 from trainkit.ops.core.strings import substr
@@ -222,7 +223,6 @@ def image_dataset_from_directory(
     """The images in a folder, as float32 batches of one size, with labels.
 
     Args:
-        directory: the folder; with inferred labels it has a folder for each class.
         labels: `"inferred"`, from the folders; a list of numbers in the order of the sorted paths;
             or `None`.
         label_mode: `"int"`; `"categorical"`, a row of zeros and a one; `"binary"`, 0.0 or 1.0; or
@@ -231,17 +231,10 @@ def image_dataset_from_directory(
         color_mode: `"rgb"`, `"rgba"` or `"grayscale"`.
         batch_size: images of a batch; single images for `None`.
         image_size: (height, width) to which images are resized.
-        shuffle: whether the order is random.
-        seed: of the order.
-        validation_split: share of the files that is for validation.
-        subset: `"training"`, `"validation"`, or `"both"` for a list of two data sets.
         interpolation: a way to resize, see `tk.image.ResizeMethod`.
-        follow_links: whether linked folders are searched, too.
         crop_to_aspect_ratio: cut images rather than distort them.
         pad_to_aspect_ratio: fill images up rather than distort them.
         data_format: `"channels_first"` for (batch, channels, height, width).
-        format: `"tf"`, for a `Dataset`, is the only one.
-        verbose: whether to print how many files were found.
 
     Returns:
         A data set with the attributes `class_names` and `file_paths`.
@@ -311,19 +304,11 @@ def text_dataset_from_directory(
     """The `.txt` files in a folder, as batches of string tensors, with labels.
 
     Args:
-        directory: the folder; with inferred labels it has a folder for each class.
         labels: as in `image_dataset_from_directory`, as are the arguments that are not named here.
         label_mode: the same.
         class_names: the same.
         batch_size: texts of a batch; single texts for `None`.
         max_length: bytes to which texts are cut.
-        shuffle: whether the order is random.
-        seed: of the order.
-        validation_split: share of the files that is for validation.
-        subset: `"training"`, `"validation"`, or `"both"` for a list of two data sets.
-        follow_links: whether linked folders are searched, too.
-        format: `"tf"`, for a `Dataset`, is the only one.
-        verbose: whether to print how many files were found.
 
     Raises:
         NotFoundError: there is no such folder.
@@ -363,7 +348,6 @@ def audio_dataset_from_directory(
     """The `.wav` files in a folder, as float32 batches (batch, samples, channels), with labels.
 
     Args:
-        directory: the folder; with inferred labels it has a folder for each class.
         labels: as in `image_dataset_from_directory`, as are the arguments that are not named here.
         label_mode: the same.
         class_names: the same.
@@ -371,13 +355,6 @@ def audio_dataset_from_directory(
         sampling_rate: not supported: sounds keep their rate.
         output_sequence_length: samples to which sounds are cut or filled up.
         ragged: not supported: there are no ragged tensors.
-        shuffle: whether the order is random.
-        seed: of the order.
-        validation_split: share of the files that is for validation.
-        subset: `"training"`, `"validation"`, or `"both"` for a list of two data sets.
-        follow_links: whether linked folders are searched, too.
-        format: `"tf"`, for a `Dataset`, is the only one.
-        verbose: whether to print how many files were found.
 
     Raises:
         NotFoundError: there is no such folder.
@@ -408,3 +385,18 @@ def _pad(dataset: Any, size: int) -> Any:
     batches = dataset.padded_batch(size).prefetch(AUTOTUNE)
     batches.class_names, batches.file_paths = dataset.class_names, dataset.file_paths
     return batches
+
+
+describe_arguments(
+    globals(),
+    """
+    directory: the folder; with inferred labels it has a folder for each class.
+    shuffle: whether the order is random.
+    seed: of the order.
+    validation_split: share of the files that is for validation.
+    subset: `"training"`, `"validation"`, or `"both"` for a list of two data sets.
+    follow_links: whether linked folders are searched, too.
+    format: `"tf"`, for a `Dataset`, is the only one.
+    verbose: whether to print how many files were found.
+    """,
+)

@@ -1,6 +1,7 @@
 """Layers, one line each."""
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.layers import experimental as experimental
 from trainkit.layers import residual_branches as residual_branches
 from trainkit.layers.activation import ELU as ELU
@@ -193,5 +194,22 @@ from trainkit.layers.rnn.time_distributed import Wrapper as Wrapper
 from trainkit.layers.saved_model_layer import TFSMLayer as TFSMLayer
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
 from trainkit.layers.ternary_dense import TernaryDense as TernaryDense
+
+_describe_arguments(
+    globals(),
+    """
+    fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
+        `"mirror"`.
+    interpolation: `"bilinear"` or `"nearest"`.
+    seed: int, by default derived from `set_seed`.
+    fill_value: the value outside in mode `"constant"`.
+    data_format: `"channels_last"` (the default) or `"channels_first"`.
+    value_range: the least and greatest value of a pixel.
+    use_bias: whether to add a bias.
+    activity_regularizer: penalty on the output.
+    quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
+    sparse: must be false: there are only dense tensors.
+    """,
+)
 
 _explain_unknown_names(globals())

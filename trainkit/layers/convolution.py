@@ -6,10 +6,10 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.docstrings import extended
 from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.docstrings import extended
 from trainkit.layers.fused_activation import split_activation
 from trainkit.layers.quantized import quantization
 

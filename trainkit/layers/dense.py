@@ -30,13 +30,10 @@ class Dense(Layer):
     Args:
         units: number of outputs.
         activation: function or its name; none by default.
-        use_bias: whether to add a bias.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
         lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
-        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
 
     Raises:
         ValueError: units is no int above 0, or a name is that of nothing.
@@ -146,11 +143,9 @@ class EinsumDense(Layer):
         bias_axes: the letters of the output's axes along which the bias varies; no bias by default.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
         lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
         gptq_unpacked_column_size: outputs of the kernel as a matrix, where a file says them.
-        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
 
     Raises:
         ShapeError: the equation does not fit the input or `output_shape`.

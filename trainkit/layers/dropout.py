@@ -7,11 +7,11 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.values.docstrings import extended
 from trainkit.layers.base.arguments import format_of, share, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.docstrings import extended
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
 from trainkit.ops.sampling.draw_devices import beside
@@ -62,7 +62,6 @@ class Dropout(_Noise):
     Args:
         rate: in [0, 1]; it counts to the nearest multiple of 2**-16.
         noise_shape: shape of the mask, `None` for the input's size and 1 where it is to be shared.
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
@@ -135,7 +134,6 @@ class SpatialDropout1D(_SpatialDropout):
 
     Args:
         rate: in [0, 1].
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
@@ -189,7 +187,6 @@ class GaussianNoise(_Noise):
 
     Args:
         stddev: standard deviation of the noise, 0 or more.
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: stddev is negative.
@@ -223,7 +220,6 @@ class GaussianDropout(_Noise):
 
     Args:
         rate: in [0, 1).
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
@@ -262,7 +258,6 @@ class AlphaDropout(_Noise):
     Args:
         rate: in [0, 1).
         noise_shape: shape of the mask, `None` for the input's size and 1 where it is to be shared.
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: the rate is outside its range.

@@ -28,7 +28,6 @@ class Embedding(Layer):
         mask_zero: whether later layers skip steps whose index is 0.
         weights: the table itself, in a list, in place of an initializer.
         lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
-        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
         **kwargs: see `Layer`; and `input_length` of older versions of Keras: the shape of one
             sample, by which a `Sequential` that begins with this layer is built.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
+from trainkit.core.values.docstrings import extended
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.docstrings import extended
 
 
 class _Pooling(Layer):
@@ -274,7 +274,6 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
     `data_format="channels_first"` the channels stand before the steps.
 
     Args:
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         keepdims: whether the axis of the steps stays.
 
     Example:

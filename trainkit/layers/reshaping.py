@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.docstrings import extended
 from trainkit.layers.base.arguments import (
     an_int,
     format_of,
@@ -15,7 +16,6 @@ from trainkit.layers.base.arguments import (
 )
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.layers.docstrings import extended
 
 
 class Flatten(Layer):
@@ -23,9 +23,6 @@ class Flatten(Layer):
 
     Shapes: input (batch, ...), output (batch, product of the others). With
     `data_format="channels_first"` the channels go last before they are flattened.
-
-    Args:
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Example:
         >>> tk.layers.Flatten()(tk.ones((2, 3, 4))).shape
@@ -373,7 +370,6 @@ class UpSampling2D(Layer):
 
     Args:
         size: factors of height and width.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
 
     Example:
@@ -420,7 +416,6 @@ class UpSampling3D(Layer):
 
     Args:
         size: how often, one int or one for each spatial axis.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Example:
         >>> tk.layers.UpSampling3D(2)(tk.ones((1, 2, 2, 2, 3))).shape

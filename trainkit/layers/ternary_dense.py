@@ -28,10 +28,8 @@ class TernaryDense(Layer):
         threshold: weights up to it count as 0, and the scale is 1; `None` for half of the mean
             magnitude, which the scale is then.
         activation: function or its name; none by default.
-        use_bias: whether to add a bias.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
 
     Raises:

@@ -1,6 +1,7 @@
 """Losses: classes, functions, and `get`."""
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.losses.crossentropy import BinaryCrossentropy as BinaryCrossentropy
 from trainkit.losses.crossentropy import BinaryFocalCrossentropy as BinaryFocalCrossentropy
 from trainkit.losses.crossentropy import CategoricalCrossentropy as CategoricalCrossentropy
@@ -76,5 +77,16 @@ MSE = mse = mean_squared_error
 MSLE = msle = mean_squared_logarithmic_error
 BCE = bce = binary_crossentropy
 logcosh = log_cosh
+
+
+_describe_arguments(
+    globals(),
+    """
+    reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+        `"none"` or None.
+    name: what it is called.
+    dtype: element type or policy of the computation; by default the default float.
+    """,
+)
 
 _explain_unknown_names(globals())

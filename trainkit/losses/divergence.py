@@ -43,12 +43,6 @@ def kl_divergence(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
 class KLDivergence(LossFunctionWrapper):
     """Kullback-Leibler divergence of distributions; see `kl_divergence`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> loss = tk.losses.KLDivergence()
         >>> round(float(loss([[0.5, 0.5]], [[0.25, 0.75]])), 4)

@@ -177,12 +177,6 @@ def _flat_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
 class Hinge(LossFunctionWrapper):
     """Margin of scores by sign; see `hinge`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> float(tk.losses.Hinge()([[1.0, -1.0]], [[0.5, 0.5]]))
         1.0
@@ -200,12 +194,6 @@ class Hinge(LossFunctionWrapper):
 class SquaredHinge(LossFunctionWrapper):
     """Squared margin of scores by sign; see `squared_hinge`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> float(tk.losses.SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]]))
         1.25
@@ -222,12 +210,6 @@ class SquaredHinge(LossFunctionWrapper):
 
 class CategoricalHinge(LossFunctionWrapper):
     """Margin of the true class over the best other; see `categorical_hinge`.
-
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> float(tk.losses.CategoricalHinge()([[0.0, 1.0]], [[0.25, 0.5]]))

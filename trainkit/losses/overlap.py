@@ -181,12 +181,6 @@ class Tversky(LossFunctionWrapper):
 class CTC(LossFunctionWrapper):
     """Connectionist temporal classification; see `ctc`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> logits = tk.zeros((1, 4, 3))
         >>> round(float(tk.losses.CTC()([[1, 2]], logits)), 4)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.losses.alignment import aligned
 from trainkit.losses.loss import LossFunctionWrapper
 from trainkit.losses.registry import LOSSES
@@ -25,10 +26,6 @@ EPSILON = 1e-7
 @LOSSES.add
 def mean_squared_error(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of (y_true - y_pred)**2 over the last axis.
-
-    Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
 
     Returns:
         A float tensor (...).
@@ -48,10 +45,6 @@ def mean_squared_error(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     """Mean of |y_true - y_pred| over the last axis.
 
-    Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
-
     Returns:
         A float tensor (...).
 
@@ -69,10 +62,6 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
 @LOSSES.add
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """100 times the mean of |y_true - y_pred| / max(|y_true|, 1e-7) over the last axis.
-
-    Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
 
     Returns:
         A float tensor (...), in percent.
@@ -92,10 +81,6 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 @LOSSES.add
 def mean_squared_logarithmic_error(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2 over the last axis; values below 0 count as 0.
-
-    Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
 
     Returns:
         A float tensor (...).
@@ -122,8 +107,6 @@ def huber(y_true: TensorLike, y_pred: TensorLike, delta: float = 1.0) -> Tensor:
     Source: Huber 1964, "Robust estimation of a location parameter".
 
     Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
         delta: where the line begins, above 0.
 
     Returns:
@@ -147,10 +130,6 @@ def huber(y_true: TensorLike, y_pred: TensorLike, delta: float = 1.0) -> Tensor:
 @LOSSES.add
 def log_cosh(y_true: TensorLike, y_pred: TensorLike) -> Tensor:
     """Mean of log(cosh(y_pred - y_true)) over the last axis, as e + softplus(-2 e) - log 2.
-
-    Args:
-        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
-        y_pred: likewise.
 
     Returns:
         A float tensor (...).
@@ -196,7 +175,6 @@ def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) ->
 
     Args:
         y_true: tensors of one shape.
-        y_pred: likewise.
         axis: axis of the vectors.
 
     Returns:
@@ -215,12 +193,6 @@ def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) ->
 
 class MeanSquaredError(LossFunctionWrapper):
     """Mean of (y_true - y_pred)**2; see `mean_squared_error`.
-
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> loss = tk.losses.MeanSquaredError()
@@ -242,12 +214,6 @@ class MeanSquaredError(LossFunctionWrapper):
 class MeanAbsoluteError(LossFunctionWrapper):
     """Mean of |y_true - y_pred|; see `mean_absolute_error`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> float(tk.losses.MeanAbsoluteError()([[0.0, 1.0]], [[1.0, 1.0]]))
         0.5
@@ -265,12 +231,6 @@ class MeanAbsoluteError(LossFunctionWrapper):
 class MeanAbsolutePercentageError(LossFunctionWrapper):
     """Mean relative error in percent; see `mean_absolute_percentage_error`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> float(tk.losses.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
         25.0
@@ -287,12 +247,6 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
 
 class MeanSquaredLogarithmicError(LossFunctionWrapper):
     """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`.
-
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> round(float(tk.losses.MeanSquaredLogarithmicError()([[0.0, 1.0]], [[1.0, 1.0]])), 4)
@@ -338,12 +292,6 @@ class Huber(LossFunctionWrapper):
 class LogCosh(LossFunctionWrapper):
     """Mean of log(cosh(error)); see `log_cosh`.
 
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
-
     Example:
         >>> round(float(tk.losses.LogCosh()([[0.0, 0.0]], [[0.0, 2.0]])), 4)
         0.6625
@@ -360,12 +308,6 @@ class LogCosh(LossFunctionWrapper):
 
 class Poisson(LossFunctionWrapper):
     """Likelihood of counts; see `poisson`.
-
-    Args:
-        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
-            `"none"` or None.
-        name: what it is called.
-        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> round(float(tk.losses.Poisson()([[0.0, 1.0]], [[1.0, 1.0]])), 4)
@@ -401,3 +343,12 @@ class CosineSimilarity(LossFunctionWrapper):
         dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(cosine_similarity, reduction, name, dtype, axis=axis)
+
+
+describe_arguments(
+    globals(),
+    """
+    y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+    y_pred: likewise.
+    """,
+)

@@ -1,6 +1,7 @@
 """Metrics: classes, functions of one value per sample, and `get`."""
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.losses.crossentropy import binary_crossentropy as binary_crossentropy
 from trainkit.losses.crossentropy import binary_focal_crossentropy as binary_focal_crossentropy
 from trainkit.losses.crossentropy import categorical_crossentropy as categorical_crossentropy
@@ -95,5 +96,14 @@ MSE = mse = mean_squared_error
 MSLE = msle = mean_squared_logarithmic_error
 BCE = bce = binary_crossentropy
 logcosh = log_cosh
+
+
+_describe_arguments(
+    globals(),
+    """
+    name: what the metric is called.
+    dtype: dtype of state and result.
+    """,
+)
 
 _explain_unknown_names(globals())

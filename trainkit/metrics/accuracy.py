@@ -137,8 +137,6 @@ class BinaryAccuracy(MeanMetricWrapper):
     """Share of yes-or-no questions answered right; see `binary_accuracy`.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         threshold: predictions above it mean 1, in [0, 1].
 
     Raises:

@@ -14,6 +14,7 @@ from trainkit.core import dtypes
 from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.core.variable import Variable
 from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.metric import Metric, add_to, unrecorded
@@ -289,12 +290,6 @@ class _OneCount(ConfusionMetric):
 class TruePositives(_OneCount):
     """Weight of true labels that are predicted as such; see the arguments of its base.
 
-    Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
-
     Example:
         >>> metric = tk.metrics.TruePositives()
         >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
@@ -307,12 +302,6 @@ class TruePositives(_OneCount):
 
 class FalsePositives(_OneCount):
     """Weight of false labels that are predicted as true.
-
-    Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.FalsePositives()
@@ -327,12 +316,6 @@ class FalsePositives(_OneCount):
 class TrueNegatives(_OneCount):
     """Weight of false labels that are predicted as such.
 
-    Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
-
     Example:
         >>> metric = tk.metrics.TrueNegatives()
         >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
@@ -345,12 +328,6 @@ class TrueNegatives(_OneCount):
 
 class FalseNegatives(_OneCount):
     """Weight of true labels that are predicted as false.
-
-    Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.FalseNegatives()
@@ -411,12 +388,8 @@ class Precision(_Ratio):
     """Share of what is predicted as true that is true: tp / (tp + fp); 0 where nothing is.
 
     Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
         top_k: count only the so many best scores of each row as true.
         class_id: count only this column.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Precision()
@@ -432,12 +405,8 @@ class Recall(_Ratio):
     """Share of what is true that is predicted as such: tp / (tp + fn); 0 where nothing is.
 
     Args:
-        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
-            default 0.5, or 0 with `top_k`.
         top_k: count only the so many best scores of each row as true.
         class_id: count only this column.
-        name: what it is called.
-        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Recall()
@@ -447,3 +416,14 @@ class Recall(_Ratio):
     """
 
     _other = "fn"
+
+
+describe_arguments(
+    globals(),
+    """
+    thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+        default 0.5, or 0 with `top_k`.
+    name: what it is called.
+    dtype: element type of the state; by default the default float.
+    """,
+)

@@ -26,8 +26,6 @@ class FBetaScore(Metric):
             the mean over classes; `"weighted"` that mean weighted by how often each class is true.
         beta: how many times recall weighs as much as precision, above 0.
         threshold: scores above it are positive; by default the best score of each sample is.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is none of these or out of range.
@@ -138,8 +136,6 @@ class F1Score(FBetaScore):
     Args:
         average: see `FBetaScore`.
         threshold: see `FBetaScore`.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is none of these or out of range.

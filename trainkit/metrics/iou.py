@@ -11,6 +11,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.metric import Metric, add_to, unrecorded
 
@@ -123,15 +124,8 @@ class IoU(_ConfusionMatrix):
     """Mean over chosen classes of tp / (tp + fp + fn); classes that never occur do not count.
 
     Args:
-        num_classes: how many classes there are.
         target_class_ids: the classes that count.
-        name: what the metric is called.
-        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
-            given.
-        ignore_class: labels of this class do not count.
         sparse_y_true: labels are class numbers; otherwise scores along `axis`.
-        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
-        axis: axis of the classes.
 
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
@@ -182,14 +176,7 @@ class MeanIoU(IoU):
     """Mean over all classes of tp / (tp + fp + fn); see `IoU`.
 
     Args:
-        num_classes: how many classes there are.
-        name: what the metric is called.
-        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
-            given.
-        ignore_class: labels of this class do not count.
         sparse_y_true: labels are class numbers; otherwise scores along `axis`.
-        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
-        axis: axis of the classes.
 
     Example:
         >>> metric = tk.metrics.MeanIoU(num_classes=2)
@@ -231,9 +218,6 @@ class BinaryIoU(IoU):
     Args:
         target_class_ids: the classes that count: `(0, 1)`, `(0,)` or `(1,)`.
         threshold: predictions of at least this mean class 1, in [0, 1].
-        name: what the metric is called.
-        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
-            given.
 
     Raises:
         ValueError: an argument is out of range.
@@ -273,14 +257,7 @@ class OneHotIoU(IoU):
     """IoU of one-hot labels; see `IoU`.
 
     Args:
-        num_classes: how many classes there are.
         target_class_ids: the classes that count.
-        name: what the metric is called.
-        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
-            given.
-        ignore_class: labels of this class do not count.
-        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
-        axis: axis of the classes.
 
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
@@ -315,15 +292,6 @@ class OneHotIoU(IoU):
 class OneHotMeanIoU(MeanIoU):
     """Mean IoU of all classes from one-hot labels; see `MeanIoU`.
 
-    Args:
-        num_classes: how many classes there are.
-        name: what the metric is called.
-        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
-            given.
-        ignore_class: labels of this class do not count.
-        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
-        axis: axis of the classes.
-
     Example:
         >>> metric = tk.metrics.OneHotMeanIoU(num_classes=2)
         >>> metric.update_state([[1, 0], [0, 1]], [[0.75, 0.25], [0.75, 0.25]])
@@ -346,3 +314,16 @@ class OneHotMeanIoU(MeanIoU):
         config = super().get_config()
         del config["sparse_y_true"]
         return config
+
+
+describe_arguments(
+    globals(),
+    """
+    num_classes: how many classes there are.
+    dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+        given.
+    ignore_class: labels of this class do not count.
+    sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
+    axis: axis of the classes.
+    """,
+)

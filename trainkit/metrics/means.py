@@ -71,10 +71,6 @@ def weighted_samples(
 class Sum(Metric):
     """The weighted sum of all values.
 
-    Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
-
     Example:
         >>> metric = tk.metrics.Sum()
         >>> metric.update_state([1.0, 2.0])
@@ -172,7 +168,6 @@ class MeanScore(Mean):
 
     Args:
         name: what the metric is called; by default its class name in snake case.
-        dtype: dtype of state and result.
 
     Example:
         >>> metric = tk.metrics.MeanSquaredError()
@@ -240,7 +235,6 @@ class MeanMetricWrapper(MeanScore):
     Args:
         fn: `fn(y_true, y_pred, **settings)`.
         name: what the metric is called; by default the function's name.
-        dtype: dtype of state and result.
         **settings: handed to `fn`.
 
     Example:

@@ -51,8 +51,6 @@ class BinaryCrossentropy(MeanMetricWrapper):
     """Mean cross-entropy of labels that are true or false.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         from_logits: whether the sigmoid is still to be taken.
         label_smoothing: share by which labels move towards 1/2, in [0, 1].
 
@@ -83,8 +81,6 @@ class CategoricalCrossentropy(MeanMetricWrapper):
     """Mean cross-entropy of one-hot labels.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         from_logits: whether the softmax is still to be taken.
         label_smoothing: share by which labels move towards 1 / classes, in [0, 1].
         axis: axis of the classes.
@@ -118,8 +114,6 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
     """Mean cross-entropy of class numbers.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         from_logits: whether the softmax is still to be taken.
         ignore_class: samples with this label give 0, and count only where there are no weights.
         axis: axis of the classes.

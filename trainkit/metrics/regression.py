@@ -197,8 +197,6 @@ class CosineSimilarity(MeanMetricWrapper):
     """Mean cosine of the angle between targets and predictions; see `cosine_similarity`.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         axis: axis of the vectors.
 
     Example:
@@ -218,8 +216,6 @@ class PearsonCorrelation(MeanMetricWrapper):
     """Mean over samples of the correlation along `axis`; see `pearson_correlation`.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         axis: axis along which values are compared.
 
     Example:
@@ -242,8 +238,6 @@ class ConcordanceCorrelation(MeanMetricWrapper):
     """Mean over samples of the agreement along `axis`; see `concordance_correlation`.
 
     Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
         axis: axis along which values are compared.
 
     Example:
@@ -264,10 +258,6 @@ class ConcordanceCorrelation(MeanMetricWrapper):
 
 class RootMeanSquaredError(Mean):
     """Root of the mean of (y_true - y_pred)**2.
-
-    Args:
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Example:
         >>> metric = tk.metrics.RootMeanSquaredError()
@@ -299,8 +289,6 @@ class R2Score(Metric):
         class_aggregation: how the scores of several outputs become one: `"uniform_average"`,
             `"variance_weighted_average"`, or `None` for one score per output.
         num_regressors: with more than 0 the score is corrected for so many variables.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is none of these.

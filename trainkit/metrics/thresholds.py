@@ -89,8 +89,6 @@ class SensitivityAtSpecificity(_BestUnderBound):
         specificity: the bound, in [0, 1].
         num_thresholds: how many thresholds are tried.
         class_id: the class to look at; all by default.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is out of range.
@@ -125,8 +123,6 @@ class SpecificityAtSensitivity(_BestUnderBound):
         sensitivity: the bound, in [0, 1].
         num_thresholds: how many thresholds are tried.
         class_id: the class to look at; all by default.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is out of range.
@@ -161,8 +157,6 @@ class PrecisionAtRecall(_BestUnderBound):
         recall: the bound, in [0, 1].
         num_thresholds: how many thresholds are tried.
         class_id: the class to look at; all by default.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is out of range.
@@ -197,8 +191,6 @@ class RecallAtPrecision(_BestUnderBound):
         precision: the bound, in [0, 1].
         num_thresholds: how many thresholds are tried.
         class_id: the class to look at; all by default.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: an argument is out of range.
@@ -249,8 +241,6 @@ class AUC(ConfusionMetric):
         num_thresholds: how many thresholds, at least 2.
         curve: see above.
         summation_method: see above.
-        name: what the metric is called.
-        dtype: dtype of state and result.
         thresholds: those between 0 and 1, in place of `num_thresholds` even ones.
         multi_label: the area of each column of the predictions, averaged.
         num_labels: how many columns there are, with `multi_label`; by default those of the first

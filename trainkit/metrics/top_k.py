@@ -90,8 +90,6 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
     Args:
         k: how many classes count, at least 1.
-        name: what the metric is called.
-        dtype: dtype of state and result.
 
     Raises:
         ValueError: `k` is below 1.
@@ -119,8 +117,6 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 
     Args:
         k: how many classes count, at least 1.
-        name: what the metric is called.
-        dtype: dtype of state and result.
         from_sorted_ids: whether predictions are class numbers, best first, in place of scores.
 
     Raises:

@@ -1,6 +1,7 @@
 """Optimizers, learning rate schedules, and `get`."""
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.optimizers import legacy as legacy
 from trainkit.optimizers import schedules as schedules
 from trainkit.optimizers.adafactor import Adafactor as Adafactor
@@ -24,5 +25,13 @@ from trainkit.optimizers.muon import Muon as Muon
 from trainkit.optimizers.rmsprop import RMSprop as RMSprop
 from trainkit.optimizers.schedule_free import ScheduleFreeAdamW as ScheduleFreeAdamW
 from trainkit.optimizers.sgd import SGD as SGD
+
+_describe_arguments(
+    globals(),
+    """
+    **options: see `OptimizerOptions`.
+    learning_rate: size of a step.
+    """,
+)
 
 _explain_unknown_names(globals())

@@ -27,7 +27,6 @@ class Adafactor(Optimizer):
         clip_threshold: largest root mean square of a step, before its scale.
         relative_step: keep the learning rate below 1 / sqrt(t). Steps are bounded by that in either
             case.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `beta_2_decay` is positive, or `clip_threshold` 0 or less.

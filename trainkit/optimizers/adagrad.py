@@ -17,10 +17,8 @@ class Adagrad(Optimizer):
     Source: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods for online learning".
 
     Args:
-        learning_rate: size of a step.
         initial_accumulator_value: a before the first step, at least 0.
         epsilon: added below the root.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `initial_accumulator_value` is negative.
@@ -65,7 +63,6 @@ class Adadelta(Optimizer):
         learning_rate: factor of a step.
         rho: how much of the means stays at each step, in [0, 1).
         epsilon: added below the roots.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `rho` is out of range.

@@ -18,12 +18,10 @@ class Adam(Optimizer):
     2018, "On the convergence of Adam and beyond".
 
     Args:
-        learning_rate: size of a step.
         beta_1: how much of m stays at each step, in [0, 1).
         beta_2: how much of v stays at each step, in [0, 1).
         epsilon: added to the root, so that nothing is divided by 0 (the paper's epsilon hat).
         amsgrad: never let the scale of a weight fall again.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range.
@@ -79,10 +77,8 @@ class AdamW(Adam):
     Source: Loshchilov and Hutter 2017, arXiv:1711.05101.
 
     Args:
-        learning_rate: size of a step.
         weight_decay: share of each weight, times the learning rate, taken off at each step.
         beta_1, beta_2, epsilon, amsgrad: see `Adam`.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `weight_decay` is `None`, or a beta is out of range.

@@ -37,11 +37,9 @@ class Adamax(_TwoBetas):
     Source: Kingma and Ba 2014, arXiv:1412.6980, algorithm 2.
 
     Args:
-        learning_rate: size of a step.
         beta_1: how much of m stays at each step, in [0, 1).
         beta_2: how much of u stays at each step, in [0, 1).
         epsilon: added to u, so that nothing is divided by 0.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range.
@@ -74,11 +72,9 @@ class Nadam(_TwoBetas):
     Source: Dozat 2016, "Incorporating Nesterov momentum into Adam".
 
     Args:
-        learning_rate: size of a step.
         beta_1: how much of m stays at each step, in [0, 1).
         beta_2: how much of v stays at each step, in [0, 1).
         epsilon: added to the root, so that nothing is divided by 0.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range.

@@ -18,7 +18,6 @@ class Ftrl(Optimizer):
     Source: McMahan et al. 2013, "Ad click prediction: a view from the trenches", algorithm 1.
 
     Args:
-        learning_rate: size of a step.
         learning_rate_power: p, at most 0; 0 keeps the learning rate fixed.
         initial_accumulator_value: a before the first step, at least 0.
         l1_regularization_strength: l1, at least 0.
@@ -26,7 +25,6 @@ class Ftrl(Optimizer):
         l2_shrinkage_regularization_strength: shrinkage, at least 0; weights shrink only where there
             is a gradient.
         beta: the paper's beta, at least 0.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a strength is negative, or `learning_rate_power` positive.

@@ -17,11 +17,9 @@ class Lamb(Optimizer):
     Source: You et al. 2019, arXiv:1904.00962, algorithm 2.
 
     Args:
-        learning_rate: size of a step.
         beta_1: how much of m stays at each step, in [0, 1).
         beta_2: how much of v stays at each step, in [0, 1).
         epsilon: added to the root, so that nothing is divided by 0.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range.

@@ -19,7 +19,6 @@ class Lion(Optimizer):
         learning_rate: size of a step, which every weight moves; a tenth of Adam's is usual.
         beta_1: share of the momentum in the blend, above 0 and at most 1.
         beta_2: how much of the momentum stays at each step, in [0, 1).
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range.

@@ -26,7 +26,6 @@ class Muon(Optimizer):
     Weights that are no matrices, embeddings, and what `exclude_layers` names take an AdamW step.
 
     Args:
-        learning_rate: size of a step.
         adam_beta_1, adam_beta_2: Adam's, for the other weights, in [0, 1).
         adam_weight_decay: weight decay of the other weights; `None` for none.
         epsilon: Adam's.
@@ -40,7 +39,6 @@ class Muon(Optimizer):
         nesterov: look ahead along the momentum.
         rms_rate: root mean square of a step, in units of the learning rate; `None` leaves out
             that factor and the root.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a share is out of range.

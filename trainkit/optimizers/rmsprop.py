@@ -20,12 +20,10 @@ class RMSprop(Optimizer):
     arXiv:1308.0850.
 
     Args:
-        learning_rate: size of a step.
         rho: how much of the mean stays at each step, in [0, 1).
         momentum: how much of the last step goes into this one, in [0, 1); 0 keeps no velocity.
         epsilon: added below the root.
         centered: divide by the deviation from the mean gradient.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `rho` or `momentum` is out of range.

@@ -20,12 +20,10 @@ class ScheduleFreeAdamW(Optimizer):
     same share in the mean, and x is found from y, so that weight decay changes y.
 
     Args:
-        learning_rate: size of a step.
         beta_1: where y lies between z, at 0, and x, at 1; in (0, 1).
         beta_2: how much of v stays at each step, in [0, 1).
         epsilon: added to the root, so that nothing is divided by 0.
         warmup_steps: steps over which the learning rate grows from 0.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: a beta is out of range, or `warmup_steps` is negative.

@@ -18,10 +18,8 @@ class SGD(Optimizer):
     learning".
 
     Args:
-        learning_rate: size of a step.
         momentum: how much of the last step goes into this one, in [0, 1]; 0 keeps no velocity.
         nesterov: take the gradient's step from where momentum alone would lead.
-        **options: see `OptimizerOptions`.
 
     Raises:
         ValueError: `momentum` is out of range.

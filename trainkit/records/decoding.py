@@ -37,7 +37,6 @@ def read_file(filename: Any, name: str | None = None) -> Tensor:
 
     Args:
         filename: path, or string scalar.
-        name: not kept.
 
     Raises:
         NotFoundError: there is no such file.
@@ -75,7 +74,6 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
     Args:
         filename: path, or string scalar.
         contents: string scalar, or bytes.
-        name: not kept.
 
     Raises:
         UnimplementedError: it is an address of another system, such as `s3://bucket/name`.
@@ -117,7 +115,6 @@ def decode_raw(
         little_endian: the order of the bytes of a number.
         fixed_length: bytes to which texts are cut, or filled up with zeros; needed where their
             lengths differ.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the lengths differ, or are no whole number of elements.
@@ -161,7 +158,6 @@ def parse_tensor(serialized: Any, out_type: DTypeLike, name: str | None = None) 
     Args:
         serialized: string scalar.
         out_type: dtype that the tensor has.
-        name: not kept.
 
     Raises:
         DataLossError: the text is none.
@@ -181,7 +177,6 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
 
     Args:
         tensor: of any shape.
-        name: not kept.
 
     Example:
         >>> tk.io.parse_tensor(tk.io.serialize_tensor([1, 2]), tk.int32).numpy()
@@ -203,7 +198,6 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
     Args:
         input: tensor of text.
         pad: fill up with `=`.
-        name: not kept.
 
     Example:
         >>> tk.io.encode_base64("cat").numpy()
@@ -223,7 +217,6 @@ def decode_base64(input: Any, name: str | None = None) -> Tensor:
 
     Args:
         input: tensor of text.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a text has other letters.
@@ -271,7 +264,6 @@ def decode_csv(
         use_quote_delim: whether quotation marks hold a field together.
         na_value: a text that counts as an empty field.
         select_cols: places of the columns that are read; all by default.
-        name: not kept.
 
     Returns:
         A tensor for each column, of the shape of `records`.
@@ -343,7 +335,6 @@ def parse_single_example(
         serialized: string scalar.
         features: `FixedLenFeature` or `FixedLenSequenceFeature` by name.
         example_names: a text for errors.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the bytes are no Example, a feature is missing and has no default, or
@@ -373,7 +364,6 @@ def parse_example(
         features: `FixedLenFeature` or `FixedLenSequenceFeature` by name; rows of the second are
             filled up to the longest of the batch.
         example_names: texts (batch,) for errors.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: as those of `parse_single_example`.

@@ -13,6 +13,7 @@ from trainkit.core.names import control_dependencies as control_dependencies
 from trainkit.core.names import current_name_scope as get_current_name_scope
 from trainkit.core.names import name_scope as name_scope
 from trainkit.core.values.aggregation import VariableAggregation as VariableAggregation
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.core.variable_owner import Module as Module
 from trainkit.core.variable_owner import VariableSynchronization as VariableSynchronization
 from trainkit.graph.control_flow.effects import print_ as print
@@ -196,3 +197,5 @@ from trainkit.tf.positions import tensor_scatter_nd_min as tensor_scatter_nd_min
 from trainkit.tf.positions import tensor_scatter_nd_sub as tensor_scatter_nd_sub
 from trainkit.tf.positions import tensor_scatter_nd_update as tensor_scatter_nd_update
 from trainkit.tf.positions import unravel_index as unravel_index
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -16,6 +16,7 @@ from trainkit.core.dtypes import int32
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.arrays.conversion import ensure_shape as _ensure_shape
 from trainkit.ops.arrays.filling import constant as constant
 from trainkit.ops.arrays.filling import eye as eye
@@ -74,9 +75,7 @@ def ones_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | Non
     """Ones in the shape of `input`, and in its dtype unless another is given.
 
     Args:
-        input: tensor of any shape.
         dtype: of the result; by default that of `input`.
-        name: not kept.
 
     Example:
         >>> tk.ones_like([1, 2]).numpy()
@@ -101,7 +100,6 @@ def range(
         limit: number that is not reached.
         delta: step; negative ones go down.
         dtype: of the result; by default that to which the numbers promote.
-        name: not kept.
 
     Example:
         >>> tk.range(5).numpy()
@@ -124,7 +122,6 @@ def linspace(
         start: first number, or tensor of them.
         stop: last number, or tensor of them.
         num: how many numbers, 1 or more.
-        name: not kept.
         axis: where the new axis stands if `start` is a tensor.
 
     Example:
@@ -138,10 +135,6 @@ def linspace(
 def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """The same values as a new tensor.
 
-    Args:
-        input: tensor of any shape.
-        name: not kept.
-
     Example:
         >>> tk.identity([1, 2]).numpy()
         array([1, 2], dtype=int32)
@@ -152,11 +145,6 @@ def identity(input: TensorLike, name: str | None = None) -> Tensor:
 
 def shape(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Tensor:
     """The sizes of the axes as a 1-d tensor.
-
-    Args:
-        input: tensor of any shape.
-        out_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> tk.shape(tk.ones((2, 3))).numpy()
@@ -170,11 +158,6 @@ def shape(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = N
 
 def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Tensor:
     """The number of elements as a scalar tensor.
-
-    Args:
-        input: tensor of any shape.
-        out_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> int(tk.size(tk.ones((2, 3))))
@@ -192,10 +175,6 @@ def _numpy_dtype(dtype: Any) -> Any:
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """The number of axes as a scalar tensor.
 
-    Args:
-        input: tensor of any shape.
-        name: not kept.
-
     Example:
         >>> int(tk.rank(tk.ones((2, 3))))
         2
@@ -207,9 +186,7 @@ def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor
     """The same elements in another shape; one size may be -1.
 
     Args:
-        tensor: of any shape.
         shape: sizes of the result, whose product is the number of elements.
-        name: not kept.
 
     Example:
         >>> tk.reshape([1, 2, 3, 4], (2, -1)).numpy()
@@ -223,9 +200,7 @@ def expand_dims(input: TensorLike, axis: Axis, name: str | None = None) -> Tenso
     """A new axis of size 1 at `axis`.
 
     Args:
-        input: tensor of any shape.
         axis: place of the new axis, in [-rank - 1, rank].
-        name: not kept.
 
     Example:
         >>> tk.expand_dims([1, 2], axis=0).shape
@@ -243,9 +218,7 @@ def squeeze(input: TensorLike, axis: Axis | None = None, name: str | None = None
     """Without the axes of size 1, or those of `axis`, which must have size 1.
 
     Args:
-        input: tensor of any shape.
         axis: int or ints; by default all axes of size 1.
-        name: not kept.
 
     Example:
         >>> tk.squeeze(tk.ones((1, 2, 1))).shape
@@ -265,7 +238,6 @@ def transpose(
         a: tensor of any shape.
         perm: for each axis of the result the axis of `a` that it is.
         conjugate: conjugate complex values, too.
-        name: not kept.
 
     Example:
         >>> tk.transpose([[1, 2, 3], [4, 5, 6]]).numpy()
@@ -283,7 +255,6 @@ def broadcast_to(input: TensorLike, shape: Shape, name: str | None = None) -> Te
     Args:
         input: tensor whose axes, from the last on, have size 1 or that of `shape`.
         shape: sizes of the result.
-        name: not kept.
 
     Example:
         >>> tk.broadcast_to([1, 2], (2, 2)).numpy()
@@ -313,7 +284,6 @@ def concat(values: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     Args:
         values: list of tensors, whose sizes differ along `axis` alone.
         axis: int.
-        name: not kept.
 
     Example:
         >>> tk.concat([[[1, 2]], [[3, 4]]], axis=0).numpy()
@@ -336,7 +306,6 @@ def stack(values: TensorLike, axis: int = 0, name: str | None = None) -> Tensor:
     Args:
         values: list of tensors of one shape; of nothing it is an empty vector.
         axis: place of the new axis.
-        name: not kept.
 
     Example:
         >>> tk.stack([[1, 2], [3, 4]], axis=1).numpy()
@@ -357,7 +326,6 @@ def unstack(
         value: tensor of one axis or more.
         num: size of the axis, which need not be given.
         axis: the axis.
-        name: not kept.
 
     Example:
         >>> [x.numpy() for x in tk.unstack([[1, 2], [3, 4]])]
@@ -370,9 +338,7 @@ def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> T
     """Repeated `multiples[i]` times along axis i.
 
     Args:
-        input: tensor of any shape.
         multiples: for each axis how often it is repeated.
-        name: not kept.
 
     Example:
         >>> tk.tile([[1, 2]], [2, 2]).numpy()
@@ -389,10 +355,8 @@ def repeat(
     """Each item repeated along `axis`.
 
     Args:
-        input: tensor of any shape.
         repeats: how often each item is repeated: one number, or one for each item.
         axis: by default the tensor is flattened first.
-        name: not kept.
 
     Example:
         >>> tk.repeat([1, 2], [2, 3]).numpy()
@@ -412,11 +376,9 @@ def pad(
     """With borders of `paddings[i] = (before, after)` along axis i.
 
     Args:
-        tensor: of any shape.
         paddings: (rank, 2) of ints.
         mode: `"CONSTANT"`, `"REFLECT"` or `"SYMMETRIC"`, in any case.
         constant_values: the value of a constant border.
-        name: not kept.
 
     Example:
         >>> tk.pad([[1, 2]], [[0, 1], [1, 0]]).numpy()
@@ -437,9 +399,7 @@ def reverse(tensor: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """In reverse order along the axes `axis`.
 
     Args:
-        tensor: of any shape.
         axis: int or ints.
-        name: not kept.
 
     Example:
         >>> tk.reverse([[1, 2], [3, 4]], axis=[1]).numpy()
@@ -454,10 +414,8 @@ def roll(input: TensorLike, shift: TensorLike, axis: Axis, name: str | None = No
     """Shifted along `axis`; what leaves at one end comes in at the other.
 
     Args:
-        input: tensor of any shape.
         shift: places to the end, one number or one for each axis.
         axis: int or ints.
-        name: not kept.
 
     Example:
         >>> tk.roll([1, 2, 3], shift=1, axis=0).numpy()
@@ -472,7 +430,6 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     Args:
         x: tensor of any shape.
         dtype: element type.
-        name: not kept.
 
     Example:
         >>> tk.dtypes.cast([1.7, 2.2], tk.int32).numpy()
@@ -487,7 +444,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
     Args:
         *args: tensors (n,).
         indexing: `"xy"`, by which the first two axes are exchanged, or `"ij"`.
-        name: not kept.
 
     Example:
         >>> x, y = tk.meshgrid([1, 2], [3, 4])
@@ -523,7 +479,6 @@ def ensure_shape(x: TensorLike, shape: Shape, name: str | None = None) -> Tensor
     Args:
         x: tensor.
         shape: sizes, `None` where any will do.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the shape is another.
@@ -541,7 +496,6 @@ def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
     Args:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
-        name: not kept.
 
     Example:
         >>> tk.truncatemod([-5], [3]).numpy()
@@ -555,8 +509,6 @@ def shape_n(input: Any, out_type: Any = "int32", name: str | None = None) -> lis
 
     Args:
         input: list of tensors.
-        out_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> [x.numpy() for x in tk.shape_n([tk.ones((2, 3)), tk.ones(4)])]
@@ -591,7 +543,6 @@ def parallel_stack(values: Any, name: str | None = None) -> Tensor:
 
     Args:
         values: list of tensors.
-        name: not kept.
 
     Example:
         >>> tk.parallel_stack([[1, 2], [3, 4]]).numpy()
@@ -607,7 +558,6 @@ def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tens
     Args:
         real: tensor of floats.
         imag: tensor of the same dtype, which broadcasts with `real`.
-        name: not kept.
 
     Example:
         >>> tk.dtypes.complex([1.0], [2.0]).numpy()
@@ -622,7 +572,6 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
     Args:
         value: tensor of numbers.
         dtype: element type.
-        name: not kept.
 
     Example:
         >>> tk.dtypes.saturate_cast([300.0, -5.0], tk.uint8).numpy()
@@ -640,10 +589,22 @@ def clip_by_value(
         t: tensor of any shape.
         clip_value_min: number, or tensor that broadcasts with `t`.
         clip_value_max: number, or tensor that broadcasts with `t`.
-        name: not kept.
 
     Example:
         >>> tk.clip_by_value([-1.0, 0.5, 9.0], 0.0, 1.0).numpy()
         array([0. , 0.5, 1. ], dtype=float32)
     """
     return ops.clip(t, clip_value_min, clip_value_max)
+
+
+_describe_arguments(
+    globals(),
+    """
+    input: tensor of any shape.
+    out_type: int32 or int64.
+    tensor: of any shape.
+    """,
+)
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")

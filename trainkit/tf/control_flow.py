@@ -12,6 +12,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.core.folds import case as case
 from trainkit.ops.core.folds import foldl as foldl
 from trainkit.ops.core.folds import foldr as foldr
@@ -46,7 +47,6 @@ def map_fn(
         back_prop: a hint that changes no result.
         swap_memory: a hint that changes no result.
         infer_shape: a hint that changes no result.
-        name: not kept.
         fn_output_signature: not needed: results tell it.
 
     Example:
@@ -85,7 +85,6 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
         pred: bool scalar.
         true_fn: function without arguments.
         false_fn: function without arguments, whose result has the same structure.
-        name: not kept.
 
     Example:
         >>> float(tk.cond(tk.constant(True), lambda: tk.constant(1.0), lambda: tk.constant(2.0)))
@@ -117,7 +116,6 @@ def while_loop(
         back_prop: a hint that changes no result.
         swap_memory: a hint that changes no result.
         maximum_iterations: how often at most; no limit by default.
-        name: not kept.
 
     Raises:
         ShapeError: in a graph, a shape changes otherwise than `shape_invariants` says.
@@ -217,7 +215,6 @@ def identity_n(input: TensorLike, name: str | None = None) -> list[Tensor]:
 
     Args:
         input: nest of tensors.
-        name: not kept.
 
     Example:
         >>> [x.numpy() for x in tk.identity_n([[1], [2]])]
@@ -232,7 +229,6 @@ def tuple_(tensors: Any, control_inputs: Any = None, name: str | None = None) ->
     Args:
         tensors: what to list.
         control_inputs: computed already, since operations run in order.
-        name: not kept.
 
     Example:
         >>> [x.numpy() for x in tk.tuple([[1], [2]])]
@@ -275,3 +271,6 @@ def hessians(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
         "tk.hessians works on graphs of the first API only. Use `tk.autodiff.hessian(f, x)`, or "
         "`tape.jacobian` of a gradient."
     )
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.convolutional.pooling import max_pool_channels
 from trainkit.ops.convolutional.sized_transposes import conv2d_transpose
 from trainkit.ops.core.axis_numbers import plain
@@ -108,10 +109,8 @@ def conv1d(
         input: (batch, width, channels), or as `data_format` says.
         filters: (width, channels, outputs).
         stride: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
         data_format: `"NWC"` or `"NCW"`.
         dilations: like `stride`.
-        name: not kept.
 
     Example:
         >>> tk.nn.conv1d(tk.ones((1, 5, 1)), tk.ones((3, 1, 1)), 1, "VALID").numpy().ravel()
@@ -138,13 +137,7 @@ def convolution(
     """Convolution over as many spatial axes as `filters` has.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filters: (spatial..., channels, outputs).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: distances between the elements of a kernel, like `strides`.
-        name: not kept.
 
     Example:
         >>> tk.nn.convolution(tk.ones((1, 5, 5, 1)), tk.ones((3, 3, 1, 2)), padding="SAME").shape
@@ -166,13 +159,7 @@ def depthwise_conv2d(
     """Each channel with filters of its own: filter (h, w, channels, multiplier).
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filter: (height, width, channels, multiplier).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: distances between the elements of a kernel, like `strides`.
-        name: not kept.
 
     Example:
         >>> x, filters = tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))
@@ -204,14 +191,8 @@ def separable_conv2d(
     """A depthwise convolution, then one over a single pixel.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         depthwise_filter: (height, width, channels, multiplier).
         pointwise_filter: (1, 1, channels * multiplier, outputs).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: distances between the elements of a kernel, like `strides`.
-        name: not kept.
 
     Example:
         >>> x, depthwise = tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))
@@ -291,12 +272,7 @@ def max_pool(
     """Greatest value of each window, over all spatial axes.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         ksize: sizes of a window: one int, or one for each spatial axis (or for all axes).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        name: not kept.
 
     A window `(1, ..., 1, k)` takes the greatest of `k` channels that lie side by side; its stride
     is the same, and `k` divides the channels.
@@ -329,12 +305,7 @@ def avg_pool(
     """Mean of each window, over all spatial axes.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         ksize: sizes of a window: one int, or one for each spatial axis (or for all axes).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        name: not kept.
 
     Example:
         >>> tk.nn.avg_pool(tk.ones((1, 4, 6, 3)), 2, 2, "VALID").shape
@@ -357,14 +328,10 @@ def pool(
     """Greatest value or mean of windows over 1, 2 or 3 spatial axes.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         window_shape: one int for each spatial axis.
         pooling_type: `"MAX"` or `"AVG"`.
         strides: one int for each spatial axis; 1 by default.
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
         dilations: only 1 is supported.
-        name: not kept.
 
     Raises:
         ValueError: a setting is none of those above.
@@ -397,8 +364,6 @@ def atrous_conv2d(
         value: (batch, height, width, channels).
         filters: (height, width, channels, outputs).
         rate: distance between the elements of the kernel, in pixels.
-        padding: `"SAME"` or `"VALID"`.
-        name: not kept.
 
     Example:
         >>> tk.nn.atrous_conv2d(tk.ones((1, 8, 8, 2)), tk.ones((3, 3, 2, 4)), 2, "SAME").shape
@@ -422,8 +387,6 @@ def atrous_conv2d_transpose(
         filters: (height, width, outputs, channels).
         output_shape: of the result, all axes.
         rate: distance between the elements of the kernel, in pixels.
-        padding: `"SAME"` or `"VALID"`.
-        name: not kept.
 
     Example:
         >>> x, filters = tk.ones((1, 4, 4, 2)), tk.ones((3, 3, 5, 2))
@@ -431,3 +394,18 @@ def atrous_conv2d_transpose(
         TensorShape([1, 4, 4, 5])
     """
     return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=int(plain(rate)))
+
+
+_describe_arguments(
+    globals(),
+    """
+    padding: `"SAME"` or `"VALID"`.
+    input: (batch, spatial..., channels), or as `data_format` says.
+    strides: one int, or one for each spatial axis (or for all axes).
+    data_format: `"N...C"` (default) or `"NC..."`.
+    dilations: distances between the elements of a kernel, like `strides`.
+    """,
+)
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -15,6 +15,7 @@ from trainkit.core.process.traceback_filter import (
 from trainkit.core.process.traceback_filter import (
     is_traceback_filtering_enabled as is_traceback_filtering_enabled,
 )
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.core.assertions import Assert as Assert
 from trainkit.ops.core.assertions import assert_all_finite as assert_all_finite
 from trainkit.ops.core.assertions import assert_equal as assert_equal
@@ -44,5 +45,7 @@ from trainkit.profiler.device_log import set_log_device_placement as set_log_dev
 from trainkit.profiler.numerics import disable_check_numerics as disable_check_numerics
 from trainkit.profiler.numerics import enable_check_numerics as enable_check_numerics
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("debugging", globals())

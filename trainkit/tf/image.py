@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.core.axis_numbers import plain as _plain
 from trainkit.ops.images.bounding_boxes import draw_bounding_boxes as draw_bounding_boxes
 from trainkit.ops.images.bounding_boxes import non_max_suppression as non_max_suppression
@@ -96,7 +97,6 @@ def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         images: floats (..., 3) in [0, 1].
-        name: not kept.
 
     Example:
         >>> tk.image.rgb_to_hsv([[[1.0, 0.0, 0.0]]]).numpy()
@@ -110,7 +110,6 @@ def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         images: floats (..., 3) in [0, 1].
-        name: not kept.
 
     Example:
         >>> tk.image.hsv_to_rgb([[[0.0, 1.0, 1.0]]]).numpy()
@@ -150,7 +149,6 @@ def transpose(image: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         image: (height, width, channels) or a batch of them.
-        name: not kept.
 
     Example:
         >>> tk.image.transpose(tk.ones((4, 8, 3))).shape
@@ -170,7 +168,6 @@ def extract_patches(
         strides: from one window to the next.
         rates: distances between the pixels of a window; one number for both axes.
         padding: `"SAME"` or `"VALID"`.
-        name: not kept.
 
     Example:
         >>> x = tk.ones((1, 4, 4, 1))
@@ -203,5 +200,7 @@ def sobel_edges(image: TensorLike) -> Tensor:
     """
     return ops.image.sobel_edges(image, data_format="channels_last")
 
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("image", globals())

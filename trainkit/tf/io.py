@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.data.readers.file_names import matching
 from trainkit.ops.images.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
 from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp
@@ -44,7 +45,6 @@ def matching_files(pattern: Any, name: str | None = None) -> Tensor:
 
     Args:
         pattern: text or texts.
-        name: not kept.
 
     Example:
         >>> tk.io.write_file("a.txt", "text")
@@ -59,7 +59,6 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Tensor:
 
     Args:
         pattern: text or texts.
-        name: not kept.
 
     Example:
         >>> tk.io.match_filenames_once("*.csv").shape
@@ -67,5 +66,7 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Tensor:
     """
     return matching_files(pattern)
 
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("io", globals())

@@ -9,6 +9,7 @@ from trainkit.core.dtypes import result_type
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops import einsum as einsum
 from trainkit.ops import trace as _trace
 from trainkit.ops.arrays.filling import eye as eye
@@ -62,7 +63,6 @@ def qr(
     Args:
         input: (..., m, n).
         full_matrices: q (..., m, m) and r (..., m, n), rather than with min(m, n) columns and rows.
-        name: not kept.
 
     Example:
         >>> q, r = tk.linalg.qr([[1.0, 2.0], [3.0, 4.0]])
@@ -79,7 +79,6 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     Args:
         tensor: square matrices (..., n, n), symmetric or Hermitian; the upper triangle is not
             looked at.
-        name: not kept.
 
     Returns:
         Values and vectors of the dtype of `tensor`; those of complex matrices have no imaginary
@@ -99,7 +98,6 @@ def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         tensor: square matrices (..., n, n), symmetric or Hermitian.
-        name: not kept.
 
     Returns:
         Values of the dtype of `tensor`.
@@ -116,7 +114,6 @@ def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Args:
         tensor: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> values, vectors = tk.linalg.eig([[2.0, 0.0], [0.0, 3.0]])
@@ -131,7 +128,6 @@ def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         tensor: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> tk.linalg.eigvals([[2.0, 0.0], [0.0, 3.0]]).numpy().real
@@ -150,7 +146,6 @@ def pinv(
         rcond: share of the greatest singular value; by default 10 max(m, n) times the step of the
             dtype at 1.
         validate_args: changes nothing: shapes are always looked at.
-        name: not kept.
 
     Example:
         >>> tk.linalg.pinv([[2.0, 0.0], [0.0, 4.0]]).numpy().round(4)
@@ -165,7 +160,6 @@ def trace(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: (..., m, n).
-        name: not kept.
 
     Example:
         >>> float(tk.linalg.trace([[1.0, 2.0], [3.0, 4.0]]))
@@ -195,7 +189,6 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) 
         a: tensor.
         b: tensor.
         axes: a number n, for the last n axes of `a` and the first n of `b`, or two lists of axes.
-        name: not kept.
 
     Example:
         >>> tk.linalg.tensordot([[1.0, 2.0]], [[3.0], [4.0]], axes=1).numpy()
@@ -210,7 +203,6 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: square matrices (..., n, n), symmetric and positive definite.
-        name: not kept.
 
     Example:
         >>> tk.linalg.cholesky([[4.0, 0.0], [0.0, 9.0]]).numpy()
@@ -226,7 +218,6 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     Args:
         a: (..., 3).
         b: (..., 3).
-        name: not kept.
 
     Example:
         >>> tk.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
@@ -240,7 +231,6 @@ def det(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> float(tk.linalg.det([[2.0, 0.0], [0.0, 3.0]]))
@@ -254,7 +244,6 @@ def expm(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> tk.linalg.expm([[0.0, 0.0], [0.0, 0.0]]).numpy()
@@ -269,7 +258,6 @@ def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         matrix: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> round(float(tk.linalg.logdet([[2.0, 0.0], [0.0, 2.0]])), 4)
@@ -283,7 +271,6 @@ def slogdet(input: TensorLike, name: str | None = None) -> Any:
 
     Args:
         input: square matrices (..., n, n).
-        name: not kept.
 
     Example:
         >>> sign, log = tk.linalg.slogdet([[-1.0, 0.0], [0.0, 1.0]])
@@ -292,5 +279,7 @@ def slogdet(input: TensorLike, name: str | None = None) -> Any:
     """
     return ops.slogdet(input)
 
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("linalg", globals())

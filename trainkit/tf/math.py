@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops import abs as abs
 from trainkit.ops import add as add
 from trainkit.ops import arccos as acos
@@ -132,11 +133,6 @@ if TYPE_CHECKING:
 def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
     """`x / y`; integers are divided in float64 (8 and 16 bit ones in float32).
 
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
-
     Example:
         >>> tk.math.truediv([1, 3], [2, 2]).numpy()
         array([0.5, 1.5])
@@ -155,7 +151,6 @@ def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: tensor of floats or complex numbers.
-        name: not kept.
 
     Example:
         >>> tk.math.reciprocal_no_nan([2.0, 0.0]).numpy()
@@ -170,7 +165,6 @@ def rint(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: tensor of floats.
-        name: not kept.
 
     Example:
         >>> tk.math.rint([0.5, 1.5, 1.7]).numpy()
@@ -181,11 +175,6 @@ def rint(x: TensorLike, name: str | None = None) -> Tensor:
 
 def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y, and 0 where `y` is 0; integers are divided as by `truediv`.
-
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
 
     Example:
         >>> tk.math.divide_no_nan([1.0, 1.0], [2.0, 0.0]).numpy()
@@ -207,12 +196,6 @@ def reduce_sum(
     name: str | None = None,
 ) -> Tensor:
     """Sum over the axes `axis`, all by default; the dtype stays.
-
-    Args:
-        input_tensor: tensor of numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
@@ -241,12 +224,6 @@ def reduce_prod(
 ) -> Tensor:
     """Product over the axes `axis`, all by default; the dtype stays.
 
-    Args:
-        input_tensor: tensor of numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
-
     Example:
         >>> float(tk.math.reduce_prod([2.0, 3.0, 4.0]))
         24.0
@@ -265,12 +242,6 @@ def reduce_mean(
     name: str | None = None,
 ) -> Tensor:
     """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero.
-
-    Args:
-        input_tensor: tensor of numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> tk.math.reduce_mean([[1.0, 5.0], [2.0, 4.0]], axis=1).numpy()
@@ -292,12 +263,6 @@ def reduce_max(
 ) -> Tensor:
     """Greatest value over the axes `axis`, all by default; the least there is, of no elements.
 
-    Args:
-        input_tensor: tensor of numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
-
     Example:
         >>> tk.math.reduce_max([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
         array([2., 5.], dtype=float32)
@@ -316,12 +281,6 @@ def reduce_min(
     name: str | None = None,
 ) -> Tensor:
     """Least value over the axes `axis`, all by default; the greatest there is, of no elements.
-
-    Args:
-        input_tensor: tensor of numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> tk.math.reduce_min([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
@@ -349,9 +308,6 @@ def reduce_all(
 
     Args:
         input_tensor: bool tensor.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> tk.math.reduce_all([[True, True], [True, False]], axis=1).numpy()
@@ -370,9 +326,6 @@ def reduce_any(
 
     Args:
         input_tensor: bool tensor.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> tk.math.reduce_any([[False, False], [True, False]], axis=1).numpy()
@@ -391,9 +344,6 @@ def reduce_logsumexp(
 
     Args:
         input_tensor: tensor of floats.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> tk.math.reduce_logsumexp([0.0, 0.0]).numpy().round(4)
@@ -412,9 +362,6 @@ def reduce_variance(
 
     Args:
         input_tensor: tensor of floats or complex numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> float(tk.math.reduce_variance([1.0, 3.0]))
@@ -433,9 +380,6 @@ def reduce_std(
 
     Args:
         input_tensor: tensor of floats or complex numbers.
-        axis: int, ints, or a tensor of them; by default all.
-        keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> float(tk.math.reduce_std([1.0, 3.0]))
@@ -450,7 +394,6 @@ def log_softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> 
     Args:
         logits: tensor of floats.
         axis: int.
-        name: not kept.
 
     Example:
         >>> tk.math.log_softmax([0.0, 0.0]).numpy().round(4)
@@ -465,7 +408,6 @@ def softmax(logits: TensorLike, axis: int = -1, name: str | None = None) -> Tens
     Args:
         logits: tensor of floats.
         axis: int.
-        name: not kept.
 
     Example:
         >>> tk.math.softmax([[0.0, 0.0]]).numpy()
@@ -480,7 +422,6 @@ def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
     Args:
         scalar: number, or scalar tensor.
         x: tensor.
-        name: not kept.
 
     Example:
         >>> tk.math.scalar_mul(2.0, [1.0, 2.0]).numpy()
@@ -492,10 +433,6 @@ def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
 def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """The angle of complex numbers in the plane, in radians.
 
-    Args:
-        input: tensor of numbers.
-        name: not kept.
-
     Example:
         >>> tk.math.angle([1.0 + 0.0j, -1.0 + 0.0j]).numpy().round(4)
         array([0.    , 3.1416])
@@ -505,10 +442,6 @@ def angle(input: TensorLike, name: str | None = None) -> Tensor:
 
 def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """Complex numbers with the other sign of the imaginary part.
-
-    Args:
-        x: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> tk.math.conj([1.0 + 2.0j]).numpy()
@@ -520,10 +453,6 @@ def conj(x: TensorLike, name: str | None = None) -> Tensor:
 def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """The imaginary part.
 
-    Args:
-        input: tensor of numbers.
-        name: not kept.
-
     Example:
         >>> tk.math.imag([1.0 + 2.0j]).numpy()
         array([2.])
@@ -533,10 +462,6 @@ def imag(input: TensorLike, name: str | None = None) -> Tensor:
 
 def real(input: TensorLike, name: str | None = None) -> Tensor:
     """The real part.
-
-    Args:
-        input: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> tk.math.real([1.0 + 2.0j]).numpy()
@@ -551,7 +476,6 @@ def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     Args:
         y: tensor of floats.
         x: tensor that broadcasts with `y`.
-        name: not kept.
 
     Example:
         >>> tk.math.atan2([0.0, 1.0], [1.0, 0.0]).numpy().round(4)
@@ -563,10 +487,6 @@ def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
 def round(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest whole number; halves go to the even one.
 
-    Args:
-        x: tensor of numbers.
-        name: not kept.
-
     Example:
         >>> tk.math.round([0.5, 1.5, 1.7]).numpy()
         array([0., 2., 2.], dtype=float32)
@@ -576,11 +496,6 @@ def round(x: TensorLike, name: str | None = None) -> Tensor:
 
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """X to the power of y.
-
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
 
     Example:
         >>> tk.math.pow([2.0, 3.0], 2.0).numpy()
@@ -594,7 +509,6 @@ def softplus(features: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         features: tensor of floats.
-        name: not kept.
 
     Example:
         >>> tk.math.softplus([0.0]).numpy().round(4)
@@ -608,7 +522,6 @@ def softsign(features: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         features: tensor of floats.
-        name: not kept.
 
     Example:
         >>> tk.math.softsign([-1.0, 1.0]).numpy()
@@ -641,5 +554,20 @@ special = SimpleNamespace(
 Source of the formulas: NIST Digital Library of Mathematical Functions, chapters 6, 7, 10 and 25.
 """
 
+
+_describe_arguments(
+    globals(),
+    """
+    x: tensor of numbers.
+    y: tensor that broadcasts with `x`.
+    input_tensor: tensor of numbers.
+    axis: int, ints, or a tensor of them; by default all.
+    keepdims: keep the reduced axes with size 1.
+    input: tensor of numbers.
+    """,
+)
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("math", globals())

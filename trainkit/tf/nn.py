@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops import log_softmax as _log_softmax
 from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import tanh as tanh
@@ -89,9 +90,7 @@ def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None
     """exp(x) / sum(exp(x)) along `axis`, the last by default.
 
     Args:
-        logits: tensor of floats.
         axis: int.
-        name: not kept.
 
     Example:
         >>> tk.nn.softmax([[0.0, 0.0]]).numpy()
@@ -104,9 +103,7 @@ def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = 
     """`x - log(sum(exp(x)))` along `axis`, the last by default.
 
     Args:
-        logits: tensor of floats.
         axis: int.
-        name: not kept.
 
     Example:
         >>> tk.nn.log_softmax([0.0, 0.0]).numpy().round(4)
@@ -119,9 +116,7 @@ def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None
     """`x` where it is positive, else alpha * x.
 
     Args:
-        features: tensor of floats.
         alpha: slope below 0.
-        name: not kept.
 
     Example:
         >>> tk.nn.leaky_relu([-1.0, 1.0], alpha=0.5).numpy()
@@ -134,9 +129,7 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
     """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`.
 
     Args:
-        features: tensor of floats.
         approximate: by tanh.
-        name: not kept.
 
     Example:
         >>> tk.nn.gelu([-1.0, 1.0]).numpy().round(4)
@@ -157,7 +150,6 @@ def softmax_cross_entropy_with_logits(
         labels: probabilities, of the shape of `logits`.
         logits: (..., classes).
         axis: that of the classes.
-        name: not kept.
 
     Example:
         >>> tk.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[0.0, 0.0]]).numpy().round(4)
@@ -174,7 +166,6 @@ def sparse_softmax_cross_entropy_with_logits(
     Args:
         labels: ints (...) in [0, classes).
         logits: (..., classes).
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a label is not in [0, classes).
@@ -193,8 +184,6 @@ def sigmoid_cross_entropy_with_logits(
 
     Args:
         labels: numbers in [0, 1], of the shape of `logits`.
-        logits: tensor of floats.
-        name: not kept.
 
     Example:
         >>> tk.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0]).numpy().round(4)
@@ -210,9 +199,7 @@ def weighted_cross_entropy_with_logits(
 
     Args:
         labels: numbers in [0, 1], of the shape of `logits`.
-        logits: tensor of floats.
         pos_weight: number, or tensor that broadcasts with `logits`.
-        name: not kept.
 
     Example:
         >>> tk.nn.weighted_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0], 2.0).numpy().round(4)
@@ -238,7 +225,6 @@ def moments(
         axes: int or ints.
         shift: changes no result.
         keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> mean, variance = tk.nn.moments([[1.0, 3.0], [3.0, 5.0]], axes=[0])
@@ -258,7 +244,6 @@ def bias_add(
         value: (batch, spatial..., channels), or as `data_format` says.
         bias: (channels,).
         data_format: `"N...C"` (default) or `"NC..."`.
-        name: not kept.
 
     Example:
         >>> tk.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
@@ -289,7 +274,6 @@ def space_to_depth(
         input: images whose height and width are multiples of `block_size`.
         block_size: height and width b of a block, 2 or more.
         data_format: `"NHWC"` or `"NCHW"`.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `block_size` is less than 2, or does not divide height and width.
@@ -311,7 +295,6 @@ def depth_to_space(
         input: images whose channels are a multiple of `block_size` squared.
         block_size: height and width b of a block, 2 or more.
         data_format: `"NHWC"` or `"NCHW"`.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `block_size` is less than 2, or its square does not divide channels.
@@ -329,7 +312,6 @@ def relu(features: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         features: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> tk.nn.relu([-1.0, 2.0]).numpy()
@@ -343,7 +325,6 @@ def relu6(features: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         features: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> tk.nn.relu6([-1.0, 9.0]).numpy()
@@ -355,10 +336,6 @@ def relu6(features: TensorLike, name: str | None = None) -> Tensor:
 def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """The features above 0, exp(x) - 1 below.
 
-    Args:
-        features: tensor of floats.
-        name: not kept.
-
     Example:
         >>> tk.nn.elu([-1.0, 1.0]).numpy().round(4)
         array([-0.6321,  1.    ], dtype=float32)
@@ -369,15 +346,22 @@ def elu(features: TensorLike, name: str | None = None) -> Tensor:
 def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """A scaled `elu`, which keeps mean 0 and variance 1 through layers.
 
-    Args:
-        features: tensor of floats.
-        name: not kept.
-
     Example:
         >>> tk.nn.selu([-1.0, 1.0]).numpy().round(4)
         array([-1.1113,  1.0507], dtype=float32)
     """
     return ops.selu(features)
 
+
+_describe_arguments(
+    globals(),
+    """
+    logits: tensor of floats.
+    features: tensor of floats.
+    """,
+)
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("nn", globals())

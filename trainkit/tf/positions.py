@@ -13,6 +13,7 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops.arrays.sorting import TopK
 from trainkit.ops.core.axis_numbers import plain, reduced
@@ -46,7 +47,6 @@ def searchsorted(
         values: (..., m).
         side: `"left"` or `"right"` of equal ones.
         out_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> tk.searchsorted([1, 3, 5], [0, 3, 9]).numpy()
@@ -64,7 +64,6 @@ def tensor_scatter_nd_update(
         tensor: of any shape.
         indices: ints (n, k), each once.
         updates: tensor (n, ...).
-        name: not kept.
 
     Example:
         >>> tk.tensor_scatter_nd_update([1, 1, 1], [[0], [2]], [5, 6]).numpy()
@@ -79,7 +78,6 @@ def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> An
     Args:
         indices: ints, of any shape.
         dims: ints (k,).
-        name: not kept.
 
     Returns:
         Ints (k, ...).
@@ -101,7 +99,6 @@ def in_top_k(
         targets: ints (batch,).
         predictions: floats (batch, classes).
         k: how many count as best.
-        name: not kept.
 
     Example:
         >>> tk.math.in_top_k([2, 0], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]], k=2).numpy()
@@ -119,7 +116,6 @@ def argmax(
         input: tensor of one axis or more.
         axis: int, or a scalar tensor.
         output_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> tk.math.argmax([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
@@ -137,7 +133,6 @@ def argmin(
         input: tensor of one axis or more.
         axis: int, or a scalar tensor.
         output_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> tk.math.argmin([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
@@ -179,7 +174,6 @@ def top_k(
         k: how many, at most n.
         sorted: the greatest first; in any order otherwise.
         index_type: int32 or int64.
-        name: not kept.
 
     Example:
         >>> values, positions = tk.math.top_k([1.0, 9.0, 5.0], k=2)
@@ -188,3 +182,6 @@ def top_k(
     """
     values, indices = top_k_of_numbers(input, plain(k), sorted)
     return TopK(values, ops.cast(indices, index_type))
+
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.signal.cosine_transforms import dct as dct
 from trainkit.ops.signal.cosine_transforms import idct as idct
 from trainkit.ops.signal.cosine_transforms import (
@@ -34,5 +35,7 @@ from trainkit.ops.signal.frames import overlap_and_add as overlap_and_add
 from trainkit.ops.signal.frames import stft as stft
 from trainkit.ops.signal.frames import vorbis_window as vorbis_window
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("signal", globals())

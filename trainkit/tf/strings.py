@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
 from trainkit.ops.core.string_hashes import to_hash_bucket as to_hash_bucket
 from trainkit.ops.core.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
 from trainkit.ops.core.string_hashes import to_hash_bucket_strong as to_hash_bucket_strong
@@ -25,5 +26,7 @@ from trainkit.ops.core.unicode_texts import unicode_script as unicode_script
 from trainkit.ops.core.unicode_texts import unicode_split as unicode_split
 from trainkit.ops.core.unicode_texts import unicode_transcode as unicode_transcode
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+
+_describe_arguments(globals(), "name: not kept.", package="trainkit")
 
 _explain_unknown_names("strings", globals())

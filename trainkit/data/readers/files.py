@@ -11,6 +11,7 @@ from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.data import structure
 from trainkit.data.dataset import Dataset
 from trainkit.data.node import DatasetOp, Leaves
@@ -102,13 +103,6 @@ def _files(
 class TextLineDataset(Dataset):
     """The lines of text files, without their ends, as string scalars.
 
-    Args:
-        filenames: a name, a list or tensor of names, or a data set of them.
-        compression_type: `"GZIP"`, `"ZLIB"`, or `""`.
-        buffer_size: bytes that are read ahead.
-        num_parallel_reads: how many files take turns; one after the other by default.
-        name: not kept.
-
     Raises:
         InvalidArgumentError: an argument is none of these.
         NotFoundError: when iterated, a file does not exist.
@@ -133,13 +127,6 @@ class TextLineDataset(Dataset):
 
 class TFRecordDataset(Dataset):
     """The records of TFRecord files, as string scalars.
-
-    Args:
-        filenames: a name, a list or tensor of names, or a data set of them.
-        compression_type: `"GZIP"`, `"ZLIB"`, or `""`.
-        buffer_size: bytes that are read ahead.
-        num_parallel_reads: how many files take turns; one after the other by default.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: an argument is none of these.
@@ -169,14 +156,9 @@ class FixedLengthRecordDataset(Dataset):
     """The records of files in which all have one length, as string scalars.
 
     Args:
-        filenames: a name, a list or tensor of names, or a data set of them.
         record_bytes: of each record.
         header_bytes: that come before the first record, 0 by default.
         footer_bytes: that come behind the last, 0 by default.
-        buffer_size: bytes that are read ahead.
-        compression_type: `"GZIP"`, `"ZLIB"`, or `""`.
-        num_parallel_reads: how many files take turns; one after the other by default.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: an argument is none of these; when iterated, a file does not hold a
@@ -217,3 +199,15 @@ class FixedLengthRecordDataset(Dataset):
         cycle = _cycle(num_parallel_reads, "FixedLengthRecordDataset")
         names = names_node(filenames, "FixedLengthRecordDataset")
         super().__init__(FilesNode(names, reader, cycle, "FixedLengthRecord"))
+
+
+describe_arguments(
+    globals(),
+    """
+    filenames: a name, a list or tensor of names, or a data set of them.
+    compression_type: `"GZIP"`, `"ZLIB"`, or `""`.
+    buffer_size: bytes that are read ahead.
+    num_parallel_reads: how many files take turns; one after the other by default.
+    name: not kept.
+    """,
+)

@@ -152,7 +152,6 @@ def print_(
         summarize: how many first and last items of each axis are shown; -1 shows all.
         sep: between the inputs.
         end: after the last.
-        name: not kept.
 
     Example:
         >>> import sys

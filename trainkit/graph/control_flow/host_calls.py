@@ -382,7 +382,6 @@ def py_function(
             has the rank that the first result has; it is made a second time where that is no
             scalar, unless a `TensorSpec` in place of the dtype, or `set_shape` of the result, says
             the shape.
-        name: not kept.
 
     Returns:
         A tensor, or a list when `Tout` is one.
@@ -428,7 +427,6 @@ def numpy_function(
             scalar, unless a `TensorSpec` in place of the dtype, or `set_shape` of the result, says
             the shape.
         stateful: a hint of TensorFlow's; the function is called in each run either way.
-        name: not kept.
 
     Returns:
         A tensor, or a list when `Tout` is one; `None` where it is empty.
@@ -456,9 +454,6 @@ def numpy_function(
 
 def timestamp(name: str | None = None) -> Any:
     """The time, in seconds since 1970: now or, in a traced function, each time the graph runs.
-
-    Args:
-        name: not kept.
 
     Returns:
         A scalar of float64.

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.kernels.jit.simd import (
     BYTES,
     I64,
@@ -50,10 +51,7 @@ def pixel_tile(
     By channel, each number of a row is multiplied with a number of its own, from there on.
 
     Args:
-        typing: Numba's.
         rows: pixels; a literal.
-        vectors: of a row; a literal.
-        lanes: numbers of a vector; a literal.
         by_channel: 1 or 0; a literal.
         x: address of the input.
         at: address of int64: for each pixel, where it starts in x.
@@ -62,7 +60,6 @@ def pixel_tile(
         length: numbers of a run, at least 1.
         w: address of the weights, rows of vectors * lanes.
         start: address of the row that sums start from where `first`; else they start from y.
-        y: address of the results.
         to: address of int64: for each pixel, where its row starts in y.
         first: whether sums start from `start`.
         count: numbers of a row that are in y.
@@ -137,10 +134,7 @@ def channel_weight_tile(
     * g[n * steps[3] + i * steps[4] + j * steps[5]], number by number
 
     Args:
-        typing: Numba's.
         rows: weights; a literal.
-        vectors: of a row; a literal.
-        lanes: numbers of a vector; a literal.
         x: address of the input.
         at: address of int64: for each weight, where it starts in x.
         g: address of the gradients.
@@ -148,7 +142,6 @@ def channel_weight_tile(
         lines: of an image, at least 1.
         points: of a line, at least 1.
         steps: address of six int64.
-        y: address of the results.
         to: address of int64: for each weight, where its row starts in y.
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in g and y.
@@ -206,14 +199,10 @@ def packed_weight_tile(typing, rows, vectors, lanes, x, g, points, y, to, first,
     take each other's place in the first cache, as those of an image with many channels do.
 
     Args:
-        typing: Numba's.
         rows: weights; a literal.
-        vectors: of a row; a literal.
-        lanes: numbers of a vector; a literal.
         x: address of (points, rows) numbers.
         g: address of (points, vectors * lanes) numbers.
         points: at least 1.
-        y: address of the results.
         to: address of int64: for each weight, where its row starts in y.
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in y.
@@ -264,9 +253,6 @@ def pack_gradients(typing, vectors, lanes, source, source_step, count, points, t
     """Copy `count` numbers of each of `points` rows, with zeros up to vectors * lanes.
 
     Args:
-        typing: Numba's.
-        vectors: of a row; a literal.
-        lanes: numbers of a vector; a literal.
         source: address of the first row.
         source_step: bytes from one row to the next.
         count: numbers of a row, at most vectors * lanes.
@@ -293,9 +279,7 @@ def pack_inputs(typing, rows, lanes, source, source_step, points, target):
     needs room for them.
 
     Args:
-        typing: Numba's.
         rows: numbers; a literal.
-        lanes: numbers of a vector; a literal.
         source: address of the first number of the first place.
         source_step: bytes from one place to the next.
         points: places, at least 1.
@@ -346,7 +330,6 @@ def turn_square(typing, lanes, source, source_step, target, target_step):
     """Write the transpose of a square of `lanes` rows of `lanes` numbers.
 
     Args:
-        typing: Numba's.
         lanes: a power of two; a literal.
         source: address of the first row.
         source_step: bytes from one row to the next.
@@ -369,3 +352,14 @@ def turn_square(typing, lanes, source, source_step, target, target_step):
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+describe_arguments(
+    globals(),
+    """
+    typing: Numba's.
+    vectors: of a row; a literal.
+    lanes: numbers of a vector; a literal.
+    y: address of the results.
+    """,
+)

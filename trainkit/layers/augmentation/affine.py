@@ -65,12 +65,6 @@ class RandomTranslation(AffineLayer):
         height_factor: share of the height by which to move at most, down if positive: f for
             [-f, f], or (low, high), within [-1, 1].
         width_factor: likewise for the width, to the right if positive.
-        fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
-            `"mirror"`.
-        interpolation: `"bilinear"` or `"nearest"`.
-        seed: int, by default derived from `set_seed`.
-        fill_value: the value outside in mode `"constant"`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -121,12 +115,6 @@ class RandomRotation(AffineLayer):
     Args:
         factor: angle as a share of a whole turn, counter-clockwise if positive: f for [-f, f], or
             (low, high), within [-1, 1].
-        fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
-            `"mirror"`.
-        interpolation: `"bilinear"` or `"nearest"`.
-        seed: int, by default derived from `set_seed`.
-        fill_value: the value outside in mode `"constant"`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -172,12 +160,6 @@ class RandomZoom(AffineLayer):
             picture, -0.2 enlarges it): f for [-f, f], or (low, high), within (-1, 1].
         width_factor: likewise for the width; the same number as the height's by default, which
             keeps the aspect ratio.
-        fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
-            `"mirror"`.
-        interpolation: `"bilinear"` or `"nearest"`.
-        seed: int, by default derived from `set_seed`.
-        fill_value: the value outside in mode `"constant"`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -240,12 +222,6 @@ class RandomShear(AffineLayer):
         x_factor: by how many pixels a row is shifted against the next: f for [-f, f], or
             (low, high), within [0, 1]. Half of the images are sheared the other way.
         y_factor: likewise for columns.
-        interpolation: `"bilinear"` or `"nearest"`.
-        fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
-            `"mirror"`.
-        fill_value: the value outside in mode `"constant"`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

@@ -22,8 +22,6 @@ class RandomSharpness(RandomImageLayer):
     Args:
         factor: a number f for (0, f), or a pair to draw from, within [0, 1].
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -78,8 +76,6 @@ class RandomGaussianBlur(RandomImageLayer):
         sigma: standard deviation, in pixels: a number f for (0, f), or a pair to draw from, within
             [0, 1].
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

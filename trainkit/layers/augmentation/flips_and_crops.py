@@ -25,8 +25,6 @@ class RandomFlip(MovingLayer):
     Args:
         mode: `"horizontal"` (left and right change places), `"vertical"`, or
             `"horizontal_and_vertical"`, which mirrors both ways or not at all.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -86,8 +84,6 @@ class RandomCrop(RandomImageLayer):
     Args:
         height: of the window, in pixels.
         width: of the window, in pixels.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Example:

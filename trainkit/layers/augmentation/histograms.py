@@ -34,9 +34,7 @@ class Equalization(ImageLayer):
     and masks stay. Images that do not train stay too.
 
     Args:
-        value_range: the least and greatest value of a pixel.
         bins: how many values are distinguished, from 2 to 65,536.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -105,10 +103,8 @@ class ContrastLimitedAdaptiveHistogramEqualization(ImageLayer):
     the layer works in inference too.
 
     Args:
-        value_range: the least and greatest value of a pixel.
         clip_limit: how many times the mean a bar may reach; 0 or less for no limit.
         tile_grid_size: number of tiles along height and width.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

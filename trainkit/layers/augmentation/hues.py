@@ -52,8 +52,6 @@ class RandomSaturation(ColorLayer):
         factor: f for [-f, f], as in Keras, or (low, high), within [-1, 1]; negative numbers count
             as 0 where the value range begins at 0.
         value_range: the least and greatest value of a pixel, to which the saturation is clipped.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -86,9 +84,6 @@ class RandomHue(ColorLayer):
     Args:
         factor: by which share of half the wheel, to either side: f for (0, f), or (low, high),
             within [0, 1].
-        value_range: the least and greatest value of a pixel.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -127,8 +122,6 @@ class RandomColorDegeneration(ColorLayer):
     Args:
         factor: how far: f for [-f, f], or (low, high), within [-1, 1].
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -156,8 +149,6 @@ class RandomGrayscale(RandomImageLayer):
 
     Args:
         factor: the probability, in [0, 1].
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -200,13 +191,10 @@ class RandomColorJitter(RandomImageLayer):
     masks stay.
 
     Args:
-        value_range: the least and greatest value of a pixel.
         brightness_factor: that of `RandomBrightness`; `None` to leave it out.
         contrast_factor: that of `RandomContrast`, likewise.
         saturation_factor: that of `RandomSaturation`, likewise.
         hue_factor: that of `RandomHue`, likewise.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

@@ -86,7 +86,6 @@ class Resizing(SizingLayer):
         fill_mode: how: `"constant"`.
         fill_value: value of what is filled in.
         antialias: whether to average over the pixels that shrink into one.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -179,7 +178,6 @@ class CenterCrop(SizingLayer):
     Args:
         height: of the output, in pixels.
         width: of the output, in pixels.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Example:

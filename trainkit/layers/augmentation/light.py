@@ -17,7 +17,6 @@ class RandomBrightness(RandomImageLayer):
     Args:
         factor: the share, f for [-f, f], or (low, high), within [-1, 1].
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `data_format`, `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -54,7 +53,6 @@ class RandomContrast(RandomImageLayer):
         factor: f lies in [1 - low, 1 + high] for a pair (low, high) within [0, 1]. A number stands
             for (0, number), as in Keras: contrast grows.
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `data_format`, `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -92,9 +90,6 @@ class RandomInvert(RandomImageLayer):
     Args:
         factor: the probability: a number, or a pair to draw it from, within [0, 1]; a number f
             stands for (0, f).
-        value_range: the least and greatest value of a pixel.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

@@ -52,8 +52,6 @@ class RandomErasing(_WindowLayer):
             from, or a number f for (0, f), within [0, 1].
         fill_value: what it is filled with: a number, one for each channel, or `None` for noise.
         value_range: the least and greatest value of a pixel, to which fillings are clipped.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -124,8 +122,6 @@ class CutMix(_WindowLayer):
     Args:
         factor: the parameter of the Beta distribution from which the shares come: a pair to draw
             it from, or a number f for (0, f), within [0, 1].
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -198,8 +194,6 @@ class MixUp(RandomImageLayer):
 
     Args:
         alpha: the parameter of the Beta distribution from which the weights come, above 0.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

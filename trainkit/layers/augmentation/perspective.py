@@ -23,10 +23,7 @@ class RandomPerspective(MovingLayer):
         factor: probability that an image is changed: a number, or a pair to draw it from, within
             [0, 1]; a number f stands for (0, f).
         scale: how far the corners move at most, twice the share of the image, in [0, 1].
-        interpolation: `"bilinear"` or `"nearest"`.
         fill_value: the value of what comes in from outside.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -100,13 +97,7 @@ class RandomElasticTransform(MovingLayer):
             [0, 1]; a number f stands for (0, f).
         scale: how strongly: a number, or a pair to draw from, within [0, 1]; a number f stands for
             (0, f).
-        interpolation: `"bilinear"` or `"nearest"`.
-        fill_mode: what comes in from outside: `"reflect"`, `"constant"`, `"wrap"`, `"nearest"` or
-            `"mirror"`.
-        fill_value: the value outside in mode `"constant"`.
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: those of `Layer`.
 
     Raises:

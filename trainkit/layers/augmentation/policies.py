@@ -114,12 +114,9 @@ class RandAugment(PolicyLayer):
     channels; dicts are changed as a whole.
 
     Args:
-        value_range: the least and greatest value of a pixel.
         num_ops: how many changes, at most 100.
         factor: how strongly: a number f for (0, f), or a pair, within [0, 1].
         interpolation: of layers that move pixels: `"bilinear"` or `"nearest"`.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -195,8 +192,6 @@ class AugMix(PolicyLayer):
         alpha: parameter of the Dirichlet and Beta distributions that the weights come from.
         all_ops: whether brightness, color, contrast and sharpness are picked too.
         interpolation: of layers that move pixels: `"bilinear"` or `"nearest"`.
-        seed: int, by default derived from `set_seed`.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:

@@ -60,7 +60,6 @@ class RandomHeight(RandomSize):
         factor: f for a height between 1 - f and 1 + f times the old one, or two numbers (low, high)
             for 1 + low and 1 + high.
         interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: `factor` is neither.
@@ -84,7 +83,6 @@ class RandomWidth(RandomSize):
         factor: f for a width between 1 - f and 1 + f times the old one, or two numbers (low, high)
             for 1 + low and 1 + high.
         interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
-        seed: int, by default derived from `set_seed`.
 
     Raises:
         InvalidArgumentError: `factor` is neither.

@@ -21,8 +21,6 @@ class Solarization(RandomImageLayer):
             within [0, 1]. As in Keras only the upper end is a share; the lower end counts in steps
             of 1/255.
         threshold_factor: likewise the threshold, from which on pixels are inverted.
-        value_range: the least and greatest value of a pixel.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `data_format`, `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -73,9 +71,6 @@ class RandomPosterization(RandomImageLayer):
     Args:
         factor: how many bits are kept: a pair (low, high) to draw from, low included and high not,
             unless both are equal; within [1, 8]. A number n stands for (1, n).
-        value_range: the least and greatest value of a pixel.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
-        seed: int, by default derived from `set_seed`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
     Raises:
@@ -121,7 +116,6 @@ class AutoContrast(ImageLayer):
     inference too.
 
     Args:
-        value_range: the least and greatest value of a pixel.
         **kwargs: `data_format`, `bounding_box_format` and those of `Layer`.
 
     Raises:

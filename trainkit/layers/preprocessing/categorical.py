@@ -63,7 +63,6 @@ class CategoryEncoding(Layer):
     Args:
         num_tokens: the number of categories, above all indices.
         output_mode: `"multi_hot"`, `"one_hot"` or `"count"`.
-        sparse: must be false: there are only dense tensors.
 
     Raises:
         InvalidArgumentError: a setting is none of these, an index is not in [0, num_tokens), or
@@ -116,7 +115,6 @@ class Discretization(Layer):
         num_bins: how many bins of nearly equal content `adapt` is to make.
         epsilon: error of the quantiles, as a share of the data; below 1 / num_bins.
         output_mode: `"int"`, `"one_hot"`, `"multi_hot"` or `"count"`.
-        sparse: must be false: there are only dense tensors.
 
     Raises:
         InvalidArgumentError: both or none of bin_boundaries and num_bins are given; or it is called

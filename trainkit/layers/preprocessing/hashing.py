@@ -74,7 +74,6 @@ class Hashing(Layer):
         mask_value: a text or an integer whose number is 0, which nothing else then has.
         salt: one int or two, the key of the hash; other numbers for each salt.
         output_mode: `"int"`, `"one_hot"`, `"multi_hot"` or `"count"`.
-        sparse: must be false: there are only dense tensors.
 
     Raises:
         InvalidArgumentError: a setting is none of these, or `dtype` is not one of int32 and int64
@@ -159,7 +158,8 @@ class HashedCrossing(Layer):
     Args:
         num_bins: how many numbers there are.
         output_mode: `"int"` or `"one_hot"`.
-        sparse: must be false: there are only dense tensors.
+        name: what the layer is called.
+        dtype: of the result; by default int64 for numbers, and the default float for vectors.
 
     Raises:
         InvalidArgumentError: a setting is none of these, there are fewer than two features, or they

@@ -377,9 +377,9 @@ class StringLookup(Lookup):
         invert: whether numbers are turned into texts instead.
         output_mode: `"int"`, `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
         pad_to_max_tokens: whether vectors have `max_tokens` places, not as many as are in use.
-        sparse: must be false: there are only dense tensors.
         encoding: of texts; UTF-8 is the only one.
         salt: one int or two, the key of the hash that shares unknown texts out.
+        name: what the layer is called.
 
     Raises:
         InvalidArgumentError: a setting is none of these, or the vocabulary has a token twice.
@@ -448,6 +448,7 @@ class IntegerLookup(Lookup):
         oov_method: how several numbers are shared out among unknown integers: `"floormod"`, by the
             remainder of a division, or `"farmhash"`, by a hash of their digits.
         salt: as there; for `oov_method="farmhash"`.
+        name: the same.
 
     Example:
         >>> layer = tk.layers.IntegerLookup(vocabulary=[12, 36])

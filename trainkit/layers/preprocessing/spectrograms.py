@@ -38,7 +38,6 @@ class STFTSpectrogram(Layer):
         scaling: of the window: `"density"`, `"spectrum"` or `None`.
         padding: `"valid"` or `"same"`.
         expand_dims: whether bins and channels get an axis each.
-        data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: those of `Layer`.
 
     Raises:

@@ -75,9 +75,9 @@ class TextVectorization(Layer):
         pad_to_max_tokens: whether vectors have `max_tokens` places, not as many as are in use.
         vocabulary: words by their number, or the path of a file; `adapt` learns it otherwise.
         idf_weights: weight of each word, for `"tf_idf"`.
-        sparse: must be false: there are only dense tensors.
         ragged: must be false: there are only dense tensors.
         encoding: of texts; UTF-8 is the only one.
+        name: what the layer is called.
 
     Raises:
         InvalidArgumentError: a setting is none of these.

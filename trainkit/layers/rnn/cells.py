@@ -149,7 +149,6 @@ class SimpleRNNCell(Cell):
     Args:
         units: length of the state.
         activation: function or its name.
-        use_bias: whether to add a bias.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
@@ -364,7 +363,6 @@ class LSTMCell(Cell):
     Args:
         units: length of h and c.
         activation, recurrent_activation: functions or their names.
-        use_bias: whether to add a bias.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         unit_forget_bias: whether the bias of f starts with 1.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.values.docstrings import extended
 from trainkit.layers.base.arguments import (
     format_of,
     keep,
@@ -14,7 +15,6 @@ from trainkit.layers.base.arguments import (
     whole,
 )
 from trainkit.layers.base.input_spec import InputSpec
-from trainkit.layers.docstrings import extended
 from trainkit.layers.rnn.cells import Cell
 from trainkit.layers.rnn.recurrent_layers import OfCell
 

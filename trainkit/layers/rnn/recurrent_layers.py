@@ -61,10 +61,8 @@ class SimpleRNN(OfCell):
     Args:
         units: length of the state.
         activation: function or its name.
-        use_bias: whether to add a bias.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.
@@ -126,7 +124,6 @@ class GRU(OfCell):
         use_bias: whether to add biases.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.
@@ -188,11 +185,9 @@ class LSTM(OfCell):
     Args:
         units: length of h and c.
         activation, recurrent_activation: functions or their names.
-        use_bias: whether to add a bias.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
         unit_forget_bias: whether the bias of the forget gate starts with 1.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
-        activity_regularizer: penalty on the output.
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.

@@ -82,7 +82,7 @@ def array(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     text="beside numbers",
     no_gradient=Absent("it stops gradients"),
 )
-def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
+def stop_gradient(xp: ArrayModule, x: Array) -> Array:
     """The same values, through which no gradient goes back.
 
     Args:

@@ -44,7 +44,6 @@ def count_nonzero(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> int(tk.math.count_nonzero([[0, 1], [2, 3]]))
@@ -84,7 +83,6 @@ def bincount(
             result is known beforehand: a GPU then is not waited for, a CUDA graph may hold the
             call, and negative numbers are left out on a GPU. Else `arr` is waited for.
         dtype: of the counts.
-        name: not kept.
         axis: `None` or 0, all elements count together; or -1, each row by itself.
         binary_output: 1 where a number occurs, in place of the count.
 
@@ -114,7 +112,6 @@ def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         value: tensor of any shape.
-        name: not kept.
 
     Example:
         >>> float(tk.math.zero_fraction([0.0, 1.0, 2.0, 0.0]))
@@ -138,7 +135,6 @@ def histogram_fixed_width_bins(
         value_range: least and greatest value.
         nbins: how many bins.
         dtype: of the result.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the range is empty, or `nbins` is not above 0.
@@ -173,7 +169,6 @@ def histogram_fixed_width(
         value_range: least and greatest value.
         nbins: how many bins.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.histogram_fixed_width([0.0, 0.5, 1.5, 9.0], [0.0, 2.0], nbins=2).numpy()
@@ -199,7 +194,6 @@ def confusion_matrix(
         num_classes: size of the matrix; by default the greatest number plus 1.
         weights: (n,), by default 1 each.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()

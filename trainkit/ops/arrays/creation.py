@@ -27,6 +27,7 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.shaping import refuse_negative, unknown_number
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
@@ -84,10 +85,6 @@ def _fill_with(op: str, shape: Any, dtype: Any) -> Tensor:
 def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros.
 
-    Args:
-        shape: an int or a sequence of ints.
-        dtype: element type; by default the default float.
-
     Returns:
         A tensor of that shape.
 
@@ -104,10 +101,6 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
 def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Ones.
 
-    Args:
-        shape: an int or a sequence of ints.
-        dtype: element type; by default the default float.
-
     Returns:
         A tensor of that shape.
 
@@ -123,10 +116,6 @@ def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
 
 def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor whose values are left as they were in memory.
-
-    Args:
-        shape: an int or a sequence of ints.
-        dtype: element type; by default the default float.
 
     Returns:
         A tensor of that shape.
@@ -163,9 +152,7 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None) -> Tenso
     """One value everywhere.
 
     Args:
-        shape: an int or a sequence of ints.
         fill_value: a number or a tensor that broadcasts to `shape`; gradients flow to a tensor.
-        dtype: element type; by default the default float.
 
     Returns:
         A tensor of that shape.
@@ -228,7 +215,6 @@ def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros in the shape of `x`, which may be known only later.
 
     Args:
-        x: tensor of any shape.
         dtype: element type; by default that of `x`.
 
     Returns:
@@ -245,7 +231,6 @@ def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Ones in the shape of `x`, which may be known only later.
 
     Args:
-        x: tensor of any shape.
         dtype: element type; by default that of `x`.
 
     Returns:
@@ -262,7 +247,6 @@ def empty_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor in the shape of `x` whose values mean nothing: zeros.
 
     Args:
-        x: tensor of any shape.
         dtype: element type; by default that of `x`.
 
     Returns:
@@ -279,7 +263,6 @@ def full_like(x: TensorLike, fill_value: Any, dtype: DTypeLike | None = None) ->
     """One value in the shape of `x`, which may be known only later.
 
     Args:
-        x: tensor of any shape.
         fill_value: a number or a tensor that broadcasts to the shape of `x`.
         dtype: element type; by default that of `x`.
 
@@ -325,7 +308,6 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         N: number of rows.
         M: number of columns; by default `N`.
         k: which diagonal; 0 the main one, positive ones above it.
-        dtype: element type; by default the default float.
 
     Returns:
         A tensor (N, M).
@@ -345,6 +327,9 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
     """The identity matrix (n, n).
 
+    Args:
+        n: number of rows, and of columns.
+
     Example:
         >>> tk.ops.identity(2).numpy()
         array([[1., 0.],
@@ -361,7 +346,6 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         N: number of rows.
         M: number of columns; by default `N`.
         k: which diagonal; 0 the main one, positive ones above it.
-        dtype: element type; by default the default float.
 
     Returns:
         A tensor (N, M).
@@ -427,7 +411,6 @@ def one_hot(
         x: tensor of class indices; of floats the whole part counts.
         num_classes: size of the new axis.
         axis: where the new axis stands, the last place by default.
-        dtype: element type; by default the default float.
         sparse: only `False`; there are no sparse tensors.
 
     Returns:
@@ -456,3 +439,13 @@ def one_hot(
     if type(num_classes) is not int or num_classes < 0:
         (num_classes,) = dims_of(num_classes, "one_hot")
     return _one_hot(x, num_classes=num_classes, axis=int(axis), dtype=dtype_or_float(dtype).name)
+
+
+describe_arguments(
+    globals(),
+    """
+    shape: an int or a sequence of ints.
+    dtype: element type; by default the default float.
+    x: tensor of any shape.
+    """,
+)

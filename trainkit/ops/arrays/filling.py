@@ -65,7 +65,6 @@ def constant(
         value: number, nested list, or array.
         dtype: element type; by default float32 for Python floats, int32 for ints, that of an array.
         shape: shape of the result; a single value is repeated.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the list is ragged, or the values don't fill `shape`.
@@ -100,7 +99,6 @@ def zeros(shape: Shape, dtype: DTypeLike = "float32", name: str | None = None) -
     Args:
         shape: sizes: ints, or tensors in a graph.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.zeros((2, 2)).numpy()
@@ -116,7 +114,6 @@ def ones(shape: Shape, dtype: DTypeLike = "float32", name: str | None = None) ->
     Args:
         shape: sizes: ints, or tensors in a graph.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.ones((2, 2)).numpy()
@@ -132,7 +129,6 @@ def fill(dims: Any, value: TensorLike, name: str | None = None) -> Tensor:
     Args:
         dims: sizes: ints, or tensors in a graph.
         value: number, or scalar tensor.
-        name: not kept.
 
     Example:
         >>> tk.fill((2, 2), 9).numpy()
@@ -165,7 +161,6 @@ def zeros_like(
     Args:
         input: tensor of any shape.
         dtype: of the result; by default that of `input`.
-        name: not kept.
 
     Example:
         >>> tk.zeros_like([1, 2]).numpy()
@@ -192,7 +187,6 @@ def eye(
         num_columns: of each matrix; by default as many as rows.
         batch_shape: sizes of the axes in front; none by default.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.linalg.eye(2).numpy()
@@ -224,7 +218,6 @@ def one_hot(
         off_value: number, 0 by default.
         axis: place of the new axis, the last by default.
         dtype: of the result; by default that of the values, else float32.
-        name: not kept.
 
     Raises:
         TypeError: a value is not of the dtype asked for, or the two have different ones.
@@ -273,7 +266,6 @@ def sequence_mask(
         lengths: ints of any shape; floats are rounded to zero.
         maxlen: size of the new axis; by default the greatest length.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.sequence_mask([1, 3], 3).numpy()

@@ -51,7 +51,6 @@ def argsort(
         axis: int.
         direction: `"ASCENDING"` or `"DESCENDING"`.
         stable: changes nothing: the order of equal ones is always kept.
-        name: not kept.
 
     Example:
         >>> tk.argsort([3.0, 1.0, 2.0]).numpy()
@@ -85,7 +84,6 @@ def sort(
         values: tensor of one axis or more.
         axis: int.
         direction: `"ASCENDING"` or `"DESCENDING"`.
-        name: not kept.
 
     Example:
         >>> tk.sort([3, 1, 2], direction="DESCENDING").numpy()
@@ -105,7 +103,6 @@ def unique(x: TensorLike, out_idx: Any = "int32", name: str | None = None) -> tu
     Args:
         x: tensor (n,).
         out_idx: dtype of the places, int32 or int64.
-        name: not kept.
 
     Example:
         >>> values, positions = tk.unique([5, 5, 7])
@@ -133,7 +130,6 @@ def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> bool(tk.math.is_non_decreasing([1, 1, 2]))
@@ -148,7 +144,6 @@ def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: tensor of numbers.
-        name: not kept.
 
     Example:
         >>> bool(tk.math.is_strictly_increasing([1, 1, 2]))
@@ -163,7 +158,6 @@ def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: integers (n,), each of 0 to n - 1 once.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a number is missing or out of range, or `x` is no vector of integers.
@@ -199,7 +193,6 @@ def unique_with_counts(
     Args:
         x: vector.
         out_idx: dtype of places and counts.
-        name: not kept.
 
     Example:
         >>> values, positions, counts = tk.unique_with_counts([5, 5, 7])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full_like
 from trainkit.ops.arrays.pad_and_roll import flip
@@ -33,13 +34,6 @@ def cumsum(
 ) -> Tensor:
     """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards.
 
-    Args:
-        x: tensor of numbers.
-        axis: int, or a scalar tensor.
-        exclusive: leave out the element itself.
-        reverse: from the end to the start.
-        name: not kept.
-
     Example:
         >>> tk.math.cumsum([1.0, 2.0, 3.0]).numpy()
         array([1., 3., 6.], dtype=float32)
@@ -60,13 +54,6 @@ def cumprod(
 ) -> Tensor:
     """Running product along `axis`, without the element itself if `exclusive`, or backwards.
 
-    Args:
-        x: tensor of numbers.
-        axis: int, or a scalar tensor.
-        exclusive: leave out the element itself.
-        reverse: from the end to the start.
-        name: not kept.
-
     Example:
         >>> tk.math.cumprod([1.0, 2.0, 3.0]).numpy()
         array([1., 2., 6.], dtype=float32)
@@ -84,13 +71,6 @@ def cumulative_logsumexp(
     name: str | None = None,
 ) -> Tensor:
     """Running log(sum(exp(x))) along `axis`.
-
-    Args:
-        x: tensor of numbers.
-        axis: int, or a scalar tensor.
-        exclusive: leave out the element itself.
-        reverse: from the end to the start.
-        name: not kept.
 
     Example:
         >>> tk.math.cumulative_logsumexp([0.0, 0.0, 0.0]).numpy().round(4)
@@ -121,3 +101,14 @@ def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     index[axis] = slice(start, stop)
     piece: Tensor = x[tuple(index)]
     return piece
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of numbers.
+    axis: int, or a scalar tensor.
+    exclusive: leave out the element itself.
+    reverse: from the end to the start.
+    """,
+)

@@ -35,7 +35,6 @@ def edit_distance(
         hypothesis: integers (..., n); entries equal to `padding` are left out.
         truth: integers (..., m); the leading axes are those of `hypothesis`.
         normalize: divide by the length of the truth, which gives inf where only that is empty.
-        name: not kept.
         padding: the number that fills up short sequences. (TensorFlow takes sparse tensors.)
 
     Returns:

@@ -32,7 +32,6 @@ def space_to_batch(
         input: (batch, spatial..., rest...).
         block_shape: b for each spatial axis, or one int for all.
         paddings: for each spatial axis how many zeros to put before and after.
-        name: not kept.
 
     Returns:
         (batch * product of b, padded size / b ..., rest...).
@@ -75,7 +74,6 @@ def batch_to_space(
         input: (batch, spatial..., rest...).
         block_shape: b for each spatial axis, or one int for all.
         crops: for each spatial axis how much to cut off before and after.
-        name: not kept.
 
     Returns:
         (batch / product of b, size * b - crops ..., rest...).
@@ -134,7 +132,6 @@ def required_space_to_batch_paddings(
         input_shape: of the spatial axes.
         block_shape: of the blocks, as many numbers.
         base_paddings: the least padding of each axis, (n, 2); 0 by default.
-        name: not kept.
 
     Returns:
         Paddings and crops, (n, 2), int32.

@@ -39,7 +39,6 @@ def local_response_normalization(
         bias: keeps the divisor from 0.
         alpha: factor of the sum.
         beta: exponent.
-        name: not kept.
 
     Raises:
         ShapeError: the rank is not 4.

@@ -100,7 +100,6 @@ def max_pool_with_argmax(
         data_format: only `"NHWC"`.
         output_dtype: of the places, int32 or int64.
         include_batch_in_index: count places over the whole batch, not within an image.
-        name: not kept.
 
     Returns:
         Values, and places (row * width + column) * channels + channel; of equal ones the first.
@@ -155,7 +154,6 @@ def dilation2d(
         padding: `"SAME"` or `"VALID"`.
         data_format: only `"NHWC"`.
         dilations: distances between elements, like `strides`.
-        name: not kept.
 
     Raises:
         ValueError: a setting is none of those above.
@@ -203,7 +201,6 @@ def erosion2d(
         padding: `"SAME"` or `"VALID"`.
         data_format: only `"NHWC"`.
         dilations: like `strides`.
-        name: not kept.
 
     Example:
         >>> x, filters = tk.ones((1, 4, 4, 1)), tk.zeros((2, 2, 1))

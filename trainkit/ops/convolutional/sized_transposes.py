@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.convolutional.transposed_convolution import conv_transpose as conv_transpose_
@@ -63,14 +64,7 @@ def conv_transpose(
     """The transpose (gradient by the input) of a convolution, over 1, 2 or 3 spatial axes.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filters: (window..., outputs, channels).
-        output_shape: of the result, all axes; or the spatial ones alone.
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: like `strides`.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `output_shape` is none that these arguments give.
@@ -169,14 +163,7 @@ def conv1d_transpose(
     """The transpose of `conv1d`; filters (width, outputs, channels). See `conv_transpose`.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filters: (width, outputs, channels).
-        output_shape: of the result, all axes; or the spatial ones alone.
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: like `strides`.
-        name: not kept.
 
     Example:
         >>> tk.nn.conv1d_transpose(tk.ones((1, 3, 2)), tk.ones((3, 4, 2)), (1, 6, 4), 2).shape
@@ -198,14 +185,7 @@ def conv2d_transpose(
     """The transpose of `conv2d`; filters (h, w, outputs, channels). See `conv_transpose`.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filters: (height, width, outputs, channels).
-        output_shape: of the result, all axes; or the spatial ones alone.
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: like `strides`.
-        name: not kept.
 
     Example:
         >>> x, filters = tk.ones((1, 3, 3, 2)), tk.ones((3, 3, 4, 2))
@@ -228,14 +208,7 @@ def conv3d_transpose(
     """The transpose of `conv3d`; filters (d, h, w, outputs, channels). See `conv_transpose`.
 
     Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
         filters: (depth, height, width, outputs, channels).
-        output_shape: of the result, all axes; or the spatial ones alone.
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: like `strides`.
-        name: not kept.
 
     Example:
         >>> x, filters = tk.ones((1, 2, 2, 2, 2)), tk.ones((3, 3, 3, 4, 2))
@@ -243,3 +216,16 @@ def conv3d_transpose(
         TensorShape([1, 4, 4, 4, 4])
     """
     return _transpose(3, input, filters, output_shape, strides, padding, data_format, dilations)
+
+
+describe_arguments(
+    globals(),
+    """
+    input: (batch, spatial..., channels), or as `data_format` says.
+    output_shape: of the result, all axes; or the spatial ones alone.
+    strides: one int, or one for each spatial axis (or for all axes).
+    padding: `"SAME"` or `"VALID"`.
+    data_format: `"N...C"` (default) or `"NC..."`.
+    dilations: like `strides`.
+    """,
+)

@@ -16,6 +16,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.core.run_time_checks import assert_true
 from trainkit.ops.math.elementwise import (
     absolute,
@@ -74,13 +75,6 @@ def assert_equal(
 ) -> None:
     """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting.
 
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_equal([1, 2], [1, 2])
     """
@@ -100,13 +94,6 @@ def assert_none_equal(
 ) -> None:
     """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting.
 
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_none_equal([1, 2], [3, 4])
     """
@@ -121,13 +108,6 @@ def assert_less(
     name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting.
-
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_less([1, 2], 3)
@@ -144,13 +124,6 @@ def assert_less_equal(
 ) -> None:
     """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting.
 
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_less_equal([1, 2], 2)
     """
@@ -165,13 +138,6 @@ def assert_greater(
     name: str | None = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting.
-
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_greater([2, 3], 1)
@@ -188,13 +154,6 @@ def assert_greater_equal(
 ) -> None:
     """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting.
 
-    Args:
-        x: tensor, or what converts to one.
-        y: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_greater_equal([1, 2], 1)
     """
@@ -205,12 +164,6 @@ def assert_positive(
     x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are above 0.
-
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_positive([1, 2])
@@ -223,12 +176,6 @@ def assert_negative(
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are below 0.
 
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_negative([-1, -2])
     """
@@ -240,12 +187,6 @@ def assert_non_negative(
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or above.
 
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_non_negative([0, 1])
     """
@@ -256,12 +197,6 @@ def assert_non_positive(
     x: TensorLike, message: str | None = None, summarize: Any = None, name: str | None = None
 ) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or below.
-
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_non_positive([0, -1])
@@ -285,9 +220,6 @@ def assert_near(
         y: tensor of the same dtype.
         rtol: relative tolerance, ten times the dtype's step at 1 by default.
         atol: absolute tolerance, ten times the dtype's step at 1 by default.
-        message: put before the text of the error.
-        summarize: all values are shown.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_near([1.0], [1.0 + 1e-7])
@@ -304,11 +236,6 @@ def assert_near(
 def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None) -> Any:
     """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan.
 
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        name: not kept.
-
     Example:
         >>> tk.debugging.assert_all_finite([1.0, 2.0], "the loss").numpy()
         array([1., 2.], dtype=float32)
@@ -324,11 +251,6 @@ def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None)
 
 def check_numerics(tensor: TensorLike, message: str = "", name: str | None = None) -> Any:
     """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan.
-
-    Args:
-        tensor: tensor, or what converts to one.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.check_numerics([1.0, 2.0], "the loss").numpy()
@@ -350,10 +272,7 @@ def assert_rank(
     """Raise `InvalidArgumentError` unless `x` has `rank` axes.
 
     Args:
-        x: tensor, or what converts to one.
         rank: number of axes.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_rank(tk.ones((2, 3)), 2)
@@ -369,10 +288,7 @@ def assert_rank_at_least(
     """Raise `InvalidArgumentError` unless `x` has `rank` axes or more.
 
     Args:
-        x: tensor, or what converts to one.
         rank: number of axes.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_rank_at_least(tk.ones((2, 3)), 1)
@@ -392,10 +308,7 @@ def assert_rank_in(
     """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`.
 
     Args:
-        x: tensor, or what converts to one.
         ranks: numbers of axes.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_rank_in(tk.ones((2, 3)), (2, 3))
@@ -411,11 +324,6 @@ def assert_rank_in(
 
 def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """Give the tensor back; raise `InvalidArgumentError` unless it is a scalar.
-
-    Args:
-        tensor: tensor, or what converts to one.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_scalar(tk.constant(1.0)).shape
@@ -433,10 +341,7 @@ def assert_type(
     """Raise `TypeError` unless the tensor has the dtype `tf_type`.
 
     Args:
-        tensor: tensor, or what converts to one.
         tf_type: dtype.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_type(tk.ones(2), tk.float32)
@@ -450,11 +355,6 @@ def assert_type(
 
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise `TypeError` unless `x` has an integer dtype.
-
-    Args:
-        x: tensor, or what converts to one.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> tk.debugging.assert_integer([1, 2])
@@ -494,9 +394,6 @@ def assert_same_float_dtype(tensors: Any = None, dtype: DTypeLike | None = None)
 def is_numeric_tensor(tensor: Any) -> bool:
     """Whether `tensor` is a tensor of numbers.
 
-    Args:
-        tensor: tensor, or what converts to one.
-
     Example:
         >>> tk.debugging.is_numeric_tensor(tk.ones(2))
         True
@@ -518,9 +415,6 @@ def assert_shapes(
             that stand for one size throughout, and of `None` or `"."` for any size; `"..."` or
             `"*"` in front stands for any axes.
         data: shown in the error.
-        summarize: all values are shown.
-        message: put before the text of the error.
-        name: not kept.
 
     Example:
         >>> x, y = tk.ones((4, 3)), tk.ones((4,))
@@ -565,7 +459,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
         condition: bool, or bool tensor.
         data: list of tensors or values to show.
         summarize: how many elements to show, which is not limited here.
-        name: not kept.
 
     Example:
         >>> tk.debugging.Assert(tk.constant(1) < 2, ["one is less than two"])
@@ -597,3 +490,15 @@ def assert_proper_iterable(values: TensorLike) -> None:
             f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}, "
             "which can't be iterated over"
         )
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor, or what converts to one.
+    y: tensor, or what converts to one.
+    message: put before the text of the error.
+    summarize: all values are shown.
+    tensor: tensor, or what converts to one.
+    """,
+)

@@ -52,7 +52,6 @@ def gather(
         validate_indices: indices are always checked.
         axis: by default the first after the batch axes.
         batch_dims: how many leading axes `params` and `indices` share.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: an index is out of range.
@@ -124,7 +123,6 @@ def gather_nd(
         params: tensor.
         indices: ints (..., n).
         batch_dims: how many leading axes both share.
-        name: not kept.
         bad_indices_policy: for coordinates outside of `params`: `"IGNORE"` gives zeros, `"ERROR"`
             raises (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and gives zeros on a GPU.
 
@@ -178,7 +176,6 @@ def reverse_sequence(
         seq_lengths: ints (batch,).
         seq_axis: along which items are reversed.
         batch_axis: the axis of `seq_lengths`.
-        name: not kept.
 
     Example:
         >>> tk.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1, batch_axis=0).numpy()

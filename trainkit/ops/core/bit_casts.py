@@ -22,7 +22,6 @@ def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
         input: tensor (..., n).
         type: element type. One of half the size adds an axis of 2 behind, one of twice the size
             takes away a last axis of 2; and so on.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the last axis does not fit the larger type, or a type has no bits.

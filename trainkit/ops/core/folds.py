@@ -39,7 +39,6 @@ def scan(
         swap_memory: likewise.
         infer_shape: likewise.
         reverse: from the last to the first.
-        name: not kept.
 
     Example:
         >>> tk.scan(lambda total, x: total + x, tk.constant([1, 2, 3])).numpy()
@@ -125,7 +124,6 @@ def case(
         default: function without arguments.
         exclusive: check that one condition at most holds.
         strict: results keep their structure in any case.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: no condition holds and there is no default, or two hold and
@@ -161,7 +159,6 @@ def switch_case(
         branch_index: int scalar.
         branch_fns: list of functions without arguments, or a dict or pairs by number.
         default: function without arguments.
-        name: not kept.
 
     Example:
         >>> int(tk.switch_case(tk.constant(1), [lambda: tk.constant(10), lambda: tk.constant(20)]))

@@ -52,7 +52,6 @@ def slice(input_: Any, begin: TensorLike, size: Any, name: str | None = None) ->
         input_: tensor of any shape.
         begin: first position along each axis.
         size: how many positions along each axis.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a block does not lie inside of the tensor.
@@ -114,7 +113,6 @@ def strided_slice(
         new_axis_mask: bit i makes entry i a new axis.
         shrink_axis_mask: bit i takes the one position `begin[i]`, and its axis goes away.
         var: only `None`.
-        name: not kept.
 
     Raises:
         ValueError: `var` is given.
@@ -159,7 +157,6 @@ def boolean_mask(
         tensor: of shape (..., m..., ...), m being the shape of `mask`.
         mask: bool tensor.
         axis: where the axes of the mask start, 0 by default.
-        name: not kept.
 
     Example:
         >>> tk.boolean_mask([1, 2, 3], [True, False, True]).numpy()
@@ -191,7 +188,6 @@ def where(
         condition: bool tensor.
         x: tensor or number.
         y: tensor or number; all broadcast together.
-        name: not kept.
 
     Returns:
         The values chosen, or an int64 tensor (count, rank) with a row of coordinates for each True.
@@ -239,7 +235,6 @@ def split(
         num_or_size_splits: a number of pieces, or their sizes.
         axis: int, or a scalar tensor.
         num: how many sizes there are, where `num_or_size_splits` has them; it is not needed.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the axis can't be cut so, or `num` is not the number of sizes.

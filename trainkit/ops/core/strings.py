@@ -126,7 +126,6 @@ def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     Args:
         input: tensor of text.
         encoding: `""` or `"utf-8"`.
-        name: not kept.
 
     Example:
         >>> tk.strings.lower("Cat").numpy()
@@ -142,7 +141,6 @@ def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     Args:
         input: tensor of text.
         encoding: `""` or `"utf-8"`.
-        name: not kept.
 
     Example:
         >>> tk.strings.upper("Cat").numpy()
@@ -164,7 +162,6 @@ def strip(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: tensor of text.
-        name: not kept.
 
     Example:
         >>> tk.strings.strip("  cat ").numpy()
@@ -180,7 +177,6 @@ def length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Te
     Args:
         input: tensor of text.
         unit: `"BYTE"` or `"UTF8_CHAR"`.
-        name: not kept.
 
     Example:
         >>> tk.strings.length(["a", "bcd"]).numpy()
@@ -209,7 +205,6 @@ def substr(
         pos: ints that broadcast with the texts.
         len: ints that broadcast with the texts.
         unit: `"BYTE"` or `"UTF8_CHAR"`.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a position is outside of its text.
@@ -251,7 +246,6 @@ def regex_replace(
         pattern: text.
         rewrite: text.
         replace_global: all matches of a text, not the first alone.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the pattern is no regular expression.
@@ -277,7 +271,6 @@ def regex_full_match(input: TensorLike, pattern: Any, name: str | None = None) -
     Args:
         input: tensor of text.
         pattern: text.
-        name: not kept.
 
     Example:
         >>> tk.strings.regex_full_match(["cat", "dog"], "c.*").numpy()
@@ -314,7 +307,6 @@ def to_number(
     Args:
         input: tensor of text.
         out_type: float32, float64, int32 or int64.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a text spells no such number.
@@ -360,7 +352,6 @@ def as_string(
         shortest: with or without one, whichever is shorter; for floats.
         width: least number of characters.
         fill: `""` for blanks on the left, `"0"`, `" "`, `"+"` or `"-"`, as in C's printf.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: both kinds of exponents are asked for, or `fill` is none of these.
@@ -407,7 +398,6 @@ def format(
         inputs: a tensor, or a list of them.
         placeholder: what a place looks like.
         summarize: how many first and last elements of an axis are shown.
-        name: not kept.
 
     Raises:
         ValueError: there are more or fewer places than tensors.
@@ -438,7 +428,6 @@ def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     Args:
         inputs: list of tensors that broadcast.
         separator: between two texts.
-        name: not kept.
 
     Example:
         >>> tk.strings.join(["a", "b"], separator="-").numpy()
@@ -473,7 +462,6 @@ def reduce_join(
         axis: int or ints; by default all.
         keepdims: keep the axes with size 1.
         separator: between two texts.
-        name: not kept.
 
     Example:
         >>> tk.strings.reduce_join(["a", "b"], separator="-").numpy()
@@ -514,7 +502,6 @@ def split(
         input: text, or a scalar tensor of it.
         sep: between two parts; white space by default.
         maxsplit: how often at most; -1 for no limit.
-        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes: its texts would have different numbers of parts, and
@@ -535,7 +522,6 @@ def bytes_split(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: text, or a scalar tensor of it.
-        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.

@@ -45,7 +45,6 @@ def unicode_decode(
         errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
         replacement_char: code point that stands for what is no text.
         replace_control_characters: whether code points below 32 are replaced, too.
-        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
@@ -77,7 +76,6 @@ def unicode_split(
         input_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
         errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
         replacement_char: code point that stands for what is no text.
-        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
@@ -106,7 +104,6 @@ def unicode_encode(
         output_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
         errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
         replacement_char: code point that stands for what is no text.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a number is no code point, and `errors` is `"strict"`.
@@ -137,7 +134,6 @@ def unicode_script(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: ints of any shape.
-        name: not kept.
 
     Raises:
         UnimplementedError: always.
@@ -164,7 +160,6 @@ def unicode_transcode(
         errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
         replacement_char: code point that stands for what is no text.
         replace_control_characters: whether code points below 32 are replaced, too.
-        name: not kept.
 
     Example:
         >>> wide = tk.strings.unicode_transcode("ab", "UTF-8", "UTF-16-BE")

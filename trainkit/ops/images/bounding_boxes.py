@@ -124,7 +124,6 @@ def non_max_suppression_with_scores(
             unless scores are lowered instead.
         score_threshold: boxes with this score or less are dropped.
         soft_nms_sigma: above 0, overlaps lower scores by exp(-iou**2 / (2 sigma)) instead.
-        name: not kept.
 
     Returns:
         Numbers of the boxes, int32, the best first, and their (lowered) scores.
@@ -175,7 +174,6 @@ def non_max_suppression(
         max_output_size: the most boxes to give.
         iou_threshold: a box whose intersection over union with a better one is above is dropped.
         score_threshold: boxes with this score or less are dropped.
-        name: not kept.
 
     Example:
         >>> boxes = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.9], [2.0, 2.0, 3.0, 3.0]]
@@ -204,7 +202,6 @@ def non_max_suppression_overlaps(
         max_output_size: the most boxes to give.
         overlap_threshold: a box whose overlap with a better one is above is dropped.
         score_threshold: boxes with this score or less are dropped.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `max_output_size` is negative.
@@ -254,7 +251,6 @@ def non_max_suppression_padded(
         iou_threshold: see `non_max_suppression_with_scores`.
         score_threshold: see `non_max_suppression_with_scores`.
         pad_to_max_output_size: fill up a single row too.
-        name: not kept.
         sorted_input: a hint that changes no result.
         canonicalized_coordinates: a hint that changes no result.
         tile_size: a hint that changes no result.
@@ -307,7 +303,6 @@ def draw_bounding_boxes(
         images: (batch, height, width, channels), floats; 1, 3 or 4 channels.
         boxes: (batch, n, 4), where 0 is the first row or column and 1 the last.
         colors: (k, channels), taken in turns; by default ten of them.
-        name: not kept.
 
     Raises:
         ShapeError: the shapes do not fit.

@@ -36,7 +36,6 @@ def convert_image_dtype(
         image: tensor.
         dtype: of the result.
         saturate: clip values that would overflow.
-        name: not kept.
 
     Example:
         >>> tk.image.convert_image_dtype(tk.constant([[[0, 255]]], tk.uint8), tk.float32).numpy()
@@ -75,7 +74,6 @@ def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         images: (..., 3).
-        name: not kept.
 
     Example:
         >>> tk.image.rgb_to_grayscale(tk.ones((4, 4, 3))).shape
@@ -160,7 +158,6 @@ def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) ->
     Args:
         image: (..., 3).
         delta: number, or scalar tensor.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `delta` is outside of [-1, 1].
@@ -181,7 +178,6 @@ def adjust_saturation(image: TensorLike, saturation_factor: Any, name: str | Non
     Args:
         image: (..., 3).
         saturation_factor: number, or scalar tensor.
-        name: not kept.
 
     Raises:
         ShapeError: there are not 3 channels.
@@ -302,7 +298,6 @@ def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         images: (..., 1).
-        name: not kept.
 
     Example:
         >>> tk.image.grayscale_to_rgb(tk.ones((4, 4, 1))).shape

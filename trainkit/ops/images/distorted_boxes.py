@@ -202,7 +202,6 @@ def sample_distorted_bounding_box(
         area_range: least and largest share of the image, (0.05, 1.0) by default.
         max_attempts: windows that are tried, 100 by default.
         use_image_if_no_bounding_boxes: whether the whole image is the box where there is none.
-        name: not kept.
 
     Returns:
         `begin` and `size` for `tk.slice`, of the type of `image_size`, and `bboxes` (1, 1, 4) for
@@ -255,7 +254,6 @@ def stateless_sample_distorted_bounding_box(
         area_range: least and largest share of the image, (0.05, 1.0) by default.
         max_attempts: windows that are tried, 100 by default.
         use_image_if_no_bounding_boxes: whether the whole image is the box where there is none.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a limit is out of range, boxes are outside of [0, 1], or there are

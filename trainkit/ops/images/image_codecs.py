@@ -83,7 +83,6 @@ def decode_png(
         channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
             A JPEG has no alpha, a GIF 3 channels alone.
         dtype: uint8 or uint16.
-        name: not kept.
 
     Returns:
         (height, width, channels).
@@ -130,7 +129,6 @@ def decode_jpeg(
         try_recover_truncated: whether what is missing at the end of a file is left gray.
         acceptable_fraction: 1 is the only one that is supported.
         dct_method: a hint of TensorFlow's; Pillow has one method.
-        name: not kept.
 
     Returns:
         uint8 (height, width, channels).
@@ -196,7 +194,6 @@ def decode_and_crop_jpeg(
         try_recover_truncated: as for `decode_jpeg`.
         acceptable_fraction: as for `decode_jpeg`.
         dct_method: as for `decode_jpeg`.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the part reaches beyond the image.
@@ -226,7 +223,6 @@ def decode_bmp(contents: TensorLike, channels: int = 0, name: str | None = None)
     Args:
         contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert; 0 for what the file has.
-        name: not kept.
     """
     return _decode(contents, ["BMP"], channels, "decode_bmp")
 
@@ -237,7 +233,6 @@ def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         contents: string scalar, or bytes.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the bytes are no such file.
@@ -264,7 +259,6 @@ def decode_webp(
         contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert; 0 for what the file has.
         dtype: only uint8.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the bytes are no WebP file, or another dtype is asked for.
@@ -323,7 +317,6 @@ def decode_image(
         contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert; 0 or `None` for what the file has.
         dtype: uint8 or uint16, or a float type for values in [0, 1].
-        name: not kept.
         expand_animations: whether a GIF gives all its images, (frames, height, width, channels),
             or its first, as other files do.
 
@@ -357,7 +350,6 @@ def is_jpeg(contents: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         contents: string scalar, or bytes.
-        name: not kept.
 
     Example:
         >>> bool(tk.image.is_jpeg(tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))))
@@ -375,7 +367,6 @@ def extract_jpeg_shape(
     Args:
         contents: string scalar, or bytes.
         output_type: int32 or int64.
-        name: not kept.
     """
     with _open(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
         shape = (image.height, image.width, len(image.getbands()))
@@ -409,7 +400,6 @@ def encode_jpeg(
         x_density: pixels to a unit.
         y_density: pixels to a unit.
         xmp_metadata: bytes that are kept in the file; none by default.
-        name: not kept.
 
     Returns:
         A string scalar, the bytes of the file.
@@ -450,7 +440,6 @@ def adjust_jpeg_quality(
         image: (height, width, 1 or 3 channels).
         jpeg_quality: 0 to 100.
         dct_method: a hint that changes nothing.
-        name: not kept.
     """
     x = convert_to_tensor(image)
     packed = encode_jpeg(convert_image_dtype(x, "uint8", saturate=True), quality=int(jpeg_quality))

@@ -13,6 +13,7 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.pad_and_roll import rot90 as rot90_
@@ -92,7 +93,6 @@ def resize(
         method: one of `ResizeMethod`.
         preserve_aspect_ratio: the greatest size within `size` that keeps the ratio.
         antialias: filter when an image gets smaller.
-        name: not kept.
 
     Example:
         >>> tk.image.resize(tk.ones((1, 4, 4, 3)), (8, 6)).shape
@@ -119,9 +119,7 @@ def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Tensor:
     """Turned by `k` quarters, counterclockwise.
 
     Args:
-        image: (height, width, channels) or a batch of them.
         k: how many quarters.
-        name: not kept.
 
     Example:
         >>> tk.image.rot90([[[1.0], [2.0]], [[3.0], [4.0]]]).numpy()[..., 0]
@@ -138,11 +136,8 @@ def crop_to_bounding_box(
     """The part that starts at the offsets and has the target size.
 
     Args:
-        image: (height, width, channels) or a batch of them.
         offset_height: rows above.
         offset_width: columns to the left.
-        target_height: rows of the result.
-        target_width: columns of the result.
 
     Raises:
         InvalidArgumentError: it reaches beyond the image.
@@ -170,7 +165,6 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """The middle `central_fraction`, in (0, 1], of height and width.
 
     Args:
-        image: (height, width, channels) or a batch of them.
         central_fraction: in (0, 1].
 
     Example:
@@ -193,11 +187,8 @@ def pad_to_bounding_box(
     """The image in a black one of the target size, at the offsets.
 
     Args:
-        image: (height, width, channels) or a batch of them.
         offset_height: rows above.
         offset_width: columns to the left.
-        target_height: rows of the result.
-        target_width: columns of the result.
 
     Example:
         >>> tk.image.pad_to_bounding_box(tk.ones((2, 2, 1)), 1, 1, 4, 4).shape
@@ -236,11 +227,6 @@ def _box_spec(arguments: Bound) -> Spec:
 def resize_with_crop_or_pad(image: TensorLike, target_height: int, target_width: int) -> Tensor:
     """The middle of what is too large; zeros around what is too small.
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        target_height: rows of the result.
-        target_width: columns of the result.
-
     Raises:
         InvalidArgumentError: a size is not above 0.
 
@@ -270,9 +256,6 @@ def resize_with_pad(
     """Resized as far as it fits without distortion, with zeros around it.
 
     Args:
-        image: (height, width, channels) or a batch of them.
-        target_height: rows of the result.
-        target_width: columns of the result.
         method: see `tk.image.resize`.
         antialias: filter when the image gets smaller.
 
@@ -317,7 +300,6 @@ def crop_and_resize(
         crop_size: height and width of the results.
         method: `"bilinear"` or `"nearest"`.
         extrapolation_value: for what lies outside of the image.
-        name: not kept.
 
     Returns:
         A floating tensor (n, height, width, channels).
@@ -408,3 +390,13 @@ def _between(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 
 def _within(position: Tensor, size: int) -> Tensor:
     return logical_and(greater_equal(position, 0), less_equal(position, size - 1))
+
+
+describe_arguments(
+    globals(),
+    """
+    image: (height, width, channels) or a batch of them.
+    target_height: rows of the result.
+    target_width: columns of the result.
+    """,
+)

@@ -62,7 +62,6 @@ def psnr(a: TensorLike, b: TensorLike, max_val: float, name: str | None = None) 
         a: (..., height, width, channels).
         b: of the same shape.
         max_val: the greatest value that a pixel can have.
-        name: not kept.
 
     Example:
         >>> round(float(tk.image.psnr(tk.ones((4, 4, 1)), tk.zeros((4, 4, 1)), max_val=10.0)), 3)
@@ -109,7 +108,6 @@ def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         images: (height, width, channels), which gives a scalar, or a batch, which gives (batch,).
-        name: not kept.
 
     Raises:
         ShapeError: the rank is another one.

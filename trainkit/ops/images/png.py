@@ -59,7 +59,6 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
         image: uint8 or uint16 (..., height, width, channels) with 1 to 4 channels: gray, gray and
             alpha, RGB, RGB and alpha.
         compression: 0 (none) to 9, or -1 for zlib's own choice.
-        name: not kept.
 
     Returns:
         Strings of the shape (...), the bytes of the files; a scalar for one image.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.conversion import convert_to_tensor as convert_to_tensor_
 from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import shape as shape_
@@ -63,11 +64,6 @@ def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
 def random_brightness(image: TensorLike, max_delta: float, seed: Seed | None = None) -> Tensor:
     """A number of [-max_delta, max_delta) added, the same to all pixels.
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        max_delta: the greatest change.
-        seed: int, or `None` for the process's generator.
-
     Raises:
         ValueError: `max_delta` is negative.
 
@@ -82,8 +78,6 @@ def stateless_random_brightness(image: TensorLike, max_delta: float, seed: Tenso
     """As `random_brightness`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
-        max_delta: the greatest change.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -104,12 +98,6 @@ def random_contrast(
 ) -> Tensor:
     """`adjust_contrast` by a factor of [lower, upper).
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        lower: least factor, 0 or above.
-        upper: factor that is not reached.
-        seed: int, or `None` for the process's generator.
-
     Raises:
         ValueError: not 0 <= lower < upper.
 
@@ -126,9 +114,6 @@ def stateless_random_contrast(
     """As `random_contrast`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
-        lower: least factor, 0 or above.
-        upper: factor that is not reached.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -143,12 +128,6 @@ def random_saturation(
     image: TensorLike, lower: float, upper: float, seed: Seed | None = None
 ) -> Tensor:
     """`adjust_saturation` by a factor of [lower, upper).
-
-    Args:
-        image: (height, width, channels) or a batch of them.
-        lower: least factor, 0 or above.
-        upper: factor that is not reached.
-        seed: int, or `None` for the process's generator.
 
     Raises:
         ValueError: not 0 <= lower < upper.
@@ -166,9 +145,6 @@ def stateless_random_saturation(
     """As `random_saturation`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
-        lower: least factor, 0 or above.
-        upper: factor that is not reached.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -188,11 +164,6 @@ def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
 def random_hue(image: TensorLike, max_delta: float, seed: Seed | None = None) -> Tensor:
     """`adjust_hue` by a number of [-max_delta, max_delta).
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        max_delta: the greatest change.
-        seed: int, or `None` for the process's generator.
-
     Raises:
         ValueError: `max_delta` is outside of [0, 0.5].
 
@@ -207,8 +178,6 @@ def stateless_random_hue(image: TensorLike, max_delta: float, seed: TensorLike) 
     """As `random_hue`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
-        max_delta: the greatest change.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -234,10 +203,6 @@ def _flip(image: Any, axis: int, draw: Draw) -> Tensor:
 def random_flip_left_right(image: TensorLike, seed: Seed | None = None) -> Tensor:
     """Mirrored along the width with probability 1/2, each image of a batch by itself.
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        seed: int, or `None` for the process's generator.
-
     Example:
         >>> tk.image.random_flip_left_right(tk.ones((4, 4, 3)), seed=1).shape
         TensorShape([4, 4, 3])
@@ -249,7 +214,6 @@ def stateless_random_flip_left_right(image: TensorLike, seed: TensorLike) -> Ten
     """As `random_flip_left_right`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -262,10 +226,6 @@ def stateless_random_flip_left_right(image: TensorLike, seed: TensorLike) -> Ten
 def random_flip_up_down(image: TensorLike, seed: Seed | None = None) -> Tensor:
     """Mirrored along the height with probability 1/2, each image of a batch by itself.
 
-    Args:
-        image: (height, width, channels) or a batch of them.
-        seed: int, or `None` for the process's generator.
-
     Example:
         >>> tk.image.random_flip_up_down(tk.ones((4, 4, 3)), seed=1).shape
         TensorShape([4, 4, 3])
@@ -277,7 +237,6 @@ def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Tensor
     """As `random_flip_up_down`, from a seed (2,).
 
     Args:
-        image: (height, width, channels) or a batch of them.
         seed: two ints, or a tensor (2,).
 
     Example:
@@ -325,8 +284,6 @@ def random_crop(
     Args:
         value: tensor.
         size: a number for each axis.
-        seed: int, or `None` for the process's generator.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `size` does not fit.
@@ -347,10 +304,21 @@ def stateless_random_crop(
         value: tensor.
         size: a number for each axis.
         seed: two ints, or a tensor (2,).
-        name: not kept.
 
     Example:
         >>> tk.image.stateless_random_crop(tk.ones((8, 8, 3)), (4, 4, 3), seed=(1, 2)).shape
         TensorShape([4, 4, 3])
     """
     return _crop(value, size, _stateless(seed))
+
+
+describe_arguments(
+    globals(),
+    """
+    image: (height, width, channels) or a batch of them.
+    max_delta: the greatest change.
+    seed: int, or `None` for the process's generator.
+    lower: least factor, 0 or above.
+    upper: factor that is not reached.
+    """,
+)

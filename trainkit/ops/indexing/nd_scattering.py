@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -39,14 +40,6 @@ def tensor_scatter_nd_max(
 ) -> Tensor:
     """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...).
 
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
-            (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
-        name: not kept.
-
     Raises:
         InvalidArgumentError: coordinates are outside, or the policy is none of these.
 
@@ -65,14 +58,6 @@ def tensor_scatter_nd_min(
     name: str | None = None,
 ) -> Tensor:
     """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...).
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
-            (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: coordinates are outside, or the policy is none of these.
@@ -93,14 +78,6 @@ def tensor_scatter_nd_add(
 ) -> Tensor:
     """`tensor` with `updates` added at the coordinates `indices`; equal ones add up.
 
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
-            (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
-        name: not kept.
-
     Raises:
         InvalidArgumentError: coordinates are outside, or the policy is none of these.
 
@@ -119,14 +96,6 @@ def tensor_scatter_nd_sub(
     name: str | None = None,
 ) -> Tensor:
     """`tensor` with `updates` subtracted at the coordinates `indices`.
-
-    Args:
-        tensor: of any shape.
-        indices: ints (n, k).
-        updates: tensor (n, ...).
-        bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
-            (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: coordinates are outside, or the policy is none of these.
@@ -154,12 +123,7 @@ def scatter_nd(
     """Zeros of `shape` with `updates` added at the coordinates `indices`.
 
     Args:
-        indices: ints (n, k).
-        updates: tensor (n, ...).
         shape: sizes of the result, k or more.
-        bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
-            (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: coordinates are outside, or the policy is none of these.
@@ -173,3 +137,15 @@ def scatter_nd(
     values = convert_to_tensor(updates)
     start = zeros(plain(shape), values.dtype)
     return tensor_scatter_nd_add(start, indices, values, bad_indices_policy)
+
+
+describe_arguments(
+    globals(),
+    """
+    tensor: of any shape.
+    indices: ints (n, k).
+    updates: tensor (n, ...).
+    bad_indices_policy: for coordinates outside: `"IGNORE"` passes over them, `"ERROR"` raises
+        (on a CPU alone), `""` or `"DEFAULT"` raises on a CPU and passes over them on a GPU.
+    """,
+)

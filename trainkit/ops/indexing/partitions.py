@@ -59,7 +59,6 @@ def dynamic_partition(
         data: tensor whose first axes are those of `partitions`.
         partitions: integers in [0, num_partitions).
         num_partitions: how many tensors to give.
-        name: not kept.
 
     Returns:
         A list of tensors (count, ...), slices in the order of `data`.
@@ -99,7 +98,6 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     Args:
         indices: list of integer tensors.
         data: list of tensors; the first axes of each are those of its indices.
-        name: not kept.
 
     Returns:
         A tensor (greatest index + 1, ...), 0 where no index points to.

@@ -56,7 +56,6 @@ def matmul(
         a_is_sparse: a hint that changes no result.
         b_is_sparse: a hint that changes no result.
         output_type: dtype of the result.
-        name: not kept.
 
     Returns:
         (..., n, p).
@@ -106,7 +105,6 @@ def matvec(
         adjoint_a: transpose and conjugate `a`.
         a_is_sparse: a hint that changes no result.
         b_is_sparse: a hint that changes no result.
-        name: not kept.
 
     Example:
         >>> tk.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()
@@ -120,7 +118,6 @@ def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: bool = F
 
     Args:
         a: (..., m, n).
-        name: not kept.
         conjugate: conjugate complex values, too.
 
     Example:
@@ -136,7 +133,6 @@ def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         matrix: (..., m, n).
-        name: not kept.
 
     Example:
         >>> tk.linalg.adjoint([[1.0 + 2.0j, 3.0]]).numpy()
@@ -159,7 +155,6 @@ def svd(
         tensor: (..., m, n).
         full_matrices: u (..., m, m) and v (..., n, n), rather than with min(m, n) columns.
         compute_uv: give u and v, not s alone.
-        name: not kept.
 
     Example:
         >>> values, u, v = tk.linalg.svd([[3.0, 0.0], [0.0, 2.0]])
@@ -181,7 +176,6 @@ def solve(
         matrix: (..., n, n).
         rhs: (..., n, k).
         adjoint: solve with the adjoint matrices.
-        name: not kept.
 
     Example:
         >>> tk.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [8.0]]).numpy()
@@ -200,7 +194,6 @@ def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Te
     Args:
         input: (..., n, n).
         adjoint: invert the adjoint matrices.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a matrix is singular.
@@ -227,7 +220,6 @@ def triangular_solve(
         rhs: (..., n, k).
         lower: which triangle.
         adjoint: solve with the adjoint matrices.
-        name: not kept.
 
     Example:
         >>> tk.linalg.triangular_solve([[2.0, 0.0], [1.0, 2.0]], [[2.0], [3.0]]).numpy()
@@ -245,7 +237,6 @@ def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tenso
     Args:
         chol: (..., n, n), as `cholesky` gives it.
         rhs: (..., n, k).
-        name: not kept.
 
     Example:
         >>> factor = tk.linalg.cholesky([[4.0, 0.0], [0.0, 9.0]])
@@ -270,7 +261,6 @@ def lstsq(
         rhs: (..., m, k).
         l2_regularizer: 0 or above.
         fast: by the normal equations; otherwise by the singular values.
-        name: not kept.
 
     Example:
         >>> tk.linalg.lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().round(4)
@@ -301,7 +291,6 @@ def matrix_rank(
         tol: by default the greatest singular value times max(m, n) times the step of the dtype at
             1.
         validate_args: changes nothing: shapes are always looked at.
-        name: not kept.
 
     Example:
         >>> int(tk.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))

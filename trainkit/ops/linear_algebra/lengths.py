@@ -46,7 +46,6 @@ def norm(
         ord: `"euclidean"`, `"fro"`, 1, 2, another p above 0, or inf.
         axis: `None` for all elements as one vector, an int for vectors, a pair for matrices.
         keepdims: keep the axes with size 1.
-        name: not kept.
 
     Example:
         >>> float(tk.linalg.norm([3.0, 4.0]))
@@ -74,7 +73,6 @@ def normalize(
         tensor: of any shape.
         ord: as for `norm`.
         axis: as for `norm`.
-        name: not kept.
 
     Example:
         >>> x, norm = tk.linalg.normalize([3.0, 4.0])
@@ -97,7 +95,6 @@ def reduce_euclidean_norm(
         input_tensor: tensor of numbers.
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
-        name: not kept.
 
     Example:
         >>> float(tk.math.reduce_euclidean_norm([3.0, 4.0]))
@@ -119,7 +116,6 @@ def l2_normalize(
         x: tensor of numbers.
         axis: int, ints, or a tensor of them; by default all.
         epsilon: keeps the divisor from 0.
-        name: not kept.
         dim: an older name of `axis`.
 
     Example:

@@ -46,7 +46,6 @@ def diag(
 
     Args:
         diagonal: (..., n); for a band (..., diagonals, n), the highest first.
-        name: not kept.
         k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
             highest diagonal of a band.
         num_rows: rows of the matrices; by default as many as needed, or as columns.
@@ -93,7 +92,6 @@ def diag_part(
 
     Args:
         input: (..., m, n).
-        name: not kept.
         k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
             highest diagonal of a band, which is (..., diagonals, length), the highest first.
         padding_value: what stands beside the shorter diagonals of a band.
@@ -123,7 +121,6 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
     Args:
         diagonal: tensor of any shape.
-        name: not kept.
 
     Example:
         >>> tk.linalg.tensor_diag([1.0, 2.0]).numpy()
@@ -139,7 +136,6 @@ def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: (d..., d...).
-        name: not kept.
 
     Example:
         >>> tk.linalg.tensor_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
@@ -163,7 +159,6 @@ def set_diag(
     Args:
         input: (..., m, n).
         diagonal: (..., length); for a band (..., diagonals, length), the highest first.
-        name: not kept.
         k: 0 for the main diagonal, above 0 for those above it; or the numbers of the lowest and the
             highest diagonal of a band.
         align: at which end of its row a shorter diagonal stands, as in `diag`.
@@ -199,7 +194,6 @@ def band_part(input: TensorLike, num_lower: int, num_upper: int, name: str | Non
         input: (..., m, n).
         num_lower: how many below; -1 for all.
         num_upper: how many above; -1 for all.
-        name: not kept.
 
     Example:
         >>> tk.linalg.band_part(tk.ones((3, 3)), 0, 1).numpy()

@@ -52,7 +52,6 @@ def lu(
     Args:
         input: (..., n, n).
         output_idx_type: dtype of the permutation, int32 or int64.
-        name: not kept.
 
     Returns:
         `lu` (..., n, n): the upper factor, and below the diagonal the lower one, whose diagonal is
@@ -105,7 +104,6 @@ def lu_reconstruct(
         lower_upper: (..., n, n), as `lu` gives it.
         perm: (..., n), as `lu` gives it.
         validate_args: changes nothing: shapes are always looked at.
-        name: not kept.
 
     Example:
         >>> tk.linalg.lu_reconstruct(*tk.linalg.lu([[0.0, 2.0], [4.0, 8.0]])).numpy()
@@ -132,7 +130,6 @@ def lu_solve(
         perm: (..., n), as `lu` gives it.
         rhs: (..., n, k).
         validate_args: changes nothing: shapes are always looked at.
-        name: not kept.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -165,7 +162,6 @@ def lu_matrix_inverse(
         lower_upper: (..., n, n), as `lu` gives it.
         perm: (..., n), as `lu` gives it.
         validate_args: changes nothing: shapes are always looked at.
-        name: not kept.
 
     Example:
         >>> tk.linalg.lu_matrix_inverse(*tk.linalg.lu([[2.0, 0.0], [0.0, 4.0]])).numpy()
@@ -227,7 +223,6 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: (..., n, n), floating or complex, with no eigenvalue on the negative real axis or 0.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a matrix is singular, or has no such root.
@@ -265,7 +260,6 @@ def logm(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: (..., n, n), floating or complex, with no eigenvalue on the negative real axis or 0.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a matrix is singular.

@@ -80,7 +80,6 @@ def tridiagonal_matmul(
             lower diagonal not looked at; `"matrix"`: (..., n, n); `"sequence"`: three tensors.
         rhs: (..., n, k).
         diagonals_format: see `diagonals`.
-        name: not kept.
 
     Raises:
         ValueError: the format is another one.
@@ -124,7 +123,6 @@ def tridiagonal_solve(
         diagonals_format: see `tridiagonal_matmul`.
         transpose_rhs: exchange the last two axes of `rhs` first.
         conjugate_rhs: conjugate `rhs` first.
-        name: not kept.
         partial_pivoting: rows are always exchanged where that is more accurate.
         perturb_singular: only False; a singular matrix raises.
 
@@ -168,7 +166,6 @@ def eigh_tridiagonal(
         select: `"a"` for all, `"i"` for those with numbers in `select_range` (both included).
         select_range: pair of ints for `"i"`.
         tol: only `None`: full accuracy.
-        name: not kept.
 
     Raises:
         ValueError: a setting is none of those above.
@@ -201,7 +198,6 @@ def banded_triangular_solve(
         rhs: (..., n, m).
         lower: which triangle.
         adjoint: solve with the adjoint matrices.
-        name: not kept.
 
     Raises:
         ShapeError: the shapes do not fit.

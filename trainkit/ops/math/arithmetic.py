@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.complex_parts import conj
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
 def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """`x * y`, and 0 where y is 0 even if x is inf or nan.
 
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
-
     Example:
         >>> tk.math.multiply_no_nan([1.0, float("nan")], [2.0, 0.0]).numpy()
         array([2., 0.], dtype=float32)
@@ -58,11 +54,6 @@ def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Te
 
 def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """(x - y)**2; for complex numbers |x - y|**2.
-
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
 
     Example:
         >>> tk.math.squared_difference([1.0, 5.0], [3.0, 5.0]).numpy()
@@ -80,7 +71,6 @@ def add_n(inputs: TensorLike | Iterable[TensorLike], name: str | None = None) ->
     Args:
         inputs: list of tensors, or whatever else gives them one by one; a tensor is the sum of
             itself.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: there are none, or shapes differ.
@@ -114,7 +104,6 @@ def accumulate_n(
         inputs: list of tensors.
         shape: what their shape must be compatible with.
         tensor_dtype: what their dtype must be.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the list is empty, or shapes differ among themselves or from `shape`.
@@ -142,7 +131,6 @@ def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: floats (..., n).
-        name: not kept.
 
     Example:
         >>> round(float(tk.math.lbeta([1.0, 2.0])), 4)
@@ -158,7 +146,6 @@ def polyval(coeffs: Any, x: TensorLike, name: str | None = None) -> Tensor:
     Args:
         coeffs: list of numbers or tensors that broadcast with `x`; 0 for an empty list.
         x: tensor.
-        name: not kept.
 
     Raises:
         ValueError: `coeffs` is no list.
@@ -179,11 +166,6 @@ def polyval(coeffs: Any, x: TensorLike, name: str | None = None) -> Tensor:
 def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """`x / y` of floats or complex numbers.
 
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
-
     Raises:
         InvalidArgumentError: they are integers; use `tk.truediv`.
 
@@ -202,11 +184,6 @@ def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The quotient rounded towards 0, of integers or floats.
 
-    Args:
-        x: tensor of numbers.
-        y: tensor that broadcasts with `x`.
-        name: not kept.
-
     Example:
         >>> tk.truncatediv([-5], [2]).numpy()
         array([-2], dtype=int32)
@@ -218,3 +195,12 @@ def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
     quotient = floor_divide(a, b)
     inexact = not_equal(multiply(quotient, b), a)
     return add(quotient, cast(logical_and(below, inexact), quotient.dtype))
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of numbers.
+    y: tensor that broadcasts with `x`.
+    """,
+)

@@ -10,6 +10,7 @@ from trainkit.core import shapes
 from trainkit.core.dispatch.facets import INTEGERS
 from trainkit.core.dispatch.primitive import ufunc
 from trainkit.core.tensor import Tensor
+from trainkit.core.values.docstrings import describe_arguments
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
@@ -68,11 +69,6 @@ _right = ufunc(
 def bitwise_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in both of `x` and `y`.
 
-    Args:
-        x: tensor of integers or bools.
-        y: another, whose shape broadcasts with that of `x`.
-        name: not kept.
-
     Returns:
         A tensor of the promoted dtype.
 
@@ -88,11 +84,6 @@ def bitwise_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 
 def bitwise_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in at least one of `x` and `y`.
-
-    Args:
-        x: tensor of integers or bools.
-        y: another, whose shape broadcasts with that of `x`.
-        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -110,11 +101,6 @@ def bitwise_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 def bitwise_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Bits that are set in exactly one of `x` and `y`.
 
-    Args:
-        x: tensor of integers or bools.
-        y: another, whose shape broadcasts with that of `x`.
-        name: not kept.
-
     Returns:
         A tensor of the promoted dtype.
 
@@ -130,10 +116,6 @@ def bitwise_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 
 def bitwise_not(x: TensorLike, name: str | None = None) -> Tensor:
     """All bits of `x` turned over: -x - 1 for signed integers.
-
-    Args:
-        x: tensor of integers or bools.
-        name: not kept.
 
     Returns:
         A tensor like `x`.
@@ -153,8 +135,6 @@ def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: tensor of integers.
-        y: another, whose shape broadcasts with that of `x`.
-        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -174,8 +154,6 @@ def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 
     Args:
         x: tensor of integers.
-        y: another, whose shape broadcasts with that of `x`.
-        name: not kept.
 
     Returns:
         A tensor of the promoted dtype.
@@ -188,3 +166,12 @@ def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
         array([3], dtype=int32)
     """
     return _right(x, y)
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of integers or bools.
+    y: another, whose shape broadcasts with that of `x`.
+    """,
+)

@@ -14,6 +14,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.sorting import TopK, top_k
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.indexing.gathering import take_along_axis
@@ -52,11 +53,6 @@ def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:
 def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum along `axis` with NaN as 0.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor as `sum` gives it.
 
@@ -69,11 +65,6 @@ def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def nanprod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Product along `axis` with NaN as 1.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A tensor as `prod` gives it.
@@ -96,7 +87,6 @@ def nancumsum(x: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None =
     """Running sum along `axis` with NaN as 0.
 
     Args:
-        x: tensor of any shape.
         axis: an int, or `None` to flatten `x` first.
         dtype: element type of the result; by default that of `x`.
 
@@ -115,7 +105,6 @@ def nancumprod(x: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None 
     """Running product along `axis` with NaN as 1.
 
     Args:
-        x: tensor of any shape.
         axis: an int, or `None` to flatten `x` first.
         dtype: element type of the result; by default that of `x`.
 
@@ -136,11 +125,6 @@ def nancumprod(x: TensorLike, axis: Axis | None = None, dtype: DTypeLike | None 
 def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean along `axis` of all that is not NaN.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor as `mean` gives it.
 
@@ -157,11 +141,6 @@ def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def nanvar(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Variance along `axis` of all that is not NaN.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A tensor as `var` gives it.
@@ -183,11 +162,6 @@ def nanvar(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def nanstd(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Standard deviation along `axis` of all that is not NaN.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A tensor as `std` gives it.
@@ -214,11 +188,6 @@ def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) ->
 def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Greatest element along `axis` that is not NaN.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor of the dtype of `x`.
 
@@ -231,11 +200,6 @@ def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Least element along `axis` that is not NaN.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A tensor of the dtype of `x`.
@@ -260,7 +224,6 @@ def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
     """Position of the greatest element along `axis` that is not NaN; -1 where all are.
 
     Args:
-        x: tensor of any shape.
         axis: int, or `None` for the position in the flattened tensor.
         keepdims: keep the reduced axis with size 1.
 
@@ -278,7 +241,6 @@ def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
     """Position of the least element along `axis` that is not NaN; -1 where all are.
 
     Args:
-        x: tensor of any shape.
         axis: int, or `None` for the position in the flattened tensor.
         keepdims: keep the reduced axis with size 1.
 
@@ -348,11 +310,8 @@ def nanquantile(
     """`quantile` along `axis` of all that is not NaN.
 
     Args:
-        x: tensor of any shape.
         q: a share in [0, 1], or a vector of shares.
-        axis: int, sequence of ints, or `None` for all axes.
         method: as for `quantile`.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A float tensor; a vector `q` gives a new first axis of its length.
@@ -375,11 +334,8 @@ def nanpercentile(
     """`percentile` along `axis` of all that is not NaN.
 
     Args:
-        x: tensor of any shape.
         q: a number in [0, 100], or a vector of such.
-        axis: int, sequence of ints, or `None` for all axes.
         method: as for `quantile`.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A float tensor; a vector `q` gives a new first axis of its length.
@@ -397,11 +353,6 @@ def nanpercentile(
 def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The middle element along `axis` of all that is not NaN.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A float tensor.
 
@@ -410,3 +361,13 @@ def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
         2.0
     """
     return nanquantile(x, 0.5, axis, "linear", keepdims)
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of any shape.
+    axis: int, sequence of ints, or `None` for all axes.
+    keepdims: keep the reduced axes with size 1.
+    """,
+)

@@ -97,7 +97,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
     Args:
         t_list: tensors of any shapes.
-        name: not kept.
 
     Returns:
         A scalar; 0 when there is no tensor.
@@ -119,7 +118,6 @@ def clip_by_norm(
         t: tensor of any shape.
         clip_norm: largest length allowed, above 0.
         axes: int or ints along which lengths are taken.
-        name: not kept.
 
     Returns:
         A tensor like `t`. Its gradient is that of `t` where `t` is 0.
@@ -146,7 +144,6 @@ def clip_by_average_norm(t: TensorLike, clip_norm: Any, name: str | None = None)
     Args:
         t: tensor of any shape.
         clip_norm: largest length for each element, above 0.
-        name: not kept.
 
     Example:
         >>> tk.clip_by_average_norm([3.0, 4.0], 1.0).numpy().round(4)
@@ -170,7 +167,6 @@ def clip_by_global_norm(
         t_list: tensors of any shapes; `None`, for a weight without a gradient, passes through.
         clip_norm: largest length allowed, above 0.
         use_norm: n, if it is known.
-        name: not kept.
 
     Returns:
         The tensors, shapes and dtypes unchanged, and n before clipping, a scalar. All are NaN
@@ -201,7 +197,6 @@ def embedding_lookup(
         params: (n, ...).
         ids: ints of any shape in [0, n).
         max_norm: largest length of a row; not limited by default.
-        name: not kept.
 
     Example:
         >>> tk.nn.embedding_lookup([[1.0, 1.0], [2.0, 2.0]], [1, 0, 1]).numpy()

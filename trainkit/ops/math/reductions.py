@@ -29,6 +29,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_sum, may_use_blas
 from trainkit.ops.core.vmap import as_stack, reshaped, stacked
 from trainkit.ops.math.elementwise import (
@@ -173,11 +174,6 @@ _sum.declare(stackable=over_last_axes)
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum of elements along `axis`.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor of the dtype of `x`; bool and integers under 32 bits grow to 32 bits.
 
@@ -318,11 +314,6 @@ _mean.declare(stackable=over_last_axes)
 def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean of elements along `axis`.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor of the dtype of `x`, or of the default float if that is no float. The mean of
         nothing is NaN.
@@ -437,11 +428,6 @@ _variance.declare(stackable=over_last_axes)
 def var(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Variance along `axis`: the mean squared distance to the mean, dividing by n.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A real tensor of the dtype of `x`, or of the default float if that is no float.
 
@@ -455,11 +441,6 @@ def var(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def std(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Standard deviation along `axis`, the square root of `var`.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A real tensor of the dtype of `x`, or of the default float if that is no float.
 
@@ -468,3 +449,13 @@ def std(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         1.0
     """
     return sqrt(var(x, axis, keepdims))
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of any shape.
+    axis: int, sequence of ints, or `None` for all axes.
+    keepdims: keep the reduced axes with size 1.
+    """,
+)

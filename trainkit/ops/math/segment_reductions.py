@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.creation import ones_like, zeros_like
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
@@ -44,7 +45,6 @@ def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = No
     Args:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
-        name: not kept.
 
     Example:
         >>> tk.math.segment_sum([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
@@ -60,7 +60,6 @@ def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = N
     Args:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
-        name: not kept.
 
     Example:
         >>> tk.math.segment_mean([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
@@ -76,7 +75,6 @@ def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = No
     Args:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
-        name: not kept.
 
     Example:
         >>> tk.math.segment_max([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
@@ -94,7 +92,6 @@ def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = No
     Args:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
-        name: not kept.
 
     Example:
         >>> tk.math.segment_min([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
@@ -112,7 +109,6 @@ def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = N
     Args:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
-        name: not kept.
 
     Example:
         >>> tk.math.segment_prod([2.0, 5.0, 3.0], [0, 0, 1]).numpy()
@@ -138,12 +134,6 @@ def unsorted_segment_sum(
 ) -> Tensor:
     """Sums of the rows with equal ids, in any order.
 
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
-
     Example:
         >>> tk.math.unsorted_segment_sum([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 3.], dtype=float32)
@@ -156,12 +146,6 @@ def unsorted_segment_mean(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Means of the rows with equal ids; 0 for an id that does not occur.
-
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
 
     Example:
         >>> tk.math.unsorted_segment_mean([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
@@ -180,12 +164,6 @@ def unsorted_segment_max(
 ) -> Tensor:
     """Greatest values of the rows with equal ids.
 
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
-
     Example:
         >>> tk.math.unsorted_segment_max([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 2.], dtype=float32)
@@ -198,12 +176,6 @@ def unsorted_segment_min(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
     """Least values of the rows with equal ids.
-
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
 
     Example:
         >>> tk.math.unsorted_segment_min([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
@@ -218,12 +190,6 @@ def unsorted_segment_prod(
 ) -> Tensor:
     """Products of the rows with equal ids.
 
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
-
     Example:
         >>> tk.math.unsorted_segment_prod([3.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
         array([5., 6.], dtype=float32)
@@ -236,12 +202,6 @@ def unsorted_segment_sqrt_n(
 ) -> Tensor:
     """Sums of the rows with equal ids, each divided by the root of how many rows there are.
 
-    Args:
-        data: tensor, whose first axes are those of the ids.
-        segment_ids: ints in [0, num_segments), of any shape.
-        num_segments: rows of the result.
-        name: not kept.
-
     Example:
         >>> tk.math.unsorted_segment_sqrt_n([1.0, 5.0, 3.0, 4.0, 0.0], [1, 0, 1, 1, 1], 2).numpy()
         array([5., 4.], dtype=float32)
@@ -251,3 +211,13 @@ def unsorted_segment_sqrt_n(
     sizes = segment_sum_(ones_like(ids, x.dtype), ids, count)
     root = sqrt(maximum(sizes, 1))
     return divide(sums, reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))
+
+
+describe_arguments(
+    globals(),
+    """
+    data: tensor, whose first axes are those of the ids.
+    segment_ids: ints in [0, num_segments), of any shape.
+    num_segments: rows of the result.
+    """,
+)

@@ -23,6 +23,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
@@ -258,12 +259,9 @@ def quantile(
     """Values below which the share `q` of the elements along `axis` lies.
 
     Args:
-        x: tensor of any shape.
         q: a share in [0, 1], or a vector of shares.
-        axis: int, sequence of ints, or `None` for all axes.
         method: what to do between two elements: `"linear"`, `"lower"`, `"higher"`, `"midpoint"` or
             `"nearest"`.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A float tensor; a vector `q` gives a new first axis of its length. NaN where an element is
@@ -286,11 +284,8 @@ def percentile(
     """Values below which `q` percent of the elements along `axis` lie.
 
     Args:
-        x: tensor of any shape.
         q: a number in [0, 100], or a vector of such.
-        axis: int, sequence of ints, or `None` for all axes.
         method: as for `quantile`.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A float tensor; a vector `q` gives a new first axis of its length.
@@ -307,11 +302,6 @@ def percentile(
 
 def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The middle element along `axis`, the mean of the middle two where their number is even.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
 
     Returns:
         A float tensor. NaN where an element is NaN.
@@ -330,8 +320,6 @@ def average(x: TensorLike, axis: Axis = None, weights: Any = None) -> Tensor:
     """Mean along `axis`, weighted by `weights`.
 
     Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
         weights: tensor of the shape of `x`, or a vector as long as the one axis `axis`.
 
     Returns:
@@ -373,11 +361,6 @@ def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
 def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The greatest element along `axis` less the least.
 
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
     Returns:
         A tensor of the dtype of `x`.
 
@@ -396,10 +379,6 @@ def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def count_nonzero(x: TensorLike, axis: Axis = None) -> Tensor:
     """How many elements along `axis` are not 0.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
 
     Returns:
         An int32 tensor.
@@ -610,3 +589,13 @@ def histogram(x: TensorLike, bins: int = 10, range: Any = None) -> tuple[Tensor,
         range = (low, high)
     counts, edges = _histogram(x, bins=bins, range=range)
     return counts, edges
+
+
+describe_arguments(
+    globals(),
+    """
+    x: tensor of any shape.
+    axis: int, sequence of ints, or `None` for all axes.
+    keepdims: keep the reduced axes with size 1.
+    """,
+)

@@ -38,7 +38,6 @@ def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         t: tensor of floats.
-        name: not kept.
 
     Example:
         >>> float(tk.nn.l2_loss([3.0, 4.0]))
@@ -56,7 +55,6 @@ def log_poisson_loss(
         targets: counts, 0 or above.
         log_input: logs of the predicted means.
         compute_full_loss: add an approximation of log(targets!).
-        name: not kept.
 
     Example:
         >>> tk.nn.log_poisson_loss([1.0], [0.0]).numpy()

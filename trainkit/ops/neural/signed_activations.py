@@ -26,7 +26,6 @@ def crelu(features: TensorLike, axis: int = -1, name: str | None = None) -> Tens
     Args:
         features: tensor of numbers.
         axis: int, or a scalar tensor.
-        name: not kept.
 
     Example:
         >>> tk.nn.crelu([-1.0, 2.0]).numpy()

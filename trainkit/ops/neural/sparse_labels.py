@@ -74,7 +74,6 @@ def ctc_loss(
         logits_time_major: whether time is the first axis of `logits`.
         unique: only None: equal labels are found without it.
         blank_index: the class that stands for a blank, 0 by default; negative from the end.
-        name: not kept.
 
     Returns:
         (batch,).
@@ -218,7 +217,6 @@ def collapse_repeated(
     Args:
         labels: (batch, length).
         seq_length: how many labels count in each row, (batch,).
-        name: not kept.
 
     Returns:
         (batch, longest) of the dtype of `labels`, and the lengths (batch,).

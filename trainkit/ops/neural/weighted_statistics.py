@@ -43,7 +43,6 @@ def weighted_moments(
         axes: axes to average over.
         frequency_weights: 0 or above; broadcasts with `x`.
         keepdims: keep the axes with size 1.
-        name: not kept.
 
     Example:
         >>> mean, variance = tk.nn.weighted_moments([1.0, 5.0], [0], [3.0, 1.0])
@@ -80,7 +79,6 @@ def sufficient_statistics(
         axes: axes to sum over.
         shift: number near the mean that is subtracted first; helps where the mean is far from 0.
         keepdims: keep the axes with size 1.
-        name: not kept.
 
     Example:
         >>> count, total, squares, shift = tk.nn.sufficient_statistics([[1.0], [3.0]], axes=[0])
@@ -114,7 +112,6 @@ def normalize_moments(
         mean_ss: their sum.
         variance_ss: the sum of their squares.
         shift: what was subtracted from the values.
-        name: not kept.
 
     Example:
         >>> mean, variance = tk.nn.normalize_moments(2.0, 4.0, 10.0)
@@ -145,7 +142,6 @@ def batch_normalization(
         offset: what is added; nothing for `None`.
         scale: factor; 1 for `None`.
         variance_epsilon: keeps the divisor from 0.
-        name: not kept.
 
     Example:
         >>> x = tk.constant([[1.0], [3.0]])
@@ -182,7 +178,6 @@ def batch_norm_with_global_normalization(
         gamma: factor.
         variance_epsilon: keeps the divisor from 0.
         scale_after_normalization: whether `gamma` counts.
-        name: not kept.
 
     Example:
         >>> x = tk.constant([[1.0], [3.0]])

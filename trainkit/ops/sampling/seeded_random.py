@@ -18,6 +18,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.process import forks
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.batch_size import COUNTED, BatchSize, of_batch
+from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_
@@ -120,12 +121,10 @@ def normal(
     """Draws of the normal distribution.
 
     Args:
-        shape: of the result.
         mean: number or tensor that broadcasts with `shape`.
         stddev: number or tensor that broadcasts with `shape`.
         dtype: floating type.
         seed: see the head of this module.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
@@ -148,12 +147,10 @@ def truncated_normal(
     """Draws of the normal distribution within two standard deviations of the mean.
 
     Args:
-        shape: of the result.
         mean: number or tensor that broadcasts with `shape`.
         stddev: number or tensor that broadcasts with `shape`.
         dtype: floating type.
         seed: see the head of this module.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
@@ -176,12 +173,10 @@ def uniform(
     """Numbers in [minval, maxval), all equally likely.
 
     Args:
-        shape: of the result.
         minval: lower bound, included.
         maxval: upper bound, not included; 1 for floats by default, integers need it.
         dtype: floating or integer type.
         seed: see the head of this module.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the range is empty or does not fit `dtype`, or `seed` is no int.
@@ -216,7 +211,6 @@ def categorical(
         num_samples: draws for each row.
         dtype: integer type; int64 by default.
         seed: see the head of this module.
-        name: not kept.
 
     Raises:
         ShapeError: the logits are no matrix.
@@ -244,7 +238,6 @@ def gamma(
         beta: above 0, broadcasts with alpha; 1 by default.
         dtype: floating type.
         seed: see the head of this module.
-        name: not kept.
 
     Returns:
         A tensor of `shape` followed by the parameters' shape.
@@ -290,9 +283,7 @@ def poisson(
     Args:
         shape: of the draws for each mean.
         lam: means, 0 or more.
-        dtype: of the result.
         seed: see the head of this module.
-        name: not kept.
 
     Returns:
         A tensor of `shape` followed by the shape of `lam`.
@@ -329,7 +320,6 @@ def shuffle(value: TensorLike, seed: Seed | None = None, name: str | None = None
     Args:
         value: tensor of at least one axis.
         seed: see the head of this module.
-        name: not kept.
 
     Raises:
         ShapeError: `value` is a scalar.
@@ -356,13 +346,8 @@ def stateless_normal(
     """`normal` with numbers that depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         mean: number, or tensor that broadcasts with `shape`.
         stddev: number, or tensor that broadcasts with `shape`.
-        dtype: of the result.
-        name: not kept.
-        alg: `"philox"` or `"auto_select"`.
 
     Example:
         >>> a, b = (tk.random.stateless_normal((3,), seed=(1, 2)) for _ in range(2))
@@ -385,13 +370,8 @@ def stateless_truncated_normal(
     """`truncated_normal` with numbers that depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         mean: number, or tensor that broadcasts with `shape`.
         stddev: number, or tensor that broadcasts with `shape`.
-        dtype: of the result.
-        name: not kept.
-        alg: `"philox"` or `"auto_select"`.
 
     Example:
         >>> bool(tk.reduce_max(tk.abs(tk.random.stateless_truncated_normal((100,), (1, 2)))) <= 2)
@@ -413,13 +393,8 @@ def stateless_uniform(
     """`uniform` with numbers that depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         minval: lower bound, included.
         maxval: upper bound, not included; 1 for floats by default, integers need it.
-        dtype: of the result.
-        name: not kept.
-        alg: `"philox"` or `"auto_select"`.
 
     Example:
         >>> a, b = (tk.random.stateless_uniform((3,), seed=(1, 2)) for _ in range(2))
@@ -442,9 +417,6 @@ def stateless_categorical(
     Args:
         logits: (batch, classes).
         num_samples: draws for each row.
-        seed: two ints, or a tensor (2,).
-        dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.random.stateless_categorical([[0.0, 100.0]], 3, (1, 2)).numpy()
@@ -464,12 +436,8 @@ def stateless_gamma(
     """Gamma draws of the whole `shape`, which depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         alpha: above 0, broadcasts with `shape`.
         beta: above 0, broadcasts with alpha; 1 by default.
-        dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.random.stateless_gamma((3,), (1, 2), 1.0).shape
@@ -490,11 +458,7 @@ def stateless_poisson(
     """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         lam: means, 0 or above.
-        dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.random.stateless_poisson((3,), (1, 2), 4.0).shape
@@ -514,12 +478,9 @@ def stateless_binomial(
     """`binomial` with numbers that depend on `seed`, two integers, alone.
 
     Args:
-        shape: of the result.
-        seed: two ints, or a tensor (2,).
         counts: trials, 0 or above.
         probs: chances of success, in [0, 1].
         output_dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.random.stateless_binomial((3,), (1, 2), 10.0, 0.5).shape
@@ -535,9 +496,6 @@ def stateless_shuffle(
 
     Args:
         value: tensor of one axis or more.
-        seed: two ints, or a tensor (2,).
-        alg: `"philox"` or `"auto_select"`.
-        name: not kept.
 
     Example:
         >>> sorted(tk.random.stateless_shuffle([1, 2, 3], (1, 2)).numpy().tolist())
@@ -551,9 +509,7 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
     """`num` new stateless seeds, int64 tensor (num, 2).
 
     Args:
-        seed: two ints, or a tensor (2,).
         num: how many.
-        alg: `"philox"` or `"auto_select"`.
 
     Example:
         >>> tk.random.split((1, 2), num=3).shape
@@ -568,9 +524,7 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     """A new stateless seed made of another and an int.
 
     Args:
-        seed: two ints, or a tensor (2,).
         data: int, or a scalar tensor.
-        alg: `"philox"` or `"auto_select"`.
 
     Raises:
         ShapeError: `data` is no scalar.
@@ -609,7 +563,6 @@ def dropout(
         rate: in [0, 1).
         noise_shape: shape of the mask, 1 where it is shared.
         seed: of the generator; by default that of the process goes on.
-        name: not kept.
 
     Raises:
         ValueError: `rate` is outside of [0, 1).
@@ -626,3 +579,14 @@ def dropout(
     uniforms = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
     chosen = greater_equal(cast(uniforms, x.dtype), share)
     return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))
+
+
+describe_arguments(
+    globals(),
+    """
+    shape: of the result.
+    dtype: of the result.
+    seed: two ints, or a tensor (2,).
+    alg: `"philox"` or `"auto_select"`.
+    """,
+)

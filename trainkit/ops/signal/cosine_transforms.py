@@ -78,7 +78,6 @@ def dct(
         n: length to which the input is cut or filled up with zeros first.
         axis: only -1.
         norm: `None`, or `"ortho"` for an orthonormal transform.
-        name: not kept.
 
     Raises:
         ValueError: a setting is none of those above.
@@ -114,7 +113,6 @@ def idct(
         n: only `None`.
         axis: only -1.
         norm: `None`, or `"ortho"` for the exact inverse.
-        name: not kept.
 
     Raises:
         ValueError: a setting is none of those above.
@@ -151,7 +149,6 @@ def linear_to_mel_weight_matrix(
         lower_edge_hertz: where the first triangle begins, in hertz.
         upper_edge_hertz: where the last one ends, in hertz.
         dtype: of the result.
-        name: not kept.
 
     Raises:
         ValueError: not 0 <= lower < upper <= sample_rate / 2, or a count is not above 0.
@@ -186,7 +183,6 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None 
 
     Args:
         log_mel_spectrograms: floats (..., n).
-        name: not kept.
 
     Example:
         >>> tk.signal.mfccs_from_log_mel_spectrograms(tk.ones((5, 20))).shape

@@ -33,7 +33,6 @@ def fft(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., n).
-        name: not kept.
 
     Example:
         >>> tk.signal.fft(tk.constant([1.0, 0.0, 0.0, 0.0], tk.complex64)).numpy()
@@ -47,7 +46,6 @@ def ifft(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., n).
-        name: not kept.
 
     Example:
         >>> tk.signal.ifft(tk.constant([4.0, 0.0, 0.0, 0.0], tk.complex64)).numpy().real
@@ -61,7 +59,6 @@ def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., m, n).
-        name: not kept.
 
     Example:
         >>> tk.signal.fft2d(tk.ones((2, 2), tk.complex64)).numpy().real
@@ -76,7 +73,6 @@ def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., m, n).
-        name: not kept.
 
     Example:
         >>> tk.signal.ifft2d(tk.constant([[4.0, 0.0], [0.0, 0.0]], tk.complex64)).numpy().real
@@ -91,7 +87,6 @@ def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., l, m, n).
-        name: not kept.
 
     Example:
         >>> tk.signal.fft3d(tk.ones((2, 2, 2), tk.complex64)).shape
@@ -105,7 +100,6 @@ def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         input: complex (..., l, m, n).
-        name: not kept.
 
     Example:
         >>> tk.signal.ifft3d(tk.ones((2, 2, 2), tk.complex64)).shape
@@ -134,7 +128,6 @@ def rfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = No
     Args:
         input_tensor: real (..., n).
         fft_length: length to which it is cut or filled up with zeros first.
-        name: not kept.
 
     Example:
         >>> tk.signal.rfft([1.0, 0.0, 0.0, 0.0]).numpy()
@@ -149,7 +142,6 @@ def irfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = N
     Args:
         input_tensor: complex (..., k).
         fft_length: elements of the result.
-        name: not kept.
 
     Example:
         >>> tk.signal.irfft(tk.constant([4.0, 0.0, 0.0], tk.complex64)).numpy()
@@ -186,7 +178,6 @@ def rfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = 
     Args:
         input_tensor: real (..., m, n).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
-        name: not kept.
 
     Example:
         >>> tk.signal.rfft2d(tk.ones((4, 4))).shape
@@ -201,7 +192,6 @@ def irfft2d(input_tensor: TensorLike, fft_length: Any = None, name: str | None =
     Args:
         input_tensor: complex (..., m, k).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
-        name: not kept.
 
     Example:
         >>> tk.signal.irfft2d(tk.ones((4, 3), tk.complex64)).shape
@@ -216,7 +206,6 @@ def rfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None = 
     Args:
         input_tensor: real (..., l, m, n).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
-        name: not kept.
 
     Example:
         >>> tk.signal.rfft3d(tk.ones((2, 4, 4))).shape
@@ -231,7 +220,6 @@ def irfft3d(input_tensor: TensorLike, fft_length: Any = None, name: str | None =
     Args:
         input_tensor: complex (..., l, m, k).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
-        name: not kept.
 
     Example:
         >>> tk.signal.irfft3d(tk.ones((2, 4, 3), tk.complex64)).shape
@@ -246,7 +234,6 @@ def fftshift(x: TensorLike, axes: Axis | None = None, name: str | None = None) -
     Args:
         x: tensor.
         axes: int or ints; by default all.
-        name: not kept.
 
     Example:
         >>> tk.signal.fftshift([0, 1, 2, 3]).numpy()
@@ -261,7 +248,6 @@ def ifftshift(x: TensorLike, axes: Axis | None = None, name: str | None = None) 
     Args:
         x: tensor.
         axes: int or ints; by default all.
-        name: not kept.
 
     Example:
         >>> tk.signal.ifftshift([2, 3, 0, 1]).numpy()

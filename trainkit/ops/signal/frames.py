@@ -64,7 +64,6 @@ def hann_window(
         window_length: how many weights.
         periodic: one period of a longer signal, rather than symmetric.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.signal.hann_window(4).numpy().round(2)
@@ -82,7 +81,6 @@ def hamming_window(
         window_length: how many weights.
         periodic: one period of a longer signal, rather than symmetric.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.signal.hamming_window(4).numpy().round(2)
@@ -100,7 +98,6 @@ def kaiser_window(
         window_length: how many weights.
         beta: how steep it is.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.signal.kaiser_window(3, beta=0.0).numpy()
@@ -117,7 +114,6 @@ def vorbis_window(
     Args:
         window_length: how many weights.
         dtype: of the result.
-        name: not kept.
 
     Example:
         >>> tk.signal.vorbis_window(4).numpy().round(2)
@@ -154,7 +150,6 @@ def frame(
         pad_end: fill up at the end, so that every element begins or is in a window.
         pad_value: for that.
         axis: the axis along which to go.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: a length is not above 0.
@@ -195,7 +190,6 @@ def overlap_and_add(signal: TensorLike, frame_step: int, name: str | None = None
     Args:
         signal: (..., frames, frame_length).
         frame_step: elements from one window to the next.
-        name: not kept.
 
     Example:
         >>> tk.signal.overlap_and_add([[1.0, 1.0], [1.0, 1.0]], frame_step=1).numpy()
@@ -230,7 +224,6 @@ def stft(
         fft_length: length of each transform; by default the next power of 2.
         window_fn: called with the length and `dtype=`, gives weights; `None` for equal ones.
         pad_end: see `frame`.
-        name: not kept.
 
     Returns:
         complex (..., frames, fft_length // 2 + 1).
@@ -261,7 +254,6 @@ def inverse_stft(
         frame_step: as for `stft`.
         fft_length: as for `stft`.
         window_fn: weights for putting frames together.
-        name: not kept.
 
     Example:
         >>> x = tk.sin(tk.range(64.0))
@@ -286,7 +278,6 @@ def inverse_stft_window_fn(
     Args:
         frame_step: elements from one window to the next.
         forward_window_fn: called with the length and `dtype=`, gives weights.
-        name: not kept.
 
     Example:
         >>> window = tk.signal.inverse_stft_window_fn(8)

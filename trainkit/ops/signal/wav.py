@@ -45,7 +45,6 @@ def decode_wav(
         contents: string scalar, or bytes.
         desired_channels: how many are given, the last one again where there are fewer; all for -1.
         desired_samples: how many are given, filled up with zeros; all for -1.
-        name: not kept.
 
     Returns:
         Samples (samples, channels) in [-1, 1), float32, and samples per second, int32.
@@ -88,7 +87,6 @@ def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
     Args:
         audio: floats (samples, channels).
         sample_rate: samples per second.
-        name: not kept.
 
     Raises:
         InvalidArgumentError: the samples have not two axes.
