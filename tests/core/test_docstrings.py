@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from trainkit.core.values.docstrings import describe_arguments, extended
+from trainkit.core.values.docstrings import describe_arguments, longer_docstring
 from trainkit.ops.core.dynamic_shapes import needs_values
 
 TABLE = """
@@ -185,7 +185,7 @@ def test_private_members_stay():
     assert "Args:" not in described(_total)
 
 
-def test_extended_docstrings_have_no_indentation():
+def test_longer_docstrings_have_no_indentation():
     class Base:
         """A base.
 
@@ -199,4 +199,4 @@ def test_extended_docstrings_have_no_indentation():
             1
         """
     expected = "A base.\n\nArgs:\n    x: a tensor.\n\nExample:\n    >>> 1\n    1\n"
-    assert extended(Base, text) == expected
+    assert longer_docstring(Base, text) == expected

@@ -1,22 +1,13 @@
-"""Keras's nests: what `keras.tree` does to lists, tuples, deques and dicts of all kinds.
-
-They differ from TensorFlow's (`nest`) in that an `OrderedDict` is traversed in its own order, plain
-dicts and `defaultdict`s in that of their sorted keys, deques are nests, and containers must be of
-one type to match.
-"""
+"""`keras.tree`: nested lists, tuples, deques and dicts, by the rules `nest.KERAS`."""
 
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.nest import sorted_keys
-from trainkit.core.trackable import Trackable
-
-_SEQUENCES = (list, tuple, deque)
-_DIFFERS = "the structures are not nested in the same way: {} beside {}"
+from trainkit.core import nest
+from trainkit.core.nest import KERAS
 
 
 class MAP_TO_NONE:
@@ -26,45 +17,13 @@ class MAP_TO_NONE:
     """
 
 
-def _keys(structure: Any) -> list[Any]:
-    """The keys or positions of the children, in order."""
-    if isinstance(structure, OrderedDict):
-        return list(structure)
-    if isinstance(structure, dict):
-        return sorted_keys(structure)
-    return list(range(len(structure)))
-
-
-def _rebuilt(structure: Any, keys: list[Any], children: list[Any]) -> Any:
-    """A container like `structure`, its keys in the order that they had, with new children."""
-    if isinstance(structure, dict):
-        child_of = dict(zip(keys, children, strict=True))
-        items = [(key, child_of[key]) for key in structure]
-        if isinstance(structure, defaultdict):
-            return type(structure)(structure.default_factory, items)
-        return type(structure)(items)
-    if isinstance(structure, deque):
-        return type(structure)(children, structure.maxlen)
-    return (
-        type(structure)(*children) if hasattr(structure, "_fields") else type(structure)(children)
-    )
-
-
 def is_nested(structure: Any) -> bool:
     """Whether `structure` is a list, tuple, deque or dict, of which others may be made.
 
     >>> is_nested([]), is_nested("text"), is_nested({1, 2})
     (True, False, False)
     """
-    return isinstance(structure, (*_SEQUENCES, dict))
-
-
-def _leaves_by_path(structure: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    if not is_nested(structure):
-        yield path, structure
-        return
-    for key in _keys(structure):
-        yield from _leaves_by_path(structure[key], (*path, key))
+    return KERAS.look(structure) is not None
 
 
 def flatten(structure: Any) -> list[Any]:
@@ -73,7 +32,7 @@ def flatten(structure: Any) -> list[Any]:
     >>> flatten({"b": [1, 2], "a": (3,)})
     [3, 1, 2]
     """
-    return [leaf for _, leaf in _leaves_by_path(structure, ())]
+    return nest.flatten(structure, KERAS.look)
 
 
 def flatten_with_path(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:
@@ -82,39 +41,7 @@ def flatten_with_path(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:
     >>> flatten_with_path([{"foo": 42}])
     [((0, 'foo'), 42)]
     """
-    return list(_leaves_by_path(structure, ()))
-
-
-def _same_kind(a: Any, b: Any) -> bool:
-    """Whether two nests are of one kind, with the same keys or as many children."""
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys()
-    return _kind(a) is _kind(b) and len(a) == len(b)
-
-
-def _kind(x: Any) -> type:
-    """The type of a nest; that of a plain one for the containers that objects keep."""
-    if isinstance(x, Trackable):
-        return list if isinstance(x, list) else tuple
-    return type(x)
-
-
-def _check_one(structures: tuple[Any, ...]) -> bool:
-    """Whether all are nests of one kind, `False` if all are leaves.
-
-    Raises:
-        ValueError: some are and some are not, or they are of different kinds.
-    """
-    first, *others = structures
-    if is_nested(first):
-        for other in others:
-            if not (is_nested(other) and _same_kind(first, other)):
-                raise ValueError(_DIFFERS.format(repr(first), repr(other)))
-        return True
-    for other in others:
-        if is_nested(other):
-            raise ValueError(_DIFFERS.format(repr(first), repr(other)))
-    return False
+    return nest.flatten_with_path(structure, KERAS.look)
 
 
 def _check_callable(func: Any, where: str) -> None:
@@ -143,20 +70,14 @@ def map_structure(func: Callable[..., Any], *structures: Any, none_is_leaf: bool
     _check_callable(func, "map_structure")
     if not structures:
         raise ValueError("map_structure: give at least one structure")
-    return _map(func, structures, none_is_leaf)
 
+    def of_leaves(first: Any, *others: Any) -> Any:
+        for other in others:
+            if is_nested(other) or (first is None is not other and not none_is_leaf):
+                raise ValueError(KERAS.error.format(first, other))
+        return None if first is None and not none_is_leaf else func(first, *others)
 
-def _map(func: Callable[..., Any], structures: tuple[Any, ...], none_is_leaf: bool) -> Any:
-    first = structures[0]
-    if first is None and not none_is_leaf:
-        if any(other is not None for other in structures):
-            raise ValueError(_DIFFERS.format(None, repr(structures[1:])))
-        return None
-    if not _check_one(structures):
-        return func(*structures)
-    keys = _keys(first)
-    children = [_map(func, tuple(s[key] for s in structures), none_is_leaf) for key in keys]
-    return _rebuilt(first, keys, children)
+    return nest.map_beside(of_leaves, structures[0], structures[1:], KERAS)
 
 
 def map_structure_up_to(shallow_structure: Any, func: Callable[..., Any], *structures: Any) -> Any:
@@ -177,18 +98,7 @@ def map_structure_up_to(shallow_structure: Any, func: Callable[..., Any], *struc
     _check_callable(func, "map_structure_up_to")
     if not structures:
         raise ValueError("map_structure_up_to: give at least one structure")
-    return _map_up_to(shallow_structure, func, structures)
-
-
-def _map_up_to(shallow: Any, func: Callable[..., Any], structures: tuple[Any, ...]) -> Any:
-    if not is_nested(shallow):
-        return func(*structures)
-    for other in structures:
-        if not (is_nested(other) and _same_kind(shallow, other)):
-            raise ValueError(_DIFFERS.format(repr(shallow), repr(other)))
-    keys = _keys(shallow)
-    children = [_map_up_to(shallow[key], func, tuple(s[key] for s in structures)) for key in keys]
-    return _rebuilt(shallow, keys, children)
+    return nest.map_beside(lambda _, *parts: func(*parts), shallow_structure, structures, KERAS)
 
 
 def traverse(func: Callable[[Any], Any], structure: Any, top_down: bool = True) -> Any:
@@ -215,10 +125,10 @@ def traverse(func: Callable[[Any], Any], structure: Any, top_down: bool = True) 
 
 def _traverse(func: Callable[[Any], Any], structure: Any, top_down: bool) -> Any:
     replacement = func(structure) if top_down else None
-    if replacement is None and is_nested(structure):
-        keys = _keys(structure)
-        children = [_traverse(func, structure[key], top_down) for key in keys]
-        structure = _rebuilt(structure, keys, children)
+    container = KERAS.look(structure)
+    if replacement is None and container is not None:
+        children = [_traverse(func, child, top_down) for child in container.children(structure)]
+        structure = container.like(structure, children)
     if not top_down:
         replacement = func(structure)
     if replacement is None:
@@ -236,11 +146,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
     >>> pack_sequence_as({"b": 0, "a": (0,)}, [1, 2])
     {'b': 2, 'a': (1,)}
     """
-    leaves, count = list(flat_sequence), len(flatten(structure))
-    if len(leaves) != count:
-        raise ValueError(f"the structure has {count} leaves, {len(leaves)} were given")
-    live = iter(leaves)
-    return _map(lambda _: next(live), (structure,), True)
+    return nest.pack(structure, list(flat_sequence), KERAS.look)
 
 
 def assert_same_structure(a: Any, b: Any, check_types: bool | None = None) -> None:
@@ -266,7 +172,7 @@ def assert_same_structure(a: Any, b: Any, check_types: bool | None = None) -> No
             DeprecationWarning,
             stacklevel=2,
         )
-    _map(lambda *_: None, (a, b), True)
+    map_structure(lambda *_: None, a, b)
 
 
 def assert_same_paths(a: Any, b: Any) -> None:
@@ -278,7 +184,7 @@ def assert_same_paths(a: Any, b: Any) -> None:
     Example:
         >>> tk.keras.tree.assert_same_paths([1, {"a": 2}], (3, {"a": 4}))
     """
-    of_a, of_b = ([path for path, _ in _leaves_by_path(s, ())] for s in (a, b))
+    of_a, of_b = ([path for path, _ in flatten_with_path(s)] for s in (a, b))
     only_a, only_b = [p for p in of_a if p not in of_b], [p for p in of_b if p not in of_a]
     if only_a or only_b:
         raise ValueError(
@@ -296,10 +202,6 @@ def lists_to_tuples(structure: Any) -> Any:
     return traverse(lambda x: tuple(x) if isinstance(x, list) else None, structure, top_down=False)
 
 
-def _is_shape(x: Any) -> bool:
-    return isinstance(x, list | tuple) and all(isinstance(n, int | None) for n in x)
-
-
 def map_shape_structure(func: Callable[[Any], Any], structure: Any) -> Any:
     """`map_structure` for which lists and tuples of ints and `None`s are leaves.
 
@@ -307,7 +209,10 @@ def map_shape_structure(func: Callable[[Any], Any], structure: Any) -> Any:
     {'a': 2, 'b': [1, 2]}
     """
     _check_callable(func, "map_shape_structure")
-    if _is_shape(structure) or not is_nested(structure):
-        return func(structure)
-    keys = _keys(structure)
-    return _rebuilt(structure, keys, [map_shape_structure(func, structure[key]) for key in keys])
+    leaves = [func(leaf) for leaf in nest.flatten(structure, _above_shapes)]
+    return nest.pack(structure, leaves, _above_shapes)
+
+
+def _above_shapes(x: Any) -> nest.Container | None:
+    is_shape = isinstance(x, list | tuple) and all(isinstance(n, int | None) for n in x)
+    return None if is_shape else KERAS.look(x)

@@ -4,6 +4,9 @@ Dicts are traversed in the order of their sorted keys, as TensorFlow does, by ev
 so that what one takes apart another puts together. What is put together has the type of the model:
 named tuples, ordered and default dicts, dataclasses and attrs classes stay what they are, and dicts
 keep the order of their keys.
+
+`keras.tree` has rules of its own, `KERAS`: an `OrderedDict` is traversed in its own order, records
+and other mappings than dicts are leaves, and containers must be of one type to match.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MappingView
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
 from typing import Any, NamedTuple
 
 from trainkit.core.shapes import TensorShape
@@ -28,6 +31,7 @@ class Container(NamedTuple):
             `None` where the position does.
         like: a value like the first argument with the second's items for children.
         has_fields: whether the names are those of attributes.
+        keys: those of a mapping in the order of traversal, `None` for other values.
     """
 
     family: Any
@@ -35,6 +39,7 @@ class Container(NamedTuple):
     names: Callable[[Any], tuple[Any, ...] | None]
     like: Callable[[Any, list[Any]], Any]
     has_fields: bool = False
+    keys: Callable[[Any], list[Any]] | None = None
 
 
 def sorted_keys(x: Mapping[Any, Any]) -> list[Any]:
@@ -48,10 +53,6 @@ def sorted_keys(x: Mapping[Any, Any]) -> list[Any]:
 # ---------------------------------------------------------------------- kinds of containers
 
 
-def _values(x: Mapping[Any, Any]) -> list[Any]:
-    return [x[key] for key in sorted_keys(x)]
-
-
 def _is_trackable(kind: type) -> bool:
     return hasattr(kind, "_part_added")
 
@@ -60,17 +61,25 @@ def _no_names(x: Any) -> None:
     return None
 
 
-def _dict_like(x: Mapping[Any, Any], items: list[Any]) -> Any:
-    packed = dict(zip(sorted_keys(x), items, strict=True))
-    pairs = {key: packed[key] for key in x}
-    if type(x) is dict:
-        return pairs
-    if not isinstance(x, dict):
-        return type(x)(pairs)  # type: ignore[call-arg]
-    mapping = copy.copy(x)  # with a default factory, and what else a subclass keeps
-    for key, item in pairs.items():
-        mapping[key] = item
-    return mapping
+def _mapping_container(keys: Callable[[Any], list[Any]]) -> Container:
+    """Mappings whose values are traversed in this order of keys."""
+
+    def children(x: Mapping[Any, Any]) -> list[Any]:
+        return [x[key] for key in keys(x)]
+
+    def like(x: Mapping[Any, Any], items: list[Any]) -> Any:
+        packed = dict(zip(keys(x), items, strict=True))
+        pairs = {key: packed[key] for key in x}
+        if type(x) is dict:
+            return pairs
+        if not isinstance(x, dict):
+            return type(x)(pairs)  # type: ignore[call-arg]
+        mapping = copy.copy(x)  # with a default factory, and what else a subclass keeps
+        for key, item in pairs.items():
+            mapping[key] = item
+        return mapping
+
+    return Container(dict, children, tuple, like, keys=keys)
 
 
 def _list_like(x: list[Any], items: list[Any]) -> Any:
@@ -128,7 +137,8 @@ def _own(kind: type) -> Container:
 
 _LIST = Container(list, iter, _no_names, _list_like)
 _TUPLE = Container(tuple, iter, _no_names, _tuple_like)
-_DICT = Container(dict, _values, tuple, _dict_like)
+_DICT = _mapping_container(sorted_keys)
+_DICT_AS_IT_IS = _mapping_container(list)
 _QUEUE = Container(deque, iter, _no_names, lambda x, items: type(x)(items, x.maxlen))
 _VIEW = Container(MappingView, iter, _no_names, lambda x, items: list(items))
 
@@ -229,10 +239,65 @@ def above_arrays(x: Any) -> Container | None:
     return None if hasattr(type(x), "_is_element_array") else container(x)
 
 
-# ---------------------------------------------------------------------- traversal
+# ---------------------------------------------------------------------- rules
 
 
 Look = Callable[[Any], Container | None]
+_SEQUENCES = (list, tuple)
+
+
+class Rules(NamedTuple):
+    """What is taken apart, and what stands beside what.
+
+    Attributes:
+        look: how a value is taken apart, `None` for a leaf.
+        pairs: whether the children of two containers belong together, one by one.
+        error: the text for two that do not.
+    """
+
+    look: Look
+    pairs: Callable[[Container, Any, Container, Any], bool]
+    error: str
+
+
+def _pairs(mine: Container, x: Any, yours: Container, y: Any) -> bool:
+    """Whether the children of `x` and `y` belong together: lists may be tuples."""
+    if mine.family is dict and yours.family is dict:
+        return set(x) == set(y)
+    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES):
+        return len(x) == len(y)
+    return bool(mine.family == yours.family and mine.names(x) == yours.names(y))
+
+
+TENSORFLOW = Rules(container, _pairs, "structures differ: {!r} and {!r}")
+
+
+def _keras_container(x: Any) -> Container | None:
+    if isinstance(x, OrderedDict):
+        return _DICT_AS_IT_IS
+    if isinstance(x, TensorShape):
+        return _TUPLE
+    return container(x) if isinstance(x, (*_SEQUENCES, deque, dict)) else None
+
+
+def _pairs_of_one_type(mine: Container, x: Any, yours: Container, y: Any) -> bool:
+    """Whether the children belong together; what objects keep has the type of its base."""
+    if mine.family is dict:
+        return yours.family is dict and x.keys() == y.keys()
+    a, b = (
+        part.family if _is_trackable(type(z)) else type(z) for part, z in ((mine, x), (yours, y))
+    )
+    return a is b and len(x) == len(y)
+
+
+KERAS = Rules(
+    _keras_container,
+    _pairs_of_one_type,
+    "the structures are not nested in the same way: {!r} beside {!r}",
+)
+
+
+# ---------------------------------------------------------------------- traversal
 
 
 def flatten(x: Any, look: Look = container) -> list[Any]:
@@ -262,6 +327,33 @@ def _collect(items: Iterable[Any], leaves: list[Any], look: Look) -> None:
             _collect(entry.children(item), leaves, look)
 
 
+def flatten_with_path(x: Any, look: Look = container) -> list[tuple[tuple[Any, ...], Any]]:
+    """Pairs (path, leaf) in the order of `flatten`; a path has keys, positions, and fields.
+
+    >>> flatten_with_path({"b": [1, 2], "a": 3})
+    [(('a',), 3), (('b', 0), 1), (('b', 1), 2)]
+    """
+    return list(_leaves_by_path(x, look, ()))
+
+
+def _leaves_by_path(
+    x: Any, look: Look, path: tuple[Any, ...]
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    entry = look(x)
+    if entry is None:
+        yield path, x
+        return
+    children = list(entry.children(x))
+    if entry.keys is not None:
+        steps: Iterable[Any] = entry.keys(x)
+    elif entry.has_fields and not isinstance(x, tuple):
+        steps = entry.names(x) or ()
+    else:
+        steps = range(len(children))
+    for step, child in zip(steps, children, strict=True):
+        yield from _leaves_by_path(child, look, (*path, step))
+
+
 def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
     """The structure of `x` with `fn` applied to each leaf, together with those of `others`.
 
@@ -273,37 +365,38 @@ def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
     >>> map_structure(lambda a: a + 1, {"a": [1, 2]})
     {'a': [2, 3]}
     """
+    if others:
+        return map_beside(fn, x, others, TENSORFLOW)
     entry = container(x)
     if entry is None:
+        return fn(x)
+    return entry.like(x, [map_structure(fn, item) for item in entry.children(x)])
+
+
+def map_beside(fn: Callable[..., Any], x: Any, others: tuple[Any, ...], rules: Rules) -> Any:
+    """The structure of `x` with `fn` of each leaf and of what the `others` have at its place.
+
+    Raises:
+        ValueError: they are nested otherwise above the leaves of `x`.
+    """
+    entry = rules.look(x)
+    if entry is None:
         return fn(x, *others)
-    if not others:
-        return entry.like(x, [map_structure(fn, item) for item in entry.children(x)])
-    columns = [list(entry.children(x)), *(_beside(x, entry, other) for other in others)]
-    return entry.like(x, [map_structure(fn, *row) for row in zip(*columns, strict=True)])
+    columns = [entry.children(x), *(_beside(x, entry, other, rules) for other in others)]
+    rows = zip(*columns, strict=True)
+    return entry.like(x, [map_beside(fn, item, tuple(parts), rules) for item, *parts in rows])
 
 
-_SEQUENCES = (list, tuple)
-
-
-def _beside(x: Any, entry: Container, other: Any) -> list[Any]:
+def _beside(x: Any, entry: Container, other: Any, rules: Rules) -> Iterable[Any]:
     """The children of `other` in the order of those of `x`.
 
     Raises:
         ValueError: it has others.
     """
-    other_entry = container(other)
-    if other_entry is not None and _pairs(entry, x, other_entry, other):
-        return list(other_entry.children(other))
-    raise ValueError(f"structures differ: {x!r} and {other!r}")
-
-
-def _pairs(mine: Container, x: Any, yours: Container, y: Any) -> bool:
-    """Whether the children of `x` and `y` belong together, one by one."""
-    if mine.family is dict and yours.family is dict:
-        return set(x) == set(y)
-    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES):
-        return len(x) == len(y)
-    return bool(mine.family == yours.family and mine.names(x) == yours.names(y))
+    other_entry = rules.look(other)
+    if other_entry is None or not rules.pairs(entry, x, other_entry, other):
+        raise ValueError(rules.error.format(x, other))
+    return other_entry.children(other) if entry.keys is None else [other[k] for k in entry.keys(x)]
 
 
 def same_structure(x: Any, y: Any, look: Look = container) -> bool:
@@ -351,7 +444,8 @@ def flatten_up_to(structure: Any, x: Any) -> list[Any]:
     entry = container(structure)
     if entry is None:
         return [x]
-    pairs = zip(entry.children(structure), _beside(structure, entry, x), strict=True)
+    beside = _beside(structure, entry, x, TENSORFLOW)
+    pairs = zip(entry.children(structure), beside, strict=True)
     return [part for below, item in pairs for part in flatten_up_to(below, item)]
 
 
@@ -364,7 +458,7 @@ def pack(structure: Any, leaves: list[Any], look: Look = container) -> Any:
     >>> pack({"b": 0, "a": (0,)}, [1, 2])
     {'b': 2, 'a': (1,)}
     """
-    if type(structure) is list and not any(map(is_nested, structure)):
+    if look is container and type(structure) is list and not any(map(is_nested, structure)):
         count = len(structure)
         if count == len(leaves):
             return leaves[:]

@@ -199,13 +199,17 @@ def as_element(result: Any) -> Any:
 
 def _leaves(result: Any) -> list[Any]:
     """Components of a result with symbols in it."""
-    if isinstance(result, dict):
-        return [leaf for key in nest.sorted_keys(result) for leaf in _leaves(result[key])]
-    if isinstance(result, tuple):
-        return [leaf for item in result for leaf in _leaves(item)]
-    if result is None or is_tensor(result) or hasattr(result, "node"):
-        return [result]
-    return [convert_to_tensor(result)]
+    return [
+        leaf
+        if leaf is None or is_tensor(leaf) or hasattr(leaf, "node")
+        else convert_to_tensor(leaf)
+        for leaf in nest.flatten(result, _above_components)
+    ]
+
+
+def _above_components(x: Any) -> nest.Container | None:
+    """How a result is taken apart: a list is one tensor."""
+    return nest.container(x) if isinstance(x, dict | tuple) else None
 
 
 def _core_spec(spec: Any) -> Any:

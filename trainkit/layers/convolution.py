@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.values.docstrings import extended
+from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -236,7 +236,7 @@ class _Conv(_Windowed):
 
 
 class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Conv,
         """
         Example:
@@ -254,7 +254,7 @@ class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
 
 
 class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Conv,
         """
         Example:
@@ -269,7 +269,7 @@ class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
 
 
 class Conv3D(_Conv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Conv,
         """
         Example:
@@ -380,7 +380,7 @@ class _ConvTranspose(_Windowed):
 
 
 class Conv1DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvTranspose,
         """
         Example:
@@ -393,7 +393,7 @@ class Conv1DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of i
 
 
 class Conv2DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvTranspose,
         """
         Example:
@@ -406,7 +406,7 @@ class Conv2DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of i
 
 
 class Conv3DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvTranspose,
         """
         Example:
@@ -506,7 +506,7 @@ class _DepthwiseConv(_Windowed):
 
 
 class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _DepthwiseConv,
         """
         Example:
@@ -518,7 +518,7 @@ class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of i
 
 
 class DepthwiseConv2D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _DepthwiseConv,
         """
         Example:
@@ -637,7 +637,7 @@ class _SeparableConv(_Windowed):
 
 
 class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _SeparableConv,
         """
         Example:
@@ -649,7 +649,7 @@ class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of i
 
 
 class SeparableConv2D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _SeparableConv,
         """
         Example:

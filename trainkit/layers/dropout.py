@@ -7,7 +7,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.values.docstrings import extended
+from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import format_of, share, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
@@ -157,7 +157,7 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _SpatialDropout,
         """
         Example:
@@ -170,7 +170,7 @@ class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of
 
 
 class SpatialDropout3D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _SpatialDropout,
         """
         Example:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.values.docstrings import extended
+from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
@@ -75,7 +75,7 @@ class _MaxPooling(_Pooling):
 
 
 class MaxPooling1D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _MaxPooling,
         """
         Example:
@@ -88,7 +88,7 @@ class MaxPooling1D(_MaxPooling):  # noqa: D101 - it has the docstring of its bas
 
 
 class MaxPooling2D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _MaxPooling,
         """
         Example:
@@ -100,7 +100,7 @@ class MaxPooling2D(_MaxPooling):  # noqa: D101 - it has the docstring of its bas
 
 
 class MaxPooling3D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _MaxPooling,
         """
         Example:
@@ -133,7 +133,7 @@ class _AveragePooling(_Pooling):
 
 
 class AveragePooling1D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AveragePooling,
         """
         Example:
@@ -146,7 +146,7 @@ class AveragePooling1D(_AveragePooling):  # noqa: D101 - it has the docstring of
 
 
 class AveragePooling2D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AveragePooling,
         """
         Example:
@@ -158,7 +158,7 @@ class AveragePooling2D(_AveragePooling):  # noqa: D101 - it has the docstring of
 
 
 class AveragePooling3D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AveragePooling,
         """
         Example:
@@ -216,7 +216,7 @@ class _GlobalMaxPooling(_GlobalPooling):
 
 
 class GlobalMaxPooling1D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _GlobalMaxPooling,
         """
         Example:
@@ -228,7 +228,7 @@ class GlobalMaxPooling1D(_GlobalMaxPooling):  # noqa: D101 - it has the docstrin
 
 
 class GlobalMaxPooling2D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _GlobalMaxPooling,
         """
         Example:
@@ -240,7 +240,7 @@ class GlobalMaxPooling2D(_GlobalMaxPooling):  # noqa: D101 - it has the docstrin
 
 
 class GlobalMaxPooling3D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _GlobalMaxPooling,
         """
         Example:
@@ -302,7 +302,7 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
 
 
 class GlobalAveragePooling2D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _GlobalAveragePooling,
         """
         Example:
@@ -314,7 +314,7 @@ class GlobalAveragePooling2D(_GlobalAveragePooling):  # noqa: D101 - it has the 
 
 
 class GlobalAveragePooling3D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _GlobalAveragePooling,
         """
         Example:
@@ -354,7 +354,7 @@ class _AdaptiveAveragePooling(_AdaptivePooling):
 
 
 class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:
@@ -367,7 +367,7 @@ class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):  # noqa: D101 - it has 
 
 
 class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:
@@ -379,7 +379,7 @@ class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):  # noqa: D101 - it has 
 
 
 class AdaptiveAveragePooling3D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:
@@ -398,7 +398,7 @@ class _AdaptiveMaxPooling(_AdaptivePooling):
 
 
 class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:
@@ -411,7 +411,7 @@ class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docs
 
 
 class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:
@@ -423,7 +423,7 @@ class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docs
 
 
 class AdaptiveMaxPooling3D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _AdaptivePooling,
         """
         Example:

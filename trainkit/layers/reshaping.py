@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.values.docstrings import extended
+from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import (
     an_int,
     format_of,
@@ -221,7 +221,7 @@ class _ZeroPadding(_Bordered):
 
 
 class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ZeroPadding,
         """
         Example:
@@ -233,7 +233,7 @@ class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its b
 
 
 class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ZeroPadding,
         """
         Example:
@@ -245,7 +245,7 @@ class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its b
 
 
 class ZeroPadding3D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ZeroPadding,
         """
         Example:
@@ -295,7 +295,7 @@ class _Cropping(_Bordered):
 
 
 class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Cropping,
         """
         Example:
@@ -313,7 +313,7 @@ class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
 
 
 class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Cropping,
         """
         Example:
@@ -325,7 +325,7 @@ class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
 
 
 class Cropping3D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _Cropping,
         """
         Example:

@@ -206,9 +206,9 @@ class _TrainingWriter(GraphWriter):
         names: list[Any] = [None] * len(concrete.graph.inputs)
         positions = {x: i for i, x in enumerate(concrete.graph.inputs)}
         for name, part in zip(_PARTS, concrete.structured_input_signature[0][0], strict=False):
-            for path, leaf in _leaves(name, part):
+            for path, leaf in nest.flatten_with_path(part):
                 if isinstance(leaf, GraphTensor):
-                    names[positions[leaf]] = path
+                    names[positions[leaf]] = "/".join(map(str, (name, *path)))
         return {
             "inputs": names,
             "finish": self._finish(model),
@@ -236,17 +236,6 @@ class _TrainingWriter(GraphWriter):
             return None
         number: int = self.function(concrete)["main"]
         return number
-
-
-def _leaves(name: str, part: Any) -> list[tuple[str, Any]]:
-    """The leaves of a nest with names such as `x/image`."""
-    if isinstance(part, Mapping):
-        pairs: Any = part.items()
-    elif isinstance(part, list | tuple):
-        pairs = enumerate(part)
-    else:
-        return [(name, part)]
-    return [leaf for key, inner in pairs for leaf in _leaves(f"{name}/{key}", inner)]
 
 
 def _resets(model: Any) -> dict[int, Any]:

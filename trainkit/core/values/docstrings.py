@@ -10,7 +10,7 @@ from typing import Any
 _SECTION = re.compile(r"\n( *)(?:Args|Attributes|Returns|Yields|Raises|Examples?|Usage):\n")
 
 
-def extended(base: type, text: str) -> str:
+def longer_docstring(base: type, text: str) -> str:
     """The docstring of `base` and, after it, `text`, each without its indentation."""
     return f"{inspect.cleandoc(base.__doc__ or '')}\n\n{inspect.cleandoc(text)}\n"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.values.docstrings import extended
+from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import (
     format_of,
     keep,
@@ -244,7 +244,7 @@ class _ConvLSTM(OfCell):
 
 
 class ConvLSTM1D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvLSTM,
         """
         Example:
@@ -256,7 +256,7 @@ class ConvLSTM1D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
 
 
 class ConvLSTM2D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvLSTM,
         """
         Example:
@@ -268,7 +268,7 @@ class ConvLSTM2D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
 
 
 class ConvLSTM3D(_ConvLSTM):  # noqa: D101 - it has the docstring of its base
-    __doc__ = extended(
+    __doc__ = longer_docstring(
         _ConvLSTM,
         """
         Example:

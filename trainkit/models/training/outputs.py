@@ -15,11 +15,11 @@ def paths(x: Any) -> list[Path]:
     >>> paths({"b": [1, 2], "a": 3})
     [('a',), ('b', 0), ('b', 1)]
     """
-    if isinstance(x, dict):
-        return [(key, *subpath) for key in nest.sorted_keys(x) for subpath in paths(x[key])]
-    if isinstance(x, list | tuple):
-        return [(i, *subpath) for i, item in enumerate(x) for subpath in paths(item)]
-    return [()]
+    return [path for path, _ in nest.flatten_with_path(x, _above_records)]
+
+
+def _above_records(x: Any) -> nest.Container | None:
+    return nest.container(x) if isinstance(x, dict | list | tuple) else None
 
 
 def at(x: Any, path: Path) -> Any:
