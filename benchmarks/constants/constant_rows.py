@@ -242,15 +242,15 @@ ROWS = (
         "_BLOCK",
         (*_PRODUCTS, "product, 128 x 128 x 128"),
     ),
-    Row("kernels/matmul/product_tuned.py", "_LOW", _PRODUCTS),
+    Row("kernels/matmul/product_tuned.py", "_BLOCKS_EACH", _PRODUCTS),
     Row(
         "kernels/matmul/product_tuned.py",
-        "_LEAST_LIMIT",
+        "_LEAST_PARTS",
         (*_PRODUCTS, "stack of 16 products, 128 x 64 x 128"),
     ),
     Row(
-        "kernels/matmul/product_compiled.py",
-        "_DEPTH",
+        "kernels/jit/register_tiles.py",
+        "BLOCK_DEPTH",
         (*_PRODUCTS, "product, 128 x 1024 x 1024, turned"),
     ),
     Row(
@@ -260,12 +260,17 @@ ROWS = (
     ),
     Row(
         "kernels/matmul/product_compiled.py",
-        "_MANY_ROWS",
-        (*_PRODUCTS, "product, 16 x 1024 x 1024"),
+        "_STRIPS",
+        _PRODUCTS,
     ),
     Row(
         "kernels/matmul/product_compiled.py",
-        "_FAR",
+        "_TOGETHER",
+        _PRODUCTS,
+    ),
+    Row(
+        "kernels/matmul/product_compiled.py",
+        "_REUSED",
         (*_PRODUCTS, "product, 512 x 512 x 16"),
     ),
     Row(

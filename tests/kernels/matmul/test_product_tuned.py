@@ -21,6 +21,10 @@ SIZES = [
     (700, 30, 60),
     (257, 1030, 200),
     (2000, 64, 10),
+    (23, 120, 300),  # weights are read where they lie
+    (24, 120, 300),
+    (27, 513, 333),  # tiles of all kinds, and one number that is left
+    (45, 512, 160),
 ]
 
 
@@ -69,7 +73,7 @@ def test_rows_that_are_turned_round_repeated_or_read_only(eager, rng):
 def test_the_bits_do_not_depend_on_the_blocks(eager, rng, monkeypatch, layout):
     x, w = of_layout(rng, 300, 1100, "rows"), of_layout(rng, 1100, 250, layout)
     whole = product_tuned.product(x, w)
-    tall, vectors, lanes = product_tuned.tiling(4)
+    tall, vectors, lanes = product_tuned.block_tiling()
     for down, beside in [(1, 1), (tall, vectors * lanes), (10 * tall, 2 * vectors * lanes)]:
         height, width = (300, 250) if down == 1 else (down, beside)
         blocks = -(-300 // height) * -(-250 // width)
@@ -83,7 +87,7 @@ def test_the_bits_do_not_depend_on_who_helps(eager, rng, monkeypatch):
     together = product_tuned.product(x, w)
     monkeypatch.setattr(product_tuned, "thread_pool", lambda: None)
     np.testing.assert_array_equal(product_tuned.product(x, w), together)
-    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, True, 2)[2] > 1
+    assert thread_pool.thread_pool() is None or product_tuned._blocks(400, 300, 256, 2)[2] > 1
 
 
 @pytest.mark.parametrize("threads", [1, 3, 64])
@@ -98,12 +102,12 @@ def test_nor_on_how_many_there_are(eager, rng, monkeypatch, threads):
 
 
 def test_a_large_product_has_blocks_for_all_threads():
-    blocks = [product_tuned._blocks(2000, 2000, 2000, True, n)[2] for n in (1, 4, 16, 64)]
+    blocks = [product_tuned._blocks(2000, 2000, 2000, n)[2] for n in (1, 4, 16, 64)]
     assert blocks == sorted(blocks)
-    assert 8 <= blocks[0] == blocks[1] <= 32
+    assert blocks[0] <= 16 <= blocks[1] <= 32  # of one thread: what its second cache asks for
     assert blocks[2] >= 32
     assert blocks[3] >= 128
-    assert product_tuned._blocks(100, 100, 100, True, 64)[2] == 1  # too little to be shared
+    assert product_tuned._blocks(100, 100, 100, 64)[2] == 1  # too little to be shared
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(eager, rng):

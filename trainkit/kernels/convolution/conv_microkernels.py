@@ -298,6 +298,31 @@ def pack_inputs(typing, rows, lanes, source, source_step, points, target):
     return signature, codegen
 
 
+@intrinsic(prefer_literal=True)
+def copy_rows(typing, vectors, lanes, source, source_step, count, points, target, target_step):
+    """Copy `count` numbers of each of `points` rows, with zeros up to vectors * lanes.
+
+    Args:
+        typing: Numba's.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        source: address of the first row.
+        source_step: bytes from one row to the next.
+        count: numbers of a row, at most vectors * lanes.
+        points: rows, at least 1.
+        target: address of the result; whole vectors are written.
+        target_step: bytes from one of its rows to the next.
+    """
+    signature = types.void(vectors, lanes, *(types.intp,) * 6)
+    sizes = literal(vectors), literal(lanes)
+
+    def codegen(context, builder, signature, arguments):
+        _pack(Tile(builder, 1, *sizes), *arguments[2:])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 @intrinsic
 def copy_floats(typing, target, source, count):
     """Copy `count` numbers between addresses that do not overlap."""

@@ -6,6 +6,10 @@ from functools import lru_cache
 
 from trainkit.kernels.jit.target import vector_lanes
 
+BLOCK_DEPTH = 512
+"""Numbers of a row that are multiplied before the next columns come: the columns of a tile of
+`block_tiling` then stay near the first cache, 64 KB at most."""
+
 
 @lru_cache
 def tiling(sixteens: int) -> tuple[int, int, int]:
@@ -19,6 +23,25 @@ def tiling(sixteens: int) -> tuple[int, int, int]:
     if lanes == 16:
         return {1: 12, 2: 12, 3: 8, 4: 6}[sixteens], sixteens, 16
     return (6, 2, 8) if lanes == 8 else (6, 4, 4)  # 16 registers, or 32 of half the size
+
+
+@lru_cache
+def block_tiling() -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of a tile of large products, whose columns stay in the first cache.
+
+    Narrow and tall: each number of a row is read for as many vectors, and the rows come from
+    farther away than the columns do. Sums, columns and one number fill the registers.
+    """
+    lanes = vector_lanes()
+    if lanes == 16:
+        return 14, 2, 16
+    return (6, 2, 8) if lanes == 8 else (6, 4, 4)
+
+
+def block_columns() -> int:
+    """Columns of a tile of large products."""
+    _, vectors, lanes = block_tiling()
+    return vectors * lanes
 
 
 @lru_cache

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import CACHE_LINE, Loop, Tile, literal
+from trainkit.kernels.jit.simd import Loop, Tile, literal
 
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
@@ -145,12 +145,11 @@ def fetching_product_tile(
     depth,
     start,
     start_step,
-    last,
     y,
     y_step,
-    ahead,
+    following,
 ):
-    """As `whole_product_tile`, which brings what comes next near the processor meanwhile.
+    """As `whole_product_tile` with all rows, which brings near what comes next meanwhile.
 
     Args:
         typing: Numba's.
@@ -166,30 +165,33 @@ def fetching_product_tile(
         depth: numbers.
         start: address.
         start_step: bytes.
-        last: row.
         y: address.
         y_step: bytes.
-        ahead: address from which on a line of a cache is asked for with each number of a row.
+        following: address of the results of the tile that comes next, as far apart as these: its
+            lines are asked for while the sums of this one are made.
     """
     literals = size, rows, vectors, lanes
     sizes = [literal(kind) for kind in literals]
     signature = types.void(*literals, *(types.intp,) * 12)
 
     def codegen(context, builder, signature, arguments):
-        _write_tile(_TILES[sizes[0]](builder, *sizes[1:]), arguments[4:], None, arguments[15])
+        tile = _TILES[sizes[0]](builder, *sizes[1:])
+        last = tile.word(tile.rows - 1)
+        *operands, y, y_step, following = arguments[4:]
+        _write_tile(tile, [*operands, last, y, y_step], None, following)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
-def _write_tile(tile, arguments, masks, ahead=None):
+def _write_tile(tile, arguments, masks, following=None):
     """Emit the code of a tile.
 
     Args:
         tile: its sizes.
         arguments: those of `product_tile`.
         masks: which columns there are, `None` for all.
-        ahead: address of what is brought into the second cache meanwhile, `None` for nothing.
+        following: address of the results that come next, `None` for none.
     """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
@@ -204,15 +206,18 @@ def _write_tile(tile, arguments, masks, ahead=None):
     for q in numbered:
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
     apart = [builder.mul(q, x_step) for q in numbered]
-    loop = Loop(builder, depth, [x, w, tile.word(0) if ahead is None else ahead, *sums])
+    loop = Loop(builder, depth, [x, w, tile.word(0) if following is None else following, *sums])
     at, weight, line, *sums = loop.values
-    if ahead is not None:
-        tile.fetch_line(line)
+    if following is not None:
+        for v in range(tile.vectors):
+            tile.fetch_line(tile.plus(line, v * tile.width))
     row = row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
     sums = tile.add_products(sums, numbers, row)
-    following = [tile.plus(at, x_next), tile.plus(weight, w_step)]
-    _, _, _, *sums = loop.close([*following, tile.plus(line, CACHE_LINE), *sums])
+    if following is not None:
+        is_row = builder.icmp_signed("<", loop.index, tile.word(tile.rows - 1))
+        line = tile.plus(line, builder.select(is_row, y_step, tile.word(0)))
+    _, _, _, *sums = loop.close([tile.plus(at, x_next), tile.plus(weight, w_step), line, *sums])
     for i, total in enumerate(sums):
         to = builder.mul(numbered[i // tile.vectors], y_step)
         address = tile.plus(y, to, i % tile.vectors * tile.width)

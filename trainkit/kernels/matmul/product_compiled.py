@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from trainkit.kernels.convolution.conv_microkernels import copy_floats, turn_square
+from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.jit.register_tiles import (
+    BLOCK_DEPTH,
+    block_columns,
+    block_tiling,
+    tiling,
+)
 from trainkit.kernels.jit.simd import CACHE_LINE
 from trainkit.kernels.matmul.epilogue_compiled import finish_block
 from trainkit.kernels.matmul.matmul_compiled import (
@@ -21,19 +26,20 @@ from trainkit.kernels.matmul.matmul_compiled import (
 )
 from trainkit.kernels.threads.parallel_for import chunk_range
 
-_ROWS, _VECTORS, _FLOATS = tiling(4)
-_HALF, _NARROW = max(1, _VECTORS // 2), max(1, _VECTORS // 4)
-"""Vectors of the last tile of a row, where it has fewer columns."""
-_DEPTH = 512
-"""Numbers of a row that are multiplied before the next columns come: the weights of a tile then
-stay in the second cache, 128 KB at most."""
+_ROWS, _VECTORS, _FLOATS = block_tiling()
+_SHORT = _ROWS // 2
+"""Rows of the tiles of the last ones."""
+_FEW_ROWS, _WIDE_VECTORS, _ = tiling(4)
+"""Rows and vectors of a tile that reads weights where they lie: more of each row at a time."""
+_STRIPS = 8
+"""Tiles whose weights are laid side by side at a time: a row of them is read in one go."""
+_TOGETHER = 4
+"""Rows that are laid side by side at a time: what is read of one is not a page away each time."""
 _COPIED_ROWS = 24
 """From so many rows on, weights are laid side by side before they are multiplied."""
-_MANY_ROWS = 96
-"""With so many rows these are read from farther away than the weights of a tile."""
-_FAR = 512
-"""Where numbers are so many bytes apart, or more; nearer ones are read as they are. Many such
-numbers would take each other's place in the first cache."""
+_REUSED = 4
+"""With more tiles in a row, its numbers are laid side by side, too: where rows are a power of two
+apart they would take each other's place in the first cache."""
 
 
 def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
@@ -46,36 +52,80 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     size = np.dtype(number).itemsize
     each = size // 4
     lanes = _FLOATS // each
-    width_of_tile = _VECTORS * lanes
+    tile_columns, wide = _VECTORS * lanes, _WIDE_VECTORS * lanes
+    vectors_of_rows = -(-_ROWS * each // _FLOATS)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
 
     @compiled(parallel=False)
-    def copy(w, w_step, depth, count, packed):
-        """`count` columns of weights, at an address, with rows side by side."""
-        for k in range(depth):
-            copy_floats(packed + size * width_of_tile * k, w + k * w_step, count * each)
-
-    @compiled(parallel=False)
     def turn(w, w_step, depth, count, packed):
-        """The same of weights that lie by columns, `w_step` bytes apart."""
-        square_end = depth // lanes * lanes if count == width_of_tile and each == 1 else 0
-        for f in range(0, width_of_tile, lanes):
+        """`count` columns of weights that lie by columns, `w_step` bytes apart, as rows."""
+        for f in range(0, tile_columns, lanes):
+            square_end = depth // lanes * lanes if count - f >= lanes and each == 1 else 0
             for k in range(0, square_end, lanes):
-                to = packed + 4 * (width_of_tile * k + f)
-                turn_square(lanes, w + f * w_step + 4 * k, w_step, to, 4 * width_of_tile)
-        for k in range(square_end, depth):
-            for f in range(count):
-                to, at = packed + size * (width_of_tile * k + f), w + f * w_step + size * k
-                copy_floats(to, at, each)
+                to = packed + 4 * (tile_columns * k + f)
+                turn_square(lanes, w + f * w_step + 4 * k, w_step, to, 4 * tile_columns)
+            for k in range(square_end, depth):
+                for column in range(f, min(f + lanes, count)):
+                    to = packed + size * (tile_columns * k + column)
+                    copy_floats(to, w + column * w_step + size * k, each)
 
     @compiled(parallel=False)
-    def gather(x, x_next, depth, rows, packed):
+    def pack(w, w_step, w_next, depth, columns, packed, strip_step):
+        """Columns of weights in strips of those of a tile, whose rows lie side by side."""
+        if w_next != size:
+            for f in range(0, columns, tile_columns):
+                to = packed + f // tile_columns * strip_step
+                turn(w + f * w_next, w_next, depth, min(tile_columns, columns - f), to)
+            return
+        for k in range(0, depth, _TOGETHER):
+            some = min(_TOGETHER, depth - k)
+            for f in range(0, columns, tile_columns):
+                to = packed + f // tile_columns * strip_step + size * tile_columns * k
+                copy_rows(
+                    _VECTORS, _FLOATS, w + k * w_step + size * f, w_step,
+                    each * min(tile_columns, columns - f), some, to, size * tile_columns,
+                )  # fmt: skip
+
+    @compiled(parallel=False)
+    def gather(x, x_next, depth, rows, panels, panel_step):
         """Rows that lie by columns, at an address: those of a tile side by side, then the next."""
-        for q in range(0, rows, _ROWS):
-            for k in range(depth):
-                to, at = packed + size * (q * depth + k * _ROWS), x + size * q + k * x_next
-                copy_floats(to, at, each * (_ROWS if rows - q >= _ROWS else rows - q))
+        for k in range(0, depth, _TOGETHER):
+            some = min(_TOGETHER, depth - k)
+            for q in range(0, rows, _ROWS):
+                count = min(_ROWS, rows - q)
+                to = panels + q // _ROWS * panel_step + size * _ROWS * k
+                copy_rows(
+                    vectors_of_rows, _FLOATS, x + size * q + k * x_next, x_next,
+                    each * count, some, to, size * _ROWS,
+                )  # fmt: skip
+
+    @compiled(parallel=False)
+    def few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns):
+        """`block_of` for so few rows that their weights are read where they lie."""
+        zeros = np.zeros(wide, number)
+        for k in range(0, depth, BLOCK_DEPTH):
+            deep = min(BLOCK_DEPTH, depth - k)
+            for f in range(0, columns, wide):
+                for q in range(0, rows, _FEW_ROWS):
+                    to = y + q * y_step + size * f
+                    start, start_step = zeros.ctypes.data, 0
+                    if k:
+                        start, start_step = to, y_step
+                    elif bias:
+                        start = bias + size * f
+                    x_rows, source = x + q * x_step + k * x_next, w + k * w_step + size * f
+                    if columns - f >= wide:
+                        whole_product_tile(
+                            size, _FEW_ROWS, _WIDE_VECTORS, lanes, x_rows, x_step, x_next, source,
+                            w_step, deep, start, start_step, rows - 1 - q, to, y_step,
+                        )  # fmt: skip
+                    else:
+                        product_tile(
+                            size, _FEW_ROWS, _WIDE_VECTORS, lanes, x_rows, x_step, x_next, source,
+                            w_step, deep, start, start_step, rows - 1 - q, to, y_step, columns - f,
+                        )  # fmt: skip
+        keep_alive(zeros)
 
     @compiled(parallel=False)
     def block_of(
@@ -87,71 +137,66 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         from the columns of one tile to those of the next; of w, one of the first two is that of
         neighbours. Sums start from the row at `bias`, from zeros where that is 0.
         """
-        by_columns = w_next != size
-        packs = by_columns or (rows >= _COPIED_ROWS and w_step >= _FAR)
-        gathers = x_step == size and x_next >= _FAR and columns > 2 * width_of_tile
-        tall = (rows + _ROWS - 1) // _ROWS * _ROWS
-        gathered = np.empty(tall * min(depth, _DEPTH) if gathers else 1, number)
-        packed = np.empty(width_of_tile * min(depth, _DEPTH) if packs else 1, number)
-        zeros = np.zeros(width_of_tile, number)
-        for k in range(0, depth, _DEPTH):
-            deep = min(_DEPTH, depth - k)
-            first, row_step, next_step = x + k * x_next, x_step, x_next
+        packs = w_next != size or w_strip == size * tile_columns
+        if packs and w_next == size and rows < _COPIED_ROWS:
+            few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
+            return
+        gathers = x_step == size and x_next > size and columns > tile_columns
+        copies = x_next == size and columns > _REUSED * tile_columns
+        deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
+        strips = min(_STRIPS, (columns + tile_columns - 1) // tile_columns)
+        # A line more from one to the next: at a power of two they would meet in the first cache.
+        copy_step = size * deepest + CACHE_LINE
+        panel_step = size * _ROWS * deepest + CACHE_LINE
+        strip_step = size * tile_columns * deepest + CACHE_LINE
+        room = tiles * (panel_step if gathers else _ROWS * copy_step) // size
+        beside = np.empty(room if gathers or copies else 1, number)
+        packed = np.empty(strips * strip_step // size if packs else 1, number)
+        packed_at = (packed.ctypes.data + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+        zeros = np.zeros(tile_columns, number)
+        for k in range(0, depth, BLOCK_DEPTH):
+            deep = min(BLOCK_DEPTH, depth - k)
+            first, row_step, tile_step, next_step = x + k * x_next, x_step, _ROWS * x_step, x_next
             if gathers:
-                gather(first, x_next, deep, rows, gathered.ctypes.data)
-                first, row_step, next_step = gathered.ctypes.data, size * deep, size * _ROWS
-            beside = size if gathers else x_step
-            for f in range(0, columns, width_of_tile):
-                count = min(width_of_tile, columns - f)
-                source, step = w + k * w_step + f // width_of_tile * w_strip, w_step
+                gather(first, x_next, deep, rows, beside.ctypes.data, panel_step)
+                first, row_step = beside.ctypes.data, size
+                tile_step, next_step = panel_step, size * _ROWS
+            elif copies:
+                for q in range(rows):
+                    to = beside.ctypes.data + q * copy_step
+                    copy_floats(to, first + q * x_step, each * deep)
+                first, row_step, tile_step = beside.ctypes.data, copy_step, _ROWS * copy_step
+            for f in range(0, columns, tile_columns):
+                count, strip = min(tile_columns, columns - f), f // tile_columns
+                source, step = w + k * w_step + strip * w_strip, w_step
                 if packs:
-                    if by_columns:
-                        turn(source, w_next, deep, count, packed.ctypes.data)
-                    else:
-                        copy(source, step, deep, count, packed.ctypes.data)
-                    source, step = packed.ctypes.data, size * width_of_tile
+                    if strip % _STRIPS == 0:
+                        some = min(_STRIPS * tile_columns, columns - f)
+                        pack(source, w_step, w_next, deep, some, packed_at, strip_step)
+                    source, step = packed_at + strip % _STRIPS * strip_step, size * tile_columns
                 for q in range(0, rows, _ROWS):
-                    x_rows = first + q * row_step
-                    to = y + q * y_step + size * f
+                    x_rows, to = first + q // _ROWS * tile_step, y + q * y_step + size * f
                     start, start_step = zeros.ctypes.data, 0
                     if k:
                         start, start_step = to, y_step
                     elif bias:
                         start = bias + size * f
-                    last = rows - 1 - q
-                    # What is read next comes from far while the sums of this tile are made: the
-                    # next rows of many, or, tile by tile, the next of the strips.
-                    ahead_of_tile = 0
-                    if rows >= _MANY_ROWS:
-                        ahead_of_tile = 0 if f else x_rows + _ROWS * beside
-                    elif w_strip != width_of_tile * w_next and f + width_of_tile < columns:
-                        ahead_of_tile = source + w_strip + CACHE_LINE * deep * (q // _ROWS)
-                    if count == width_of_tile and ahead_of_tile:
+                    if count == tile_columns and rows - q >= _ROWS:
+                        following = to + _ROWS * y_step
+                        if rows - q == _ROWS:
+                            following = y + size * (f + tile_columns)
                         fetching_product_tile(
-                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
-                            deep, start, start_step, last, to, y_step, ahead_of_tile,
+                            size, _ROWS, _VECTORS, lanes, x_rows, row_step, next_step, source, step,
+                            deep, start, start_step, to, y_step, following,
                         )  # fmt: skip
-                    elif count == width_of_tile:
-                        whole_product_tile(
-                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
-                            deep, start, start_step, last, to, y_step,
-                        )  # fmt: skip
-                    elif count <= _NARROW * lanes:
+                        continue
+                    for p in range(0, min(_ROWS, rows - q), _SHORT):
                         product_tile(
-                            size, _ROWS, _NARROW, lanes, x_rows, beside, next_step, source, step,
-                            deep, start, start_step, last, to, y_step, count,
+                            size, _SHORT, _VECTORS, lanes, x_rows + p * row_step, row_step,
+                            next_step, source, step, deep, start + p * start_step, start_step,
+                            min(_SHORT, rows - q - p) - 1, to + p * y_step, y_step, count,
                         )  # fmt: skip
-                    elif count <= _HALF * lanes:
-                        product_tile(
-                            size, _ROWS, _HALF, lanes, x_rows, beside, next_step, source, step,
-                            deep, start, start_step, last, to, y_step, count,
-                        )  # fmt: skip
-                    else:
-                        product_tile(
-                            size, _ROWS, _VECTORS, lanes, x_rows, beside, next_step, source, step,
-                            deep, start, start_step, last, to, y_step, count,
-                        )  # fmt: skip
-        keep_alive(gathered)
+        keep_alive(beside)
         keep_alive(packed)
         keep_alive(zeros)
 
@@ -167,7 +212,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         block_of(
             x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-            width_of_tile * w.strides[1],
+            tile_columns * w.strides[1],
             0, y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], min(height, y.shape[0] - top), min(width, y.shape[1] - left),
         )  # fmt: skip
@@ -184,7 +229,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         block_of(
             x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
             w.ctypes.data + left * w.strides[1], w.strides[0], w.strides[1],
-            width_of_tile * w.strides[1], bias.ctypes.data + size * left,
+            tile_columns * w.strides[1], bias.ctypes.data + size * left,
             y.ctypes.data + top * y.strides[0] + size * left, y.strides[0],
             x.shape[1], bottom - top, right - left,
         )  # fmt: skip
@@ -210,7 +255,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             block_of(
                 a + top * x.strides[2], x.strides[2], x.strides[3],
                 b + left * w.strides[3], w.strides[2], w.strides[3],
-                width_of_tile * w.strides[3],
+                tile_columns * w.strides[3],
                 0, to + top * y.strides[2] + size * left, y.strides[2],
                 x.shape[3], min(height, rows - top), min(width, columns - left),
             )  # fmt: skip
@@ -223,7 +268,7 @@ product_double, stacked_product_double, _, _ = _kernels(np.float64, types.float6
 
 _READ_ONLY = types.Array(types.float32, 2, "A", readonly=True)
 _READ_VECTOR = types.Array(types.float32, 1, "C", readonly=True)
-_SIZE_OF_TILE = _VECTORS * _FLOATS
+_COLUMNS = block_columns()
 
 
 @by_parts(
@@ -251,7 +296,7 @@ def finished_product(
     at = 4 * (top * y.shape[1] + left)
     _block_of(
         x.ctypes.data + top * x.strides[0], x.strides[0], x.strides[1],
-        w.ctypes.data + left // _SIZE_OF_TILE * strip, w.strides[0], w.strides[1], strip,
+        w.ctypes.data + left // _COLUMNS * strip, w.strides[0], w.strides[1], strip,
         bias.ctypes.data + 4 * left if len(bias) else 0,
         y.ctypes.data + at, y.strides[0], x.shape[1], bottom - top, right - left,
     )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core.cpu.processor import cache_bytes
 from trainkit.kernels.jit.kernel_family import Family
-from trainkit.kernels.jit.register_tiles import tiling
+from trainkit.kernels.jit.register_tiles import BLOCK_DEPTH, block_columns, block_tiling
 from trainkit.kernels.matmul.epilogue_tuned import EMPTY_MATRIX, EMPTY_VECTOR, Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.threads.thread_pool import thread_pool
@@ -40,13 +40,11 @@ _LEAST_EACH = 1 << 14
 """Multiplications of each product of a stack, below which most of a tile is empty."""
 _BLOCK = 1_500_000
 """Multiplications that are worth a thread's while: some 20 microseconds."""
-_LEAST_LIMIT, _BLOCKS_EACH = 16, 4
-"""Blocks of a product at most: so many for each thread, or the first number where that is more.
+_BLOCKS_EACH, _LEAST_PARTS = 4, 16
+"""Blocks of a product for each thread; and parts of a stack, so many at least.
 
-With more of them weights are laid side by side more often.
+With more blocks numbers are laid side by side more often.
 """
-_LOW, _HIGH = 64, 256
-"""Rows of a block where weights fit into a core's cache as they are, and where they are copied."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 _SECONDS = 1e-11
@@ -83,8 +81,7 @@ def product(
     if work <= _LEAST_WORK or columns < _NARROWEST or depth != w.shape[0]:
         return None
     size = dtype.itemsize
-    across = w.strides[1] == size
-    if not across and w.strides[0] != size:
+    if size not in w.strides:
         return None
     finished = weights is not None or epilogue is not None
     biased = bias is not None or rectify
@@ -94,13 +91,13 @@ def product(
         return None
     helpers = thread_pool() if work >= 2 * _BLOCK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
+    height, width, blocks = _blocks(rows, depth, columns, threads, size)
     pool = helpers.run_address if helpers and blocks > 1 else 0
     result = np.empty((rows, columns), dtype)
     if finished:
         strips = None if weights is None else weights.strips(w, _strips, "columns")
         matrix = w if strips is None else strips
-        strip = tiling(4)[1] * tiling(4)[2] * (w.strides[1] if strips is None else size * depth)
+        strip = block_columns() * (w.strides[1] if strips is None else size * depth)
         start = EMPTY_VECTOR if bias is None else bias
         follows = EMPTY_VECTOR, EMPTY_VECTOR, EMPTY_MATRIX
         limits = np.float32(0 if rectify else -np.inf), np.float32(np.inf)
@@ -120,7 +117,7 @@ def product(
 def _strips(w: Array) -> Array:
     """The columns of each tile of `w`, one strip below the other, zeros beyond the last column."""
     depth, columns = w.shape
-    width = tiling(4)[1] * tiling(4)[2]
+    width = block_columns()
     strips = np.zeros((-(-columns // width), depth, width), np.float32)
     for strip, first in zip(strips, range(0, columns, width), strict=True):
         part = w[:, first : first + width]
@@ -157,8 +154,7 @@ def stacked_product(x: Array, w: Array) -> Array | None:
     if columns < _NARROWEST or depth != w.shape[-2]:
         return None
     size = dtype.itemsize
-    across = w.strides[-1] == size
-    if not across and w.strides[-2] != size:
+    if size not in w.strides[-2:]:
         return None
     outside: tuple[int, ...] = x.shape[:-2]
     if outside != w.shape[:-2]:
@@ -179,8 +175,9 @@ def stacked_product(x: Array, w: Array) -> Array | None:
         return None
     helpers = thread_pool() if work >= 2 * _BLOCK else None
     threads = helpers.most if helpers else 1
-    height, width, blocks = _blocks(rows, depth, columns, across, threads, size)
-    parts = min(count * blocks, max(1, min(_most_blocks(threads), work // _BLOCK)))
+    most = max(_LEAST_PARTS, _BLOCKS_EACH * threads)
+    height, width, blocks = _blocks(rows, depth, columns, 1 if count >= most else threads, size)
+    parts = min(count * blocks, max(1, min(most, work // _BLOCK)))
     pool = helpers.run_address if helpers and parts > 1 else 0
     result = np.empty((*one.shape[:2], rows, columns), dtype)
     run(pool, parts, one, two, result, height, width)
@@ -202,27 +199,28 @@ def _by_four(x: Array, outside: tuple[int, ...]) -> Array | None:
         return None
 
 
-def _most_blocks(threads: int) -> int:
-    return max(_LEAST_LIMIT, _BLOCKS_EACH * threads)
-
-
 @lru_cache(maxsize=4096)
 def _blocks(
-    rows: int, depth: int, columns: int, across: bool, threads: int, size: int = 4
+    rows: int, depth: int, columns: int, threads: int, size: int = 4
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
-    It depends on the sizes, on the second cache and on the threads: each sum is added up in order
-    whatever the blocks, so no bit depends on them.
+    The numbers of a block's rows take up half of the second cache at most. Blocks that are shared
+    among threads are as good as square: then the least is laid side by side for each product. Each
+    sum is added up in order whatever the blocks, so no bit depends on them.
     """
-    tall, vectors, lanes = tiling(4)
+    tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
-    tiles = -(-columns // tile)
-    block_count = max(1, min(_most_blocks(threads), rows * depth * columns // _BLOCK))
-    least = _LOW if across and depth * columns * size <= cache_bytes(2) // 2 else _HIGH
-    down = min(block_count, max(1, rows // least))
-    beside = min(tiles, -(-block_count // down))
-    down = max(down, min(-(-block_count // beside), max(1, rows // 16)))
-    height = tall * -(-rows // (tall * down))
-    width = tile * -(-tiles // beside)
+    tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
+    near = max(1, cache_bytes(2) // 2 // (min(depth, BLOCK_DEPTH) * size * tall))
+    down, across = -(-tiles_down // near), 1
+    work = rows * depth * columns
+    shared = min(_BLOCKS_EACH * threads, work // _BLOCK) if threads > 1 else 1
+    while down * across < shared and (down < tiles_down or across < tiles_across):
+        is_taller = rows * across >= columns * down
+        if (is_taller and down < tiles_down) or across == tiles_across:
+            down += 1
+        else:
+            across += 1
+    height, width = tall * -(-tiles_down // down), tile * -(-tiles_across // across)
     return height, width, -(-rows // height) * -(-columns // width)
