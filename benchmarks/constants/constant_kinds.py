@@ -23,6 +23,7 @@ FOLDERS = (
 VARIED_WITH = {
     "_PART_NANOSECONDS": """
         kernels/attention/attention_tuned.py _NANOSECONDS
+        kernels/concat/concat_tuned.py _NANOSECONDS
         kernels/convolution/conv_tuned.py _NANOSECONDS
         kernels/convolution/winograd_tuned.py _NANOSECONDS
         kernels/convolution/depthwise_tuned.py _STEP_NANOSECONDS
@@ -130,6 +131,7 @@ OF_NO_MACHINE = {
         graph/runtime/general_fusion.py _MOST_UNKNOWN _BISECTIONS _MOST_BYTES
         graph/runtime/programs_by_size.py _MOST_PROGRAMS
         graph/runtime/tiers.py CHANGED_BYTES LONG_GRAPH
+        kernels/concat/concat_tuned.py FEWEST _SHORTEST
         kernels/convolution/conv_layout.py PLANS SMALL_IMAGE
         kernels/convolution/conv_tuned.py FEWEST_CHANNELS
         kernels/convolution/depthwise_tuned.py MULTIPLIERS WIDEST TABLES

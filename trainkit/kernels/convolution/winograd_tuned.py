@@ -42,7 +42,7 @@ _FEWEST_TILES, _MOST_TILES = 24, 96
 _FEW_TILES = 128
 """So many are one strip, where many weights would have to be read again for each."""
 _SHARED_SUMS = 1 << 18
-"""Sums of products that shares of the tiles may have, each its own: half of a usual second cache."""
+"""Sums of products of a share of the tiles, at most: half of a usual second cache."""
 _MOST_SHARES, _SHARE_TILES = 8, 384
 """Shares, and tiles of one of them, at least: adding up their sums takes a thirtieth then."""
 _NANOSECONDS = 0.006

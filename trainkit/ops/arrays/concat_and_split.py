@@ -18,12 +18,14 @@ from trainkit.core.dispatch.facets import (
     COMMON,
     MOVED,
     TRACE,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.kernels.concat import concat_tuned
 from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
@@ -69,6 +71,7 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     promotion=COMMON,
     semantics=ARRANGEMENT,
     text="alone",
+    tuned=Tuned(concat_tuned.concatenate, exact=True, fewest=concat_tuned.FEWEST),
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
@@ -200,7 +203,18 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
         )
 
 
-@primitive(_split_rule, name="split", semantics=ARRANGEMENT, lowering=TRACE, text="beside numbers")
+def _pieces_on_pool(x: Array, *, parts: Any, axis: int) -> Any:
+    return concat_tuned.pieces(x, _cuts(x.shape[axis], parts), axis)
+
+
+@primitive(
+    _split_rule,
+    name="split",
+    semantics=ARRANGEMENT,
+    lowering=TRACE,
+    text="beside numbers",
+    tuned=Tuned(_pieces_on_pool, exact=True, fewest=concat_tuned.FEWEST),
+)
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
     if parts != ():
