@@ -197,3 +197,12 @@ def test_values_that_do_not_fit_are_refused():
         initializers.Constant([1.0, 2.0])((4,))
     with pytest.raises(ShapeError, match=r"4 values of shape \(2, 2\) do not fit .* \(2,\)"):
         initializers.Constant(np.ones((2, 2)))((2,))
+
+
+@pytest.mark.parametrize("name", [*RANDOM, "orthogonal", "zeros", "ones"])
+def test_the_first_update_of_a_weight_writes_over_its_first_values(name):
+    layer = layers.Layer()
+    weight = layer.add_weight((30, 20), initializers.get(name))
+    address = weight._value._array.ctypes.data
+    weight.assign_add(tk.ones((30, 20)))
+    assert weight._value._array.ctypes.data == address

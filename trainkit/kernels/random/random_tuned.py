@@ -76,7 +76,8 @@ def scaled_floats(
     work = shared(_DRAW_NANOSECONDS * count) if count >= MANY_WORDS else (0, 1)
     start = (_WORD(counter & _LOW), _WORD(counter >> 64 & _LOW), _WORD(key & _LOW))
     run(*work, *start, np.float32(scale), np.float32(offset), floats)
-    return floats[inside : inside + count]
+    # the array itself where all of it is wanted: a view would not own its memory
+    return floats if floats.size == count else floats[inside : inside + count]
 
 
 def dropped(x: Array, keep_mask: Array, scale: float) -> Array | None:

@@ -349,6 +349,17 @@ def _shape(draws: Any, dims: tuple[int, ...]) -> Any:
     return None if draws is None else (draws[0].reshape(dims), draws[1])
 
 
+def _in_shape(flat: Array, dims: tuple[int, ...]) -> Array:
+    """New draws in their shape; where they own their memory, so does the result.
+
+    A variable's value has to, or its first update would move it to other memory.
+    """
+    if type(flat) is np.ndarray and flat.base is None and flat.size and dims:
+        flat.resize(dims, refcheck=False)
+        return flat
+    return flat.reshape(dims)
+
+
 def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of a GPU that draws for whole batches alone."""
 
@@ -395,7 +406,7 @@ def philox_uniform(
         flat = xp.minimum(flat, np.float32(1 - 2.0 ** (-9 if dtype == "bfloat16" else -12)))
         step = np.float32(2.0 ** (8 if dtype == "bfloat16" else 11))
         flat = xp.floor(flat * step) / step
-    return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
+    return _in_shape(flat, dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
 def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
