@@ -142,6 +142,58 @@ def counting(monkeypatch, long_graph):
     return model, ran, (x, x[:, :1])
 
 
+class SlowSteps:
+    """Clocks for which each step takes a second."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        self.now += 1.0
+        return self.now
+
+    thread_time = perf_counter
+
+
+@pytest.mark.parametrize("long_graph", [1, 10**6])
+@pytest.mark.parametrize("slow", [True, False])
+def test_the_graph_of_a_large_network_is_made_by_the_first_step(monkeypatch, slow, long_graph):
+    large, ran, batch = counting(monkeypatch, long_graph)
+    small, ran_small, _ = counting(monkeypatch, long_graph)
+    small.train_on_batch(*batch)
+    if slow:
+        monkeypatch.setattr(step_function, "time", SlowSteps())
+    else:
+        monkeypatch.setattr(step_function, "MANY_WEIGHTS", 4)
+    large.train_on_batch(*batch)
+    assert ran == ["eager", "traced"]
+    assert large.train_function.step._parts is None
+    for _ in range(5):
+        large.train_on_batch(*batch)
+        small.train_on_batch(*batch)
+    assert ran == ["eager", "traced"]
+    assert ran_small[:3] == ["eager", "eager", "traced"]
+    for a, b in zip(large.get_weights(), small.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_first_step_that_cannot_be_traced_warns_and_counts_once(monkeypatch):
+    monkeypatch.setattr(step_function, "MANY_WEIGHTS", 1)
+
+    class Looking(tk.Sequential):
+        def train_step(self, data):
+            data[0].numpy()
+            return super().train_step(data)
+
+    model = Looking([tk.Input((3,)), tk.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x = np.ones((4, 3), "float32")
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        model.train_on_batch(x, x[:, :1])
+    assert int(model.optimizer.iterations) == 1
+    model.train_on_batch(x, x[:, :1])
+    assert int(model.optimizer.iterations) == 2
+
+
 def test_the_program_of_a_long_graph_is_made_between_steps_that_run_eagerly(monkeypatch):
     long, ran, batch = counting(monkeypatch, 1)
     short, ran_short, _ = counting(monkeypatch, 10**6)
@@ -236,6 +288,8 @@ def test_predictions_that_take_long_are_traced_early(monkeypatch, seconds, eager
         def perf_counter(self):
             self.now += seconds
             return self.now
+
+        thread_time = perf_counter
 
     class Model(tk.Model):
         calls = 0

@@ -62,7 +62,7 @@ class Above:
     dot: Callable[..., str]
     graph_def: Callable[..., Any]
     program: Callable[..., Any]
-    program_in_parts: Callable[..., Generator[None, None, Any]]
+    program_in_parts: Callable[..., Generator[bool, None, Any]]
 
 
 ABOVE = Above()
@@ -450,8 +450,11 @@ class Graph(NodeList):
             self._program = ABOVE.program(self, self.jit_compile)
         return self._program
 
-    def program_in_parts(self) -> Generator[None, None, None]:
-        """Make what `program` gives bit by bit, for callers who have something to do in between."""
+    def program_in_parts(self) -> Generator[bool, None, None]:
+        """Make what `program` gives bit by bit, for callers who have something to do in between.
+
+        It gives True where it only waits for another thread.
+        """
         if self._program is None:
             self._program = yield from ABOVE.program_in_parts(self, self.jit_compile)
 

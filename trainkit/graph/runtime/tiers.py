@@ -313,23 +313,23 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgra
 
 def compile_in_parts(
     graph: Graph, jit_compile: bool | None = None
-) -> Generator[None, None, TieredProgram]:
+) -> Generator[bool, None, TieredProgram]:
     """`compile_graph` for callers who can do without the program for a while.
 
     It pauses where going on would keep them waiting: before and between two parts that take about
     the same time where the graph is long, and for as long as loops that have to be compiled before
-    the first call are being compiled, in the background.
+    the first call are being compiled, in the background. Then it gives True, and before False.
     """
     if len(graph.nodes) < LONG_GRAPH:
         program = TieredProgram(graph, jit_compile)
     else:
-        yield
+        yield False
         reduced = _reduced(graph)
-        yield
+        yield False
         program = TieredProgram(graph, jit_compile, reduced)
     compiling = program.compile_behind()
     while compiling is not None and compiling.is_alive():
-        yield
+        yield True
     return program
 
 

@@ -28,6 +28,13 @@ EAGER_PREDICTIONS = 16
 EAGER_SECONDS = 0.25
 """Or those that have taken so long together: about what the tracing of a large network takes."""
 
+FIRST_SECONDS, MANY_WEIGHTS = 0.4, 64
+"""A first step that computed for so long, or has so many weights, makes the graph before it ends.
+
+It is the slowest of all in any case, with new memory for all that there is; where the graph is made
+by a later step, that takes up to six times as long as its neighbours.
+"""
+
 _DONE = object()
 
 
@@ -79,42 +86,73 @@ class CompiledStep:
         ):
             self._look_at_settings()
         if self._calls < self._first_eager:
-            self._calls += 1
-            began = time.perf_counter()
-            result = self._step(data)
-            self._eager_seconds += time.perf_counter() - began
-            # Replicas trace after the same number of steps, so no clock decides for them.
-            if self._eager_seconds > EAGER_SECONDS and self._calls >= FIRST_EAGER and not REPLICAS:
-                self._calls = self._first_eager
-            return result
+            return self._run_early(data)
         if self.eager_steps:
             self.eager_steps -= 1
             return self._step(data)
         if self._calls == self._first_eager:
             self._calls += 1
-            try:
-                concrete = self._function.get_concrete_function(data)
-            except Exception as error:
-                self._function = None
-                warnings.warn(
-                    f"{getattr(self._step, '__qualname__', 'the step')} can't be compiled and runs "
-                    f"eagerly, which is slower: {type(error).__name__}: {error}\n"
-                    "compile(run_eagerly=True) says that this is meant.",
-                    UserWarning,
-                    stacklevel=4,
-                )
+            if not self._trace(data, stacklevel=5):
                 return self._step(data)
-            self._note_settings()
-            if _has_own_loss(self._step):
-                warn_of_crossed_batches(concrete.graph)
-            if self._first_eager and not REPLICAS:
-                self._parts = concrete.graph.program_in_parts()
         if self._parts is not None:
             if next(self._parts, _DONE) is not _DONE:
                 return self._step(data)
             self._parts = None
         self._compiles = True
         return self._function(data)
+
+    def _run_early(self, data: Any) -> Any:
+        """One of the steps that run operation by operation at first."""
+        began, computed = time.perf_counter(), time.thread_time()
+        result = self._step(data)
+        self._calls += 1
+        self._eager_seconds += time.perf_counter() - began
+        if REPLICAS:  # they trace after the same number of steps, so no clock decides for them
+            return result
+        if self._first_eager > FIRST_EAGER:
+            if self._eager_seconds > EAGER_SECONDS and self._calls >= FIRST_EAGER:
+                self._calls = self._first_eager
+        elif self._calls == 1 and (
+            time.thread_time() - computed > FIRST_SECONDS
+            or len(self._model.trainable_variables) >= MANY_WEIGHTS
+        ):
+            self._calls = self._first_eager + 1
+            if self._trace(data, stacklevel=6):
+                self._advance_program()
+        return result
+
+    def _trace(self, data: Any, stacklevel: int) -> bool:
+        """Make the graph of the step; where that fails a warning says why, and there is none.
+
+        Args:
+            data: a batch.
+            stacklevel: of the warning.
+        """
+        try:
+            concrete = self._function.get_concrete_function(data)
+        except Exception as error:
+            self._function = None
+            warnings.warn(
+                f"{getattr(self._step, '__qualname__', 'the step')} can't be compiled and runs "
+                f"eagerly, which is slower: {type(error).__name__}: {error}\n"
+                "compile(run_eagerly=True) says that this is meant.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+            return False
+        self._note_settings()
+        if _has_own_loss(self._step):
+            warn_of_crossed_batches(concrete.graph)
+        if self._first_eager and not REPLICAS:
+            self._parts = concrete.graph.program_in_parts()
+        return True
+
+    def _advance_program(self) -> None:
+        """Make the program of the graph, up to where it waits for a compiler."""
+        for waits in self._parts:
+            if waits:
+                return
+        self._parts = None
 
     def traced_batch(self) -> Any:
         """What a batch was like when the step was traced last, `None` if it never was."""
