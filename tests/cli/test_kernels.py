@@ -273,6 +273,8 @@ def test_a_compiler_that_can_not_link_is_found_before_kernels_are_compiled(
         ("SGD", {"momentum": 0.95, "nesterov": True}),
         ("Adam", {"beta_1": 0.5, "beta_2": 0.95, "epsilon": 1e-8, "amsgrad": True}),
         ("AdamW", {"weight_decay": 0.1, "beta_2": 0.98}),
+        ("Adam", {"use_ema": True, "ema_momentum": 0.9}),
+        ("SGD", {"momentum": 0.8, "use_ema": True, "weight_decay": 0.1}),
         ("RMSprop", {"rho": 0.99, "centered": True}),
         ("Lion", {"beta_1": 0.95}),
         ("Nadam", {"weight_decay": 0.5}),

@@ -144,8 +144,25 @@ def _optimizers() -> list[Optimizer]:
     return [
         make(weight_decay=decay, **settings)
         for make, variants in (
-            (named.SGD, ({}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True})),
-            (named.Adam, ({}, {"amsgrad": True})),
+            (
+                named.SGD,
+                (
+                    {},
+                    {"momentum": 0.9},
+                    {"momentum": 0.9, "nesterov": True},
+                    {"momentum": 0.9, "use_ema": True},
+                ),
+            ),
+            # of averages within a period of accumulation there is a rule for themselves
+            (
+                named.Adam,
+                (
+                    {},
+                    {"amsgrad": True},
+                    {"use_ema": True},
+                    {"use_ema": True, "gradient_accumulation_steps": 2},
+                ),
+            ),
             (
                 named.RMSprop,
                 (
@@ -169,10 +186,13 @@ def _optimizers() -> list[Optimizer]:
 
 def _updates() -> Iterator[Kernel]:
     """What updates the weights of the usual optimizers."""
+    keys: dict[kernel_family.Key, None] = {}  # several optimizers have the averages' rule
     with tk.device("/cpu:0"):  # a GPU, where there is one, has kernels of its own
         for dtype in (np.float32, np.float64):
             for optimizer in _optimizers():
                 optimizer.apply([np.ones(2, dtype)], [tk.Variable(np.ones(2, dtype))])
-                for update in optimizer._programs.flat_updates():
-                    if update.kernel_key is not None:
-                        yield UPDATES.file, UPDATES.builder, update.kernel_key
+                for programs in (optimizer._programs, optimizer._average_programs):
+                    updates = programs.flat_updates()
+                    keys |= {u.kernel_key: None for u in updates if u.kernel_key is not None}
+    for key in keys:
+        yield UPDATES.file, UPDATES.builder, key

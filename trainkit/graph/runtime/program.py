@@ -148,6 +148,7 @@ class _ProgramWriter:
         self._variable_names: dict[GraphTensor, str] = {}
         self._in_place: set[GraphTensor] = set()
         self._written_by_node: set[GraphTensor] = set()
+        self._read_after_writing: set[GraphTensor] = set()
         self._result_counts: Counter[int] = Counter()
 
     def source(self) -> str:
@@ -308,21 +309,22 @@ class _ProgramWriter:
             chosen: list[GraphTensor | None] = []
             for x, y in zip(_buffers(node), node.outputs, strict=True):
                 slot = slots.get(id(y))
-                # The new value gets no local, so nobody may ask for it but by the variable; and the
-                # array must not come in twice, e.g. as its own gradient.
+                # The new value is the variable's own array: nodes behind it may read it, but it is
+                # no result; and the array must not come in twice, e.g. as its own gradient.
                 is_free = (
                     slot is not None
                     and slot.first is x
                     and x.node.kind == "variable"
                     and last[x] == index
                     and uses[id(x)] == 1
-                    and y not in read
                     and self._result_counts[id(y)] == 1
                     and id(x) not in self._result_counts
                 )
                 chosen.append(x if is_free else None)
                 if is_free:
                     self._written_by_node.add(y)
+                    if y in read:
+                        self._read_after_writing.add(y)
             if any(x is not None for x in chosen):
                 written[node] = chosen
         return written
@@ -358,6 +360,10 @@ class _ProgramWriter:
         called = f"u{number}({inputs})"
         self._say(f"{', '.join(targets)}, = {called}" if targets else called, 2)
         self.line_nodes[len(self._lines)] = node
+        for i, (x, y) in enumerate(zip(over, node.outputs, strict=True)):
+            if x is not None and y in self._read_after_writing:
+                self.namespace[f"w{number}_{i}"] = x.node.value
+                self._say(f"{_local(y)} = w{number}_{i}._value._array", 2)
 
     def _write_fused(
         self, node: Node, reused: dict[GraphTensor, GraphTensor], dropped: list[str]
@@ -515,16 +521,23 @@ def _may_fail(node: Node) -> bool:
 
 
 def _updates_last(operations: list[Node]) -> list[Node]:
-    """The operations, with steps of optimizers whose results no other one reads behind the rest.
+    """The operations, with steps of optimizers that none but such read behind the rest.
 
     Nothing can fail then once they begin, so they may write over the old values.
     """
-    read = {x.node for node in operations for x in node.inputs if _is_tensor(x)}
-    late = [node for node in operations if node.primitive is _UPDATE and node not in read]
+    readers: dict[Node, set[Node]] = {}
+    for node in operations:
+        for x in node.inputs:
+            if _is_tensor(x):
+                readers.setdefault(x.node, set()).add(node)
+    late: set[Node] = set()
+    # from the end, so that it is known of all readers whether they come last
+    for node in reversed(operations):
+        if node.primitive is _UPDATE and late.issuperset(readers.get(node, ())):
+            late.add(node)
     if not late:
         return operations
-    moved = set(late)
-    return [node for node in operations if node not in moved] + late
+    return [x for x in operations if x not in late] + [x for x in operations if x in late]
 
 
 def _buffers(node: Node) -> list[Any]:

@@ -58,7 +58,7 @@ OPTIMIZERS = Registry("optimizers", "optimizer", unlisted={"GradientDescentOptim
 _THREAD = trace_state.THREAD
 
 
-_NOT_COPIED = {"_programs": None, "sharded_state": None, "sums_in_parts": None}
+_NOT_COPIED = dict.fromkeys(("_programs", "_average_programs", "sharded_state", "sums_in_parts"))
 
 
 class Optimizer(OutsideState):
@@ -108,6 +108,9 @@ class Optimizer(OutsideState):
     ema_overwrite_frequency: int | None
     loss_scale_factor: float | None
     gradient_accumulation_steps: int | None
+    # of weights, and of averages that are not updated with their weight
+    _programs: Programs
+    _average_programs: Programs
 
     slots: tuple[str, ...] = ()
     counters: ClassVar[tuple[tuple[str, float], ...]] = ()
@@ -134,7 +137,7 @@ class Optimizer(OutsideState):
                 setattr(self, option, options[option])
         self._limits = ClipLimits(*(getattr(self, name) for name in CLIPPING))
         self._states = SlotTable()
-        self._programs = Programs()
+        self._make_programs()
         # real values even where a function is being traced; on the CPU, which computes the rates
         with eval_shape.eagerly(), devices.device("/cpu:0"):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
@@ -146,6 +149,11 @@ class Optimizer(OutsideState):
         self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
         # with a scaled loss the GPU alone knows whether a step counts: the count may lie there
         self._iterations._goes_along = True
+
+    def _make_programs(self) -> None:
+        kind = type(self).__name__
+        self.__dict__["_programs"] = Programs(kind)
+        self.__dict__["_average_programs"] = Programs(f"the averages of {kind}")
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -622,6 +630,7 @@ class Optimizer(OutsideState):
             self.__dict__["_limits"] = limits
         if "_programs" in self.__dict__:  # programs hold settings as numbers
             self._programs.forget()
+            self._average_programs.forget()
 
     def _limits_with(self, name: str, value: Any) -> ClipLimits | None:
         """The limits of gradients where one of them is set to another value."""
@@ -648,7 +657,8 @@ class Optimizer(OutsideState):
         return {**self.__dict__, "_states": self._states.kept(), **_NOT_COPIED}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.update(attributes, _programs=Programs(), _states=SlotTable())
+        self.__dict__.update(attributes, _states=SlotTable())
+        self._make_programs()
         # the table goes by ids, which copies of weights have of their own
         for weight, slots in self._states.take(attributes["_states"]):
             update = self.update_of(weight)

@@ -29,9 +29,14 @@ class SlotState:
             half-precision weights, else the weight's.
         rule: `(xp, weight, grad, scalars, *slots) -> (weight, *slots)`.
         key: weights whose key is equal share one compiled program.
+        with_average, average_alone: the same weight with its moving average, and that average by
+            itself, see `averages.py`; `None` until they are asked for.
     """
 
-    __slots__ = ("_written", "dtype", "held", "key", "names", "rule", "slots", "weight")
+    __slots__ = (
+        *("_written", "average_alone", "dtype", "held", "key", "names", "rule", "slots"),
+        *("weight", "with_average"),
+    )
 
     def __init__(self, weight: Variable, names: tuple[str, ...], rule: Any, key: Any) -> None:
         self.weight = weight
@@ -42,6 +47,8 @@ class SlotState:
         self._written: list[Variable] = [weight]
         self.dtype = compute_dtype(weight)
         self.key = (key, self.dtype)
+        self.with_average: SlotState | None = None
+        self.average_alone: SlotState | None = None
 
     def add_slot(self, name: str, value: Any, owner: str) -> Variable:
         """Make the Variable of slot `name`, with `value` at first, on the device of the weight."""

@@ -17,6 +17,7 @@ from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
+from trainkit.optimizers.base import averages
 from trainkit.optimizers.base.accumulated_gradients import PeriodMeans, add_gradients
 from trainkit.optimizers.base.clipping import clip_gradients
 from trainkit.optimizers.base.joined_gradients import joined
@@ -27,6 +28,7 @@ from trainkit.optimizers.base.traced_step import TENSORS, TensorMedium
 if TYPE_CHECKING:
     from trainkit.collectives.replica import Replica
     from trainkit.optimizers.base.optimizer import Optimizer
+    from trainkit.optimizers.base.step_plan import Programs
 
 
 _F32 = np.dtype(np.float32)
@@ -122,14 +124,14 @@ class ArrayMedium:
 
     def update(
         self,
-        optimizer: Optimizer,
+        programs: Programs,
         states: list[SlotState],
         grads: list[Any],
         scalars: tuple[Any, ...],
         active: Any,
     ) -> None:
         """Update weights and slots by their rules, those of one rule by one call."""
-        optimizer._programs.plan_of(states, len(scalars)).update(grads, scalars)
+        programs.plan_of(states, len(scalars)).update(grads, scalars)
 
 
 ARRAYS = ArrayMedium()
@@ -199,7 +201,7 @@ def make_step(
         if state.weight.constraint is not None:
             _constrain(state.weight, conditions[i] if conditions else None)
     if optimizer.use_ema:
-        _update_averages(on, optimizer, counted, finite)
+        _update_averages(on, optimizer, states, counted, finite)
     # last of all: after an error the step has not been counted
     on.assign_where(finite, optimizer._iterations, step_count + 1)
 
@@ -236,44 +238,64 @@ def _update_weights(
     rates = optimizer.rates(on.xp, lr, step, *counters)
     # what a rule takes as its scalars: the rates, then the learning rate itself
     scalars = (*rates, lr) if type(rates) is tuple else (rates, lr)
+    if averages.count_of_scalars(optimizer):
+        states = [averages.join_average(optimizer, state) for state in states]
+        scalars = (*scalars, *_scalars_of_averages(on, optimizer, counted))
+    programs = optimizer._programs
     if not any(condition is not None for condition in conditions):
-        on.update(optimizer, states, grads, scalars, active)
+        on.update(programs, states, grads, scalars, active)
         return
     certain = [i for i, condition in enumerate(conditions) if condition is None]
     parts = [(certain, active)] if certain else []
     parts += [([i], on.both(active, c)) for i, c in enumerate(conditions) if c is not None]
     for part, condition in parts:
         some, of = [grads[i] for i in part], [states[i] for i in part]
-        on.update(optimizer, of, some, scalars, condition)
+        on.update(programs, of, some, scalars, condition)
 
 
-def _update_averages(on: Medium, optimizer: Optimizer, counted: Any, finite: Any) -> None:
-    period, overwrites = optimizer.ema_overwrite_frequency, None
+def _scalars_of_averages(on: Medium, optimizer: Optimizer, counted: Any) -> list[Any]:
+    """Whether averages have begun, and whether they replace weights, if they ever do: 0 or 1."""
+    scalars, period = [on.float32(on.xp.not_equal(counted, 0))], optimizer.ema_overwrite_frequency
     if period is not None:
-        overwrites = on.both(finite, on.xp.equal((counted + 1) % period, 0))
-    for state in optimizer._states.averaged():
-        slot = state.slots["average"]
-        # 0 in the first step, so the average begins as the weight and not as what it was made with
-        momentum = on.cast(on.xp.not_equal(counted, 0), state.dtype) * optimizer.ema_momentum
-        # in a function of its own: who holds a variable's array keeps it from being written
-        average = _next_average(on, state, momentum)
-        on.assign_where(finite, slot, average)
-        if overwrites is not None:
-            weight_dtype = state.weight.dtype.dtype
-            on.assign_where(overwrites, state.weight, on.cast(average, weight_dtype))
+        scalars.append(on.float32(on.is_multiple(counted + 1, period)))
+    return scalars
 
 
-def _next_average(on: Medium, state: SlotState, momentum: Any) -> Any:
-    weight = on.cast(on.read(state.weight), state.dtype)
-    return momentum * on.read(state.slots["average"]) + (1 - momentum) * weight
+def _update_averages(
+    on: Medium, optimizer: Optimizer, states: list[SlotState], counted: Any, finite: Any
+) -> None:
+    """Move the averages that their weights' rules have left."""
+    moved = set()
+    if averages.count_of_scalars(optimizer):
+        twins = [averages.join_average(optimizer, state) for state in states]
+        moved = {id(state.weight) for state in twins if averages.SLOT in state.names}
+    left = [s for s in optimizer._states.averaged() if id(s.weight) not in moved]
+    if not left:
+        return
+    has_begun, *overwrites = _scalars_of_averages(on, optimizer, counted)
+    alone = [averages.average_alone(optimizer, state) for state in left]
+    weights = [on.cast(on.read(state.weight), state.dtype) for state in left]
+    on.update(optimizer._average_programs, alone, weights, (has_begun,), finite)
+    # who holds a variable's array keeps it from being written
+    del weights
+    if overwrites:
+        condition = on.both(finite, on.xp.greater(overwrites[0], 0))
+        for state in left:
+            average = on.cast(on.read(state.slots[averages.SLOT]), state.weight.dtype.dtype)
+            on.assign_where(condition, state.weight, average)
 
 
 def rule_of(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> Callable[..., Any]:
-    """`update` after weight decay; scalars are what `rates` gave, then the learning rate."""
+    """`update` after weight decay.
+
+    Its scalars are what `rates` gave, then the learning rate; those of averages are not for it.
+    """
 
     def rule(
         xp: Any, weight: Any, grad: Any, scalars: tuple[Any, ...], *slots: Any
     ) -> tuple[Any, ...]:
+        extras = averages.count_of_scalars(optimizer)
+        scalars = scalars[: len(scalars) - extras]
         decay = optimizer.decay_of(of)
         if decay is not None:
             weight = weight - weight * (decay * scalars[-1])

@@ -171,11 +171,15 @@ def interleave(written: Sequence[Any], grads: Sequence[Any], n: int) -> list[Any
 class Programs:
     """The programs of one optimizer, by rule and dtype; `None` for rules that have none.
 
+    Args:
+        owner: the optimizer's class, in listings of graphs.
+
     Attributes:
         plan: of the last step, `None` before the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
         self._programs: dict[Any, FlatUpdate | None] = {}
         self._kernels: dict[Any, RuleKernel | None] = {}
         self.plan: StepPlan | None = None

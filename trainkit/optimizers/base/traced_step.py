@@ -24,6 +24,7 @@ from trainkit.optimizers.base.weight_update import WeightUpdate
 if TYPE_CHECKING:
     from trainkit.collectives.replica import Replica
     from trainkit.optimizers.base.optimizer import Optimizer
+    from trainkit.optimizers.base.step_plan import Programs
 
 _F32 = np.dtype(np.float32)
 
@@ -102,7 +103,7 @@ class TensorMedium:
 
     def update(
         self,
-        optimizer: Optimizer,
+        programs: Programs,
         states: list[SlotState],
         grads: list[Any],
         scalars: tuple[Any, ...],
@@ -114,7 +115,7 @@ class TensorMedium:
         # casts for each dtype, not for each weight: a step has hundreds of these
         dtypes = dict.fromkeys(str(state.dtype) for state in states)
         rates = {dtype: tuple(ops.cast(x, dtype) for x in scalars) for dtype in dtypes}
-        members = _trace_joint_update(optimizer, states, grads, rates, active)
+        members = _trace_joint_update(programs, states, grads, rates, active)
         for state, grad in zip(states, grads, strict=True):
             if state in members:
                 continue
@@ -123,7 +124,7 @@ class TensorMedium:
             slots = [state.slots[n].value() for n in state.names]
             update = functools.partial(_update, state, rates[dtype], active)
             # element by element the shape makes no difference, so one trace serves all weights
-            shape = None if optimizer._programs.sees_elements_alone(state) else tuple(weight.shape)
+            shape = None if programs.sees_elements_alone(state) else tuple(weight.shape)
             new = calls.results(update, [weight, grad, *slots], (state.key, shape))
             state.weight.assign(ops.cast(new[0], state.weight.dtype))
             for name, value in zip(state.names, new[1:], strict=True):
@@ -134,7 +135,7 @@ TENSORS = TensorMedium()
 
 
 def _trace_joint_update(
-    optimizer: Optimizer,
+    programs: Programs,
     states: list[SlotState],
     grads: list[Any],
     rates: dict[str, tuple[Any, ...]],
@@ -143,9 +144,8 @@ def _trace_joint_update(
     """Trace the step of all weights with an update program as one node for each program.
 
     Branches and bodies of loops keep an operation for each step of a rule: gradients go through
-    them in their own way, and values go from round to round there. So do weights that averages or
-    constraints read on: such a node would need copies of them, which fused operations do not. A
-    gradient of unknown size may turn out to be wrong, which has to be seen before anything changes.
+    them in their own way, and values go from round to round there. A gradient of unknown size may
+    turn out to be wrong, which has to be seen before anything changes.
 
     Returns:
         The states of these weights.
@@ -157,17 +157,16 @@ def _trace_joint_update(
         return set()
     groups: dict[Any, list[tuple[SlotState, Any]]] = {}
     for state, grad in zip(states, grads, strict=True):
-        is_read_on = optimizer.use_ema or state.weight.constraint is not None
         is_sized = state.weight._shape is None and grad.shape.is_fully_defined()
-        if state.is_in_place and is_sized and not is_read_on:
-            program = optimizer._programs.of(state, len(rates[str(state.dtype)]))
+        if state.is_in_place and is_sized:
+            program = programs.of(state, len(rates[str(state.dtype)]))
             if program is not None:
                 # one rule and dtype, whatever the shapes
                 groups.setdefault(program, []).append((state, grad))
     joined: set[SlotState] = set()
     for program, members in groups.items():
         elements = sum(math.prod(state.weight.shape) for state, _ in members)
-        rule = WeightUpdate(type(optimizer).__name__, program, active is not None)
+        rule = WeightUpdate(programs.owner, program, active is not None)
         is_small = len(members) < _FEWEST_WEIGHTS and elements < WIDE
         if is_small or not rule.has_operations:
             continue
