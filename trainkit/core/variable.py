@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from operator import methodcaller
@@ -33,6 +33,10 @@ else:
 
 OVERWRITTEN: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Variables, by `id`, that optimizers replace by their gradient instead of stepping along it."""
+
+WATCHERS: list[Callable[[Sequence[Any]], None]] = []
+"""Called with variables whose arrays were just written in place: who copies arrays in another
+thread may have seen a part of the new value."""
 
 _THREAD = trace_state.THREAD
 _CREATIONS = count()
@@ -393,6 +397,7 @@ class Variable(RowUpdates, Trackable, Operators):
             op.primitive.kernel(mine, delta, out=mine)
         except (ValueError, TypeError):  # they lie on two devices; nothing is written
             return False
+        tell_watchers((self,))
         return True
 
     def _assign_result(self, op: Any, delta: Any) -> Variable:
@@ -442,6 +447,7 @@ class Variable(RowUpdates, Trackable, Operators):
             and devices.device_of(mine) is devices.device_of(array)
         ):
             mine[...] = array
+            tell_watchers((self,))
         else:
             array = devices.to_device(array, devices.device_of(self._value._array))
             self._value = wrap(array if array.shape else devices_asarray(array))
@@ -527,6 +533,12 @@ def writable_arrays(variables: Sequence[Variable]) -> list[Any]:
         array = sole_array(variable)
         arrays.append(variable._writable() if array is None else array)
     return arrays
+
+
+def tell_watchers(variables: Sequence[Any]) -> None:
+    """Say that the arrays of variables were written in place."""
+    for watch in WATCHERS:
+        watch(variables)
 
 
 def devices_asarray(value: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.graph.control_flow import host_calls
 
 EAGER_AND_TRACED = pytest.mark.parametrize(
     "wrap", [lambda f: f, tk.function], ids=["eager", "traced"]
@@ -114,3 +115,20 @@ def test_the_time_is_read_each_time_the_graph_runs():
     now = tk.timestamp(name="now")
     assert (now.dtype, now.shape) == (tk.float64, ())
     assert times[3] <= float(now) <= time.time()
+
+
+def test_ranks_of_few_functions_are_remembered(monkeypatch):
+    monkeypatch.setattr(host_calls, "_RANKS", {})
+    monkeypatch.setattr(host_calls, "_MOST_RANKS", 3)
+    for i in range(6):
+        # another code each time
+        scope = {"np": np}
+        exec(f"def made(x):\n    return np.full(2, {i}, np.float32)", scope)
+
+        @tk.function
+        def run(x, made=scope["made"]):
+            return tk.numpy_function(made, [x], tk.float32) + 1.0
+
+        np.testing.assert_array_equal(run(tk.constant(0.0)), [i + 1, i + 1])
+    assert len(host_calls._RANKS) == 3
+    assert set(host_calls._RANKS.values()) == {(1,)}

@@ -2,14 +2,20 @@
 
 import copy
 import gc
+import sys
+import threading
 
 import numpy as np
 import pytest
 
+import trainkit as tk
+from trainkit.core import devices
+from trainkit.core.variable import writable_arrays
 from trainkit.kernels.matmul import epilogue_tuned, prepared_weights, product_tuned
 from trainkit.kernels.matmul.epilogue_tuned import Epilogue
 from trainkit.kernels.matmul.prepared_weights import PreparedWeights
 from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6
+from trainkit.optimizers.base import step_plan
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -120,6 +126,67 @@ def test_nothing_is_held_after_it_was_let_go(rng):
     for _ in range(2):
         last = strips_of(weights, Value._array)
     np.testing.assert_array_equal(last, Value._array)
+
+
+@pytest.mark.parametrize("ends", ["behind", "meanwhile"])
+@pytest.mark.parametrize("how", ["optimizer", "assign"])
+def test_strips_of_weights_that_are_half_written_are_not_kept(rng, monkeypatch, how, ends):
+    """Another thread has begun to write, as nobody held the array then, and ends later."""
+    variable = tk.Variable(rng.normal(size=(4, 4)).astype("float32"))
+    value, optimizer = tk.zeros((4, 4)), tk.optimizers.SGD(1.0)
+    is_half, may_end = threading.Event(), threading.Event()
+
+    def write_slowly(array):
+        array[:2] = 0
+        is_half.set()
+        assert may_end.wait(60)
+        array[2:] = 0
+
+    class Slow:
+        """What is assigned, and takes its time to be copied."""
+
+        shape, dtype = value.shape, value.dtype
+
+        def __array__(self, dtype=None, copy=None):
+            # the array that is written to is asked for by then
+            write_slowly(sys._getframe(1).f_locals["mine"])
+            return np.zeros((4, 4), "float32")
+
+    def write():
+        if how == "assign":
+            monkeypatch.setattr(devices, "device_of", lambda array: devices.CPU)
+            variable._store(Slow())
+        else:
+            group = step_plan._Group
+            monkeypatch.setattr(
+                group, "update", lambda self, *_: write_slowly(writable_arrays(self._variables)[0])
+            )
+            optimizer.apply([value], [variable])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert is_half.wait(60)
+
+    def end():
+        may_end.set()
+        writer.join()
+
+    def prepare(array):
+        strips = array.copy()
+        if ends == "meanwhile":
+            end()
+        return strips
+
+    weights, array = PreparedWeights(), variable._value._array
+    for _ in range(2):
+        strips = weights.strips(array, prepare)
+    assert (strips is None) == (ends == "meanwhile")
+    end()
+    np.testing.assert_array_equal(array, 0)
+    for _ in range(5):
+        strips = weights.strips(array, np.copy)
+        assert strips is None or not strips.any()
+    assert strips is not None
 
 
 def test_there_is_a_limit_for_all_together(rng, monkeypatch):

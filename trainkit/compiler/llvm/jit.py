@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit.core.process import forks
+from trainkit.core.process.key_locks import KeyLocks
 from trainkit.core.process.side_work import import_modules
 from trainkit.kernels.jit import llvm_target, numpy_inner_loops
 from trainkit.kernels.jit.code_store import read_code, write_code
@@ -31,6 +32,7 @@ class Machine:
         facts = (str(_FORMAT), llvmlite.__version__, self._target.triple, *llvm_target.processor())
         self._facts = "\n".join(facts)
         self._made: dict[str, Any] = {}
+        self._making = KeyLocks()
 
     def function(self, text: str, symbols: dict[str, int]) -> Any:
         """A built-in function of the code `@run` in `text`.
@@ -40,8 +42,9 @@ class Machine:
             symbols: their addresses in this process.
         """
         digest = digest_of(self._facts, text)[:40]
-        # A child that is forked off in the middle would find LLVM as this thread left it.
-        with forks.COMPILING:
+        # Two threads may come with the same text, of two graphs: one of them compiles it. A child
+        # that is forked off in the middle would find LLVM as this thread left it.
+        with self._making.hold(digest), forks.COMPILING:
             function = self._made.get(digest)
             if function is None:
                 self._linker.symbols(symbols)

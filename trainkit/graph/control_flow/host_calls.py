@@ -19,6 +19,7 @@ from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import BY_NUMPY, DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process import forks
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -98,6 +99,18 @@ class _FirstRun(threading.local):
 UNSEEN: weakref.WeakSet[HostFunction] = weakref.WeakSet()
 _SESSION = _FirstRun()
 _RANKS: dict[Any, tuple[int, ...]] = {}
+_MOST_RANKS = 4096
+"""Functions whose ranks are remembered: of one that is forgotten the first run shows them again."""
+_KEEPING = forks.make_lock()
+
+
+def _keep_ranks(key: Any, ranks: tuple[int, ...]) -> None:
+    """Remember the ranks of a function's results, and forget those that were seen longest ago."""
+    with _KEEPING:
+        _RANKS.pop(key, None)
+        _RANKS[key] = ranks
+        while len(_RANKS) > _MOST_RANKS:
+            del _RANKS[next(iter(_RANKS))]
 
 
 def _key_of(function: Any, announced: list[Any]) -> Any:
@@ -194,7 +207,7 @@ def _see_ranks(function: HostFunction, items: list[Any]) -> None:
     pairs = zip(ranks, expected, function.unseen, strict=True)
     if _SESSION.given is not None and any(unseen and a != b for a, b, unseen in pairs):
         # Only a first run is taken back. In any other `_check` refuses such a result.
-        _RANKS[function.key] = ranks
+        _keep_ranks(function.key, ranks)
         raise RankSeen
     function.unseen = [False] * len(items)
     UNSEEN.discard(function)
@@ -302,7 +315,7 @@ def _run_call(
     items = _items(result, len(announced), getattr(func, "__name__", "the function"))
     tensors = [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
     if _SESSION.learns:
-        _RANKS[_key_of(func, announced)] = tuple([len(y.shape) for y in tensors])
+        _keep_ranks(_key_of(func, announced), tuple([len(y.shape) for y in tensors]))
     return tensors
 
 

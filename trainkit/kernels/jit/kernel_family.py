@@ -29,6 +29,7 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.process import forks
+from trainkit.core.process.key_locks import KeyLocks
 from trainkit.core.process.requirements import install_command
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
@@ -127,6 +128,7 @@ class Family:
         self._spent: dict[Key, float] = {}
         self._threads: dict[Key, threading.Thread] = {}
         self._built: dict[Key, Any] = {}
+        self._compiling = KeyLocks()
         _State.families += (self,)
 
     def find(self, key: Key, seconds: float) -> Any:
@@ -188,8 +190,11 @@ class Family:
     def _warm(self, key: Key, spent: float) -> Any:
         """Count a call that is worth compiling for, and compile when enough have come."""
         if _State.mode == "eager":
-            self._compile(key)
-            return self._take(key)
+            with self._compiling.hold(key):  # another thread may have compiled it meanwhile
+                if key not in self._ready:
+                    self._compile(key)
+                    self._take(key)
+            return self._ready.get(key) or None
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
             self._begin(key)

@@ -7,9 +7,12 @@ than the product. A program that does not assign a variable keeps the strips of 
 Nobody tells when a value changes: a variable is written in place where nobody else holds its array.
 So whoever keeps strips holds the array that they were made of. As long as the variable has that
 very array, its numbers are the same; a write goes to new memory then, and the next call sees
-another array. What is trained meanwhile would pay for that at each step, so the array of a variable
-is held only once it has come twice, later each time that it was held in vain; and a program that
-assigns variables lets go of theirs first.
+another array. A write that another thread had begun before is not over yet: so who has written lets
+go of the strips afterwards (`let_go`), and of those that are just being made.
+
+What is trained meanwhile would pay for new memory at each step, so the array of a variable is held
+only once it has come twice, later each time that it was held in vain; and a program that assigns
+variables lets go of theirs first.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+from trainkit.core.process import forks
+from trainkit.core.variable import WATCHERS
 
 Array = Any
 
@@ -33,17 +39,20 @@ class _Strips:
 
     Attributes:
         owner: the array that has the memory, `None` once it was let go.
-        array: the strips.
+        array: the strips, `None` until they are made.
     """
 
     __slots__ = ("__weakref__", "array", "key", "owner")
 
-    def __init__(self, owner: Array, key: Any, array: Array) -> None:
+    def __init__(self, owner: Array | None, key: Any, array: Array | None) -> None:
         self.owner, self.key, self.array = owner, key, array
 
 
 _ALL: list[tuple[weakref.ref[_Strips], ...]] = [()]
 """All there are, in a tuple that is replaced as a whole: threads may look at it meanwhile."""
+_OWNERS: list[frozenset[int]] = [frozenset()]
+"""The ids of their arrays, some of which may be gone: most variables have none of them."""
+_ADDING = forks.make_lock()
 
 
 def _all() -> list[_Strips]:
@@ -112,8 +121,19 @@ def _strips_of(
         kept_bytes += 0 if strips.array is None else strips.array.nbytes
     if kept_bytes + weights.nbytes > MOST_BYTES:
         return None
-    strips = _Strips(owner, key, prepare(weights))
-    _ALL[0] = *map(weakref.ref, _all()), weakref.ref(strips)
+    # In the list before they are made: a writer that ends meanwhile lets go of them.
+    strips = _Strips(owner, key, None)
+    with _ADDING:
+        everything = [*_all(), strips]
+        _OWNERS[0] = frozenset(id(x.owner) for x in everything)
+        _ALL[0] = tuple(map(weakref.ref, everything))
+    if let_go not in WATCHERS:
+        WATCHERS.append(let_go)
+    array = prepare(weights)
+    strips.array = array
+    if strips.owner is None:  # in this order: let go between the two lines, they are dropped here
+        strips.array = None
+        return None
     return strips
 
 
@@ -122,6 +142,8 @@ def let_go(variables: Iterable[Any]) -> None:
     if not _ALL[0]:
         return
     owners = {id(_owner_of(v._value._array)) for v in variables if hasattr(v._value, "_array")}
+    if owners.isdisjoint(_OWNERS[0]):
+        return
     for strips in _all():
         if id(strips.owner) in owners:
             strips.owner = strips.array = None

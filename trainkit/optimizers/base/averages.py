@@ -59,7 +59,7 @@ def join_average(optimizer: Optimizer, state: SlotState) -> SlotState:
 
 
 def _rule_with_average(optimizer: Optimizer, rule: Rule) -> Rule:
-    def averaging(
+    def update_both(
         xp: Any, weight: Any, grad: Any, scalars: tuple[Any, ...], *slots: Any
     ) -> tuple[Any, ...]:
         *others, average = slots
@@ -70,7 +70,7 @@ def _rule_with_average(optimizer: Optimizer, rule: Rule) -> Rule:
             weight = xp.where(overwrites[0] > 0, average, weight)
         return weight, *others, average
 
-    return averaging
+    return update_both
 
 
 def average_alone(optimizer: Optimizer, state: SlotState) -> SlotState:

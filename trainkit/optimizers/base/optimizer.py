@@ -137,7 +137,8 @@ class Optimizer(OutsideState):
                 setattr(self, option, options[option])
         self._limits = ClipLimits(*(getattr(self, name) for name in CLIPPING))
         self._states = SlotTable()
-        self._make_programs()
+        for name, programs in _make_programs(kind).items():
+            setattr(self, name, programs)
         # real values even where a function is being traced; on the CPU, which computes the rates
         with eval_shape.eagerly(), devices.device("/cpu:0"):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
@@ -149,11 +150,6 @@ class Optimizer(OutsideState):
         self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
         # with a scaled loss the GPU alone knows whether a step counts: the count may lie there
         self._iterations._goes_along = True
-
-    def _make_programs(self) -> None:
-        kind = type(self).__name__
-        self.__dict__["_programs"] = Programs(kind)
-        self.__dict__["_average_programs"] = Programs(f"the averages of {kind}")
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -657,8 +653,8 @@ class Optimizer(OutsideState):
         return {**self.__dict__, "_states": self._states.kept(), **_NOT_COPIED}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.update(attributes, _states=SlotTable())
-        self._make_programs()
+        programs = _make_programs(type(self).__name__)
+        self.__dict__.update(attributes, _states=SlotTable(), **programs)
         # the table goes by ids, which copies of weights have of their own
         for weight, slots in self._states.take(attributes["_states"]):
             update = self.update_of(weight)
@@ -666,6 +662,14 @@ class Optimizer(OutsideState):
             state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
             state.take_slots(slots)
             self._states.by_id[id(weight)] = state
+
+
+def _make_programs(kind: str) -> dict[str, Programs]:
+    # in this order: an optimizer that has the second has all of them
+    return {
+        "_average_programs": Programs(f"the averages of {kind}"),
+        "_programs": Programs(kind),
+    }
 
 
 def _function_of(update: Any) -> Any:
