@@ -126,6 +126,7 @@ CORE_ORDER = [
     "registry",
     "tensor_spec",
     "dispatch/eval_shape",
+    "dispatch/straight_line",
     "row_updates",
     "variable",
     "variable_owner",

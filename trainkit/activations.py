@@ -6,7 +6,7 @@ and `glu` look along an axis.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -17,13 +17,17 @@ from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.neural.softmax import powers_share
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from trainkit.core.values.type_aliases import Axis, TensorLike
+
+T = TypeVar("T")
 
 
 ACTIVATIONS = Registry("activations", "activation")
 
 
-def linear(x: TensorLike) -> Any:
+def linear(x: T) -> T:
     """`x` itself.
 
     Example:
@@ -38,7 +42,7 @@ def relu(
     negative_slope: float = 0.0,
     max_value: float | None = None,
     threshold: float = 0.0,
-) -> Any:
+) -> Tensor:
     """max(x, 0), or with a ceiling, a slope below the threshold, and a threshold.
 
     Args:
@@ -74,7 +78,7 @@ def relu(
     return ops.subtract(y, ops.multiply(ops.relu(ops.subtract(threshold, x)), negative_slope))
 
 
-def gelu(x: TensorLike, approximate: bool = False) -> Any:
+def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
     """x times the probability that a standard normal draw is below x; by tanh if `approximate`.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
@@ -89,7 +93,7 @@ def gelu(x: TensorLike, approximate: bool = False) -> Any:
     return ops.gelu(x, approximate=approximate)
 
 
-def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Any:
+def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Tensor:
     """x where it is positive, `negative_slope * x` elsewhere.
 
     Args:
@@ -102,7 +106,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.2) -> Any:
     return ops.leaky_relu(x, negative_slope)
 
 
-def elu(x: TensorLike, alpha: float = 1.0) -> Any:
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """The value where it is positive, alpha * (exp(x) - 1) elsewhere.
 
     Source: Clevert et al. 2015, arXiv:1511.07289.
@@ -117,7 +121,7 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Any:
     return ops.elu(x, alpha)
 
 
-def celu(x: TensorLike, alpha: float = 1.0) -> Any:
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
 
     Args:
@@ -130,7 +134,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Any:
     return ops.celu(x, alpha)
 
 
-def selu(x: TensorLike) -> Any:
+def selu(x: TensorLike) -> Tensor:
     """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
 
     Example:
@@ -140,7 +144,7 @@ def selu(x: TensorLike) -> Any:
     return ops.selu(x)
 
 
-def relu6(x: TensorLike) -> Any:
+def relu6(x: TensorLike) -> Tensor:
     """min(max(x, 0), 6).
 
     Example:
@@ -150,7 +154,7 @@ def relu6(x: TensorLike) -> Any:
     return ops.relu6(x)
 
 
-def exponential(x: TensorLike) -> Any:
+def exponential(x: TensorLike) -> Tensor:
     """exp(x).
 
     Example:
@@ -160,7 +164,7 @@ def exponential(x: TensorLike) -> Any:
     return ops.exp(x)
 
 
-def sigmoid(x: TensorLike) -> Any:
+def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + exp(-x)).
 
     Example:
@@ -170,7 +174,7 @@ def sigmoid(x: TensorLike) -> Any:
     return ops.sigmoid(x)
 
 
-def hard_sigmoid(x: TensorLike) -> Any:
+def hard_sigmoid(x: TensorLike) -> Tensor:
     """x / 6 + 1 / 2, clipped to [0, 1].
 
     Example:
@@ -180,7 +184,7 @@ def hard_sigmoid(x: TensorLike) -> Any:
     return ops.hard_sigmoid(x)
 
 
-def sparse_sigmoid(x: TensorLike) -> Any:
+def sparse_sigmoid(x: TensorLike) -> Tensor:
     """(x + 1) / 2, clipped to [0, 1].
 
     Example:
@@ -190,7 +194,7 @@ def sparse_sigmoid(x: TensorLike) -> Any:
     return ops.sparse_sigmoid(x)
 
 
-def log_sigmoid(x: TensorLike) -> Any:
+def log_sigmoid(x: TensorLike) -> Tensor:
     """log(1 / (1 + exp(-x))).
 
     Example:
@@ -200,7 +204,7 @@ def log_sigmoid(x: TensorLike) -> Any:
     return ops.log_sigmoid(x)
 
 
-def silu(x: TensorLike) -> Any:
+def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
     Example:
@@ -210,7 +214,7 @@ def silu(x: TensorLike) -> Any:
     return ops.silu(x)
 
 
-def hard_silu(x: TensorLike) -> Any:
+def hard_silu(x: TensorLike) -> Tensor:
     """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
     Example:
@@ -220,7 +224,7 @@ def hard_silu(x: TensorLike) -> Any:
     return ops.hard_silu(x)
 
 
-def mish(x: TensorLike) -> Any:
+def mish(x: TensorLike) -> Tensor:
     """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     Example:
@@ -230,7 +234,7 @@ def mish(x: TensorLike) -> Any:
     return ops.mish(x)
 
 
-def tanh(x: TensorLike) -> Any:
+def tanh(x: TensorLike) -> Tensor:
     """Hyperbolic tangent.
 
     Example:
@@ -240,7 +244,7 @@ def tanh(x: TensorLike) -> Any:
     return ops.tanh(x)
 
 
-def hard_tanh(x: TensorLike) -> Any:
+def hard_tanh(x: TensorLike) -> Tensor:
     """x clipped to [-1, 1].
 
     Example:
@@ -250,7 +254,7 @@ def hard_tanh(x: TensorLike) -> Any:
     return ops.hard_tanh(x)
 
 
-def tanh_shrink(x: TensorLike) -> Any:
+def tanh_shrink(x: TensorLike) -> Tensor:
     """x - tanh(x).
 
     Example:
@@ -260,7 +264,7 @@ def tanh_shrink(x: TensorLike) -> Any:
     return ops.tanh_shrink(x)
 
 
-def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
+def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """0 where abs(x) <= threshold, x elsewhere.
 
     Example:
@@ -270,7 +274,7 @@ def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     return ops.hard_shrink(x, threshold)
 
 
-def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
+def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """x moved towards 0 by `threshold`, and no further than 0.
 
     Example:
@@ -280,7 +284,7 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Any:
     return ops.soft_shrink(x, threshold)
 
 
-def threshold(x: TensorLike, threshold: float, default_value: float) -> Any:
+def threshold(x: TensorLike, threshold: float, default_value: float) -> Tensor:
     """x where it is above `threshold`, `default_value` elsewhere.
 
     Args:
@@ -293,7 +297,7 @@ def threshold(x: TensorLike, threshold: float, default_value: float) -> Any:
     return ops.threshold(x, threshold, default_value)
 
 
-def softplus(x: TensorLike) -> Any:
+def softplus(x: TensorLike) -> Tensor:
     """log(1 + exp(x)).
 
     Example:
@@ -303,7 +307,7 @@ def softplus(x: TensorLike) -> Any:
     return ops.softplus(x)
 
 
-def squareplus(x: TensorLike, b: float = 4) -> Any:
+def squareplus(x: TensorLike, b: float = 4) -> Tensor:
     """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
 
     Args:
@@ -316,7 +320,7 @@ def squareplus(x: TensorLike, b: float = 4) -> Any:
     return ops.squareplus(x, b)
 
 
-def sparse_plus(x: TensorLike) -> Any:
+def sparse_plus(x: TensorLike) -> Tensor:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
     Example:
@@ -326,7 +330,7 @@ def sparse_plus(x: TensorLike) -> Any:
     return ops.sparse_plus(x)
 
 
-def softsign(x: TensorLike) -> Any:
+def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x)).
 
     Example:
@@ -416,6 +420,12 @@ for _function, _aliases in {
     ACTIVATIONS.add(_function, *_aliases)
 
 
+@overload
+def get(identifier: None) -> Callable[..., Any]: ...
+@overload
+def get(identifier: str | Mapping[str, Any]) -> Callable[..., Any]: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """An activation from its name, config, or itself; `None` means `linear`.
 
@@ -432,7 +442,7 @@ def get(identifier: Any) -> Any:
     return linear if identifier is None else ACTIVATIONS.get(identifier)
 
 
-def serialize(activation: Any) -> Any:
+def serialize(activation: Callable[..., Any]) -> str | dict[str, Any]:
     """The name of an activation, or the config of an object.
 
     Args:
@@ -445,7 +455,9 @@ def serialize(activation: Any) -> Any:
     return serialize_object(activation)
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Callable[..., Any]:
     """The activation that `serialize` described.
 
     Args:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit import ops
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.config_text import config_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+
 
 CONSTRAINTS = Registry("constraints", "constraint")
 
@@ -156,6 +162,12 @@ unit_norm = UnitNorm
 min_max_norm = MinMaxNorm
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Constraint]) -> Constraint: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """A constraint from its name, config, class, or itself.
 
@@ -185,7 +197,9 @@ def serialize(constraint: Any) -> Any:
     return serialize_object(constraint)
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Constraint:
     """The constraint that `serialize` described.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -24,7 +24,13 @@ from trainkit.ops.sampling import random
 from trainkit.ops.signal import scipy_windows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainkit.core.tensor import Tensor
     from trainkit.core.values.type_aliases import DTypeLike
+    from trainkit.core.variable import Variable
+
+T = TypeVar("T")
 
 
 INITIALIZERS = Registry("initializers", "initializer")
@@ -610,6 +616,14 @@ class _Given(Initializer):
         return ops.cast(self.value, dtype or dtypes.floatx())
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(
+    identifier: str | Mapping[str, Any] | type[Initializer] | np.ndarray | Tensor | Variable,
+) -> Initializer: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """An initializer from its name, config, class, or itself; an array stands for its values.
 
@@ -641,7 +655,9 @@ def serialize(initializer: Any) -> Any:
     return serialize_object(initializer)
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Initializer:
     """The initializer that `serialize` described.
 
     Args:

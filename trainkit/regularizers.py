@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
@@ -10,6 +10,12 @@ from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.config_text import config_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+
 
 REGULARIZERS = Registry("regularizers", "regularizer")
 
@@ -191,6 +197,12 @@ l2 = L2
 REGULARIZERS.add(OrthogonalRegularizer, "orthogonal")
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Regularizer]) -> Regularizer: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """A regularizer from its name, config, class, or itself.
 
@@ -220,7 +232,9 @@ def serialize(regularizer: Any) -> Any:
     return serialize_object(regularizer)
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Regularizer:
     """The regularizer that `serialize` described.
 
     Args:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 from trainkit.autodiff.vjps_on_arrays import NoVjps
 from trainkit.core import nest
@@ -14,6 +14,8 @@ from trainkit.core.dispatch import late_ops, trace_state
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
+
+P = ParamSpec("P")
 
 
 class CustomGradient:
@@ -73,6 +75,12 @@ class CustomGradient:
         return gx
 
 
+@overload
+def custom_gradient(f: Callable[P, Any], *, check: bool = False) -> Callable[P, Any]: ...
+@overload
+def custom_gradient(
+    f: None = None, *, check: bool = False
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def custom_gradient(f: Callable[..., Any] | None = None, *, check: bool = False) -> Any:
     """Decorator that gives a function a gradient of its own.
 

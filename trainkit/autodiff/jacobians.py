@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.autodiff.backward import module_of, rows_of_zeros, unit_seeds
 from trainkit.core import nest
@@ -12,6 +12,12 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Leaf
+
+K = TypeVar("K")
+LeafT = TypeVar("LeafT", bound="Leaf")
+
 
 class Jacobians:
     """What a tape makes of its gradients; `GradientTape` has `gradient` and `as_target`."""
@@ -19,6 +25,51 @@ class Jacobians:
     gradient: Callable[..., Any]
     as_target: Callable[[Any], Tensor]
 
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: Leaf,
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Tensor: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: list[LeafT],
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> list[Tensor]: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: tuple[Leaf, ...],
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> tuple[Tensor, ...]: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: dict[K, LeafT],
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> dict[K, Tensor]: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any: ...
     def jacobian(
         self,
         target: Any,
@@ -68,7 +119,7 @@ class Jacobians:
         unconnected_gradients: str = "none",
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
-    ) -> Any:
+    ) -> Tensor:
         """The jacobian of each batch entry of `target` by the same entry of `source`.
 
         Args:
@@ -109,7 +160,8 @@ class Jacobians:
         # The stack is (count, batch, ...s); in the result the batch comes first.
         axes = (1, 0, *range(2, len(stack.shape)))
         moved = late_ops.transpose(stack, axes=axes)
-        return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
+        jacobians: Tensor = reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
+        return jacobians
 
     def _stacked_rows(
         self, target: Tensor, flat: list[Any], seeds: Tensor, unconnected: str

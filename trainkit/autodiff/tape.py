@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from operator import attrgetter
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -34,6 +34,13 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Leaf
+
+K = TypeVar("K")
+LeafT = TypeVar("LeafT", bound="Leaf")
+
 
 _TAPES, _THREAD = trace_state.TAPES, trace_state.THREAD
 _ON_CPU = (np.ndarray, np.generic)
@@ -261,6 +268,51 @@ class GradientTape(Jacobians):
 
     # ------------------------------------------------------------------ gradients
 
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: Leaf,
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
+    ) -> Tensor: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: list[LeafT],
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
+    ) -> list[Tensor]: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: tuple[Leaf, ...],
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
+    ) -> tuple[Tensor, ...]: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: dict[K, LeafT],
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
+    ) -> dict[K, Tensor]: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
+    ) -> Any: ...
     def gradient(
         self,
         target: Any,

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core import nest
 from trainkit.core.nest import KERAS
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Leaf
+
+K = TypeVar("K")
+R = TypeVar("R")
+LeafT = TypeVar("LeafT", bound="Leaf")
 
 
 class MAP_TO_NONE:
@@ -49,6 +56,32 @@ def _check_callable(func: Any, where: str) -> None:
         raise TypeError(f"{where}: func must be callable, got {func!r}")
 
 
+@overload
+def map_structure(
+    func: Callable[..., R], structure: list[LeafT], /, *structures: Any, none_is_leaf: bool = True
+) -> list[R]: ...
+@overload
+def map_structure(
+    func: Callable[..., R],
+    structure: dict[K, LeafT],
+    /,
+    *structures: Any,
+    none_is_leaf: bool = True,
+) -> dict[K, R]: ...
+@overload
+def map_structure(
+    func: Callable[..., R],
+    structure: tuple[Leaf, ...],
+    /,
+    *structures: Any,
+    none_is_leaf: bool = True,
+) -> tuple[R, ...]: ...
+@overload
+def map_structure(
+    func: Callable[..., R], structure: Leaf, /, *structures: Any, none_is_leaf: bool = True
+) -> R: ...
+@overload
+def map_structure(func: Callable[..., Any], *structures: Any, none_is_leaf: bool = True) -> Any: ...
 def map_structure(func: Callable[..., Any], *structures: Any, none_is_leaf: bool = True) -> Any:
     """The structure with `func` applied to each leaf, together with those of further structures.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import activations, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -10,6 +10,14 @@ from trainkit.layers.base.arguments import keep
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import (
+        ActivationLike,
+        ConstraintLike,
+        InitializerLike,
+        RegularizerLike,
+    )
 
 
 class Activation(Layer):
@@ -25,7 +33,7 @@ class Activation(Layer):
 
     _without_state = True
 
-    def __init__(self, activation: Any, **kwargs: Any) -> None:
+    def __init__(self, activation: ActivationLike, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
         self.supports_masking = True
@@ -161,9 +169,9 @@ class PReLU(Layer):
 
     def __init__(
         self,
-        alpha_initializer: Any = "Zeros",
-        alpha_regularizer: Any = None,
-        alpha_constraint: Any = None,
+        alpha_initializer: InitializerLike = "Zeros",
+        alpha_regularizer: RegularizerLike | None = None,
+        alpha_constraint: ConstraintLike | None = None,
         shared_axes: Any = None,
         **kwargs: Any,
     ) -> None:

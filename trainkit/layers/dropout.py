@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -16,6 +16,9 @@ from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
 from trainkit.ops.sampling.draw_devices import beside
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
+
 
 class _Noise(Layer):
     """What these layers share: a generator of their own, seeded when they are made.
@@ -27,7 +30,7 @@ class _Noise(Layer):
 
     _without_state = True
 
-    def __init__(self, seed: Any = None, **kwargs: Any) -> None:
+    def __init__(self, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
         self.supports_masking = True
@@ -75,7 +78,7 @@ class Dropout(_Noise):
     """
 
     def __init__(
-        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+        self, rate: float, noise_shape: Any = None, seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)
@@ -110,7 +113,7 @@ class _SpatialDropout(Dropout):
     rank: int
 
     def __init__(
-        self, rate: float, data_format: str | None = None, seed: Any = None, **kwargs: Any
+        self, rate: float, data_format: str | None = None, seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(rate, seed=seed, **kwargs)
         self.data_format = format_of(self, data_format)
@@ -146,7 +149,7 @@ class SpatialDropout1D(_SpatialDropout):
 
     rank = 1
 
-    def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
+    def __init__(self, rate: float, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(rate, seed=seed, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -197,7 +200,7 @@ class GaussianNoise(_Noise):
         array([[0., 0., 0.]], dtype=float32)
     """
 
-    def __init__(self, stddev: float, seed: Any = None, **kwargs: Any) -> None:
+    def __init__(self, stddev: float, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(seed=seed, **kwargs)
         if stddev < 0:
             raise InvalidArgumentError(f"GaussianNoise: stddev must be 0 or more, got {stddev}")
@@ -230,7 +233,7 @@ class GaussianDropout(_Noise):
         array([[1., 1., 1.]], dtype=float32)
     """
 
-    def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
+    def __init__(self, rate: float, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)
         self._draw_if(self.rate)
@@ -272,7 +275,7 @@ class AlphaDropout(_Noise):
     """
 
     def __init__(
-        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+        self, rate: float, noise_shape: Any = None, seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.quantized import quantization
 from trainkit.layers.quantized.variants import HeldWeight
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import ConstraintLike, InitializerLike, RegularizerLike
+
 
 _VARIANTS = "trainkit.layers.quantized.embedding_variants"
 
@@ -55,9 +59,9 @@ class Embedding(Layer):
         self,
         input_dim: int,
         output_dim: int,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        embeddings_constraint: Any = None,
+        embeddings_initializer: InitializerLike = "uniform",
+        embeddings_regularizer: RegularizerLike | None = None,
+        embeddings_constraint: ConstraintLike | None = None,
         mask_zero: bool = False,
         weights: Any = None,
         lora_rank: int | None = None,
@@ -140,9 +144,9 @@ class ReversibleEmbedding(Embedding):
         input_dim: int,
         output_dim: int,
         tie_weights: bool = True,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        embeddings_constraint: Any = None,
+        embeddings_initializer: InitializerLike = "uniform",
+        embeddings_regularizer: RegularizerLike | None = None,
+        embeddings_constraint: ConstraintLike | None = None,
         mask_zero: bool = False,
         reverse_dtype: Any = None,
         logit_soft_cap: float | None = None,

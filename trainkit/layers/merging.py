@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.masks import mask_of
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.layer import Layer
+
+if TYPE_CHECKING:
+    from trainkit.core.tensor import Tensor
 
 
 class _Merge(Layer):
@@ -325,7 +328,7 @@ def _unit(x: Any, axis: int) -> Any:
     return ops.multiply(x, ops.rsqrt(ops.maximum(squared, 1e-12)))
 
 
-def add(inputs: Any, **kwargs: Any) -> Any:
+def add(inputs: Any, **kwargs: Any) -> Tensor:
     """`Add` called at once.
 
     Args:
@@ -339,7 +342,7 @@ def add(inputs: Any, **kwargs: Any) -> Any:
     return Add(**kwargs)(inputs)
 
 
-def subtract(inputs: Any, **kwargs: Any) -> Any:
+def subtract(inputs: Any, **kwargs: Any) -> Tensor:
     """`Subtract` called at once.
 
     Args:
@@ -353,7 +356,7 @@ def subtract(inputs: Any, **kwargs: Any) -> Any:
     return Subtract(**kwargs)(inputs)
 
 
-def multiply(inputs: Any, **kwargs: Any) -> Any:
+def multiply(inputs: Any, **kwargs: Any) -> Tensor:
     """`Multiply` called at once.
 
     Args:
@@ -367,7 +370,7 @@ def multiply(inputs: Any, **kwargs: Any) -> Any:
     return Multiply(**kwargs)(inputs)
 
 
-def average(inputs: Any, **kwargs: Any) -> Any:
+def average(inputs: Any, **kwargs: Any) -> Tensor:
     """`Average` called at once.
 
     Args:
@@ -381,7 +384,7 @@ def average(inputs: Any, **kwargs: Any) -> Any:
     return Average(**kwargs)(inputs)
 
 
-def maximum(inputs: Any, **kwargs: Any) -> Any:
+def maximum(inputs: Any, **kwargs: Any) -> Tensor:
     """`Maximum` called at once.
 
     Args:
@@ -395,7 +398,7 @@ def maximum(inputs: Any, **kwargs: Any) -> Any:
     return Maximum(**kwargs)(inputs)
 
 
-def minimum(inputs: Any, **kwargs: Any) -> Any:
+def minimum(inputs: Any, **kwargs: Any) -> Tensor:
     """`Minimum` called at once.
 
     Args:
@@ -409,7 +412,7 @@ def minimum(inputs: Any, **kwargs: Any) -> Any:
     return Minimum(**kwargs)(inputs)
 
 
-def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
+def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Tensor:
     """`Concatenate` called at once.
 
     Args:
@@ -424,7 +427,7 @@ def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 
-def dot(inputs: Any, axes: Any = -1, **kwargs: Any) -> Any:
+def dot(inputs: Any, axes: Any = -1, **kwargs: Any) -> Tensor:
     """`Dot` called at once.
 
     Args:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.values.docstrings import longer_docstring
 from trainkit.layers.base.arguments import format_of, one_of, sizes
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class _Pooling(Layer):
@@ -34,8 +37,8 @@ class _Pooling(Layer):
 
     def __init__(
         self,
-        pool_size: Any = 2,
-        strides: Any = None,
+        pool_size: int | Sequence[int] = 2,
+        strides: int | Sequence[int] | None = None,
         padding: str = "valid",
         data_format: str | None = None,
         **kwargs: Any,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from trainkit.core.tensor import Tensor
+    from trainkit.losses.loss import Loss
+
+T = TypeVar("T")
+
 
 LOSSES = Registry(
     "losses",
@@ -20,6 +29,12 @@ LOSSES = Registry(
 )
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Loss]) -> Callable[..., Tensor]: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """A loss by name or configuration.
 
@@ -44,7 +59,7 @@ def get(identifier: Any) -> Any:
     return LOSSES.get(identifier)
 
 
-def serialize(loss: Any) -> Any:
+def serialize(loss: Callable[..., Any]) -> str | dict[str, Any]:
     """A loss as plain data: a function's name, or `class_name` and `config`.
 
     Args:
@@ -57,7 +72,9 @@ def serialize(loss: Any) -> Any:
     return LOSSES.serialize(loss)
 
 
-def deserialize(name: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    name: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Callable[..., Tensor]:
     """The loss that `serialize` gave as plain data.
 
     Args:

@@ -170,7 +170,7 @@ class ConfusionMetric(Metric):
         counts: Sequence[str],
         thresholds: Sequence[float],
         name: str | None,
-        dtype: DTypeLike,
+        dtype: DTypeLike | None,
         top_k: int | None = None,
         class_id: int | None = None,
     ) -> None:
@@ -272,7 +272,9 @@ class _OneCount(ConfusionMetric):
         """The count, one number for each threshold."""
         return self._variable(self._count)
 
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(
+        self, thresholds: Any = None, name: str | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         self.init_thresholds = listed(thresholds)
         threshold_list = checked_thresholds(type(self).__name__, thresholds)
         super().__init__((self._count,), threshold_list, name, dtype)
@@ -361,7 +363,7 @@ class _Ratio(ConfusionMetric):
         top_k: int | None = None,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.init_thresholds = listed(thresholds)
         default = 0.5 if top_k is None else _NEVER / 2

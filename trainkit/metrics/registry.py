@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from trainkit.metrics.metric import Metric
+
+T = TypeVar("T")
+
 
 METRICS = Registry(
     "metrics",
@@ -24,6 +32,12 @@ METRICS = Registry(
 FUNCTIONS = Registry("metric_functions", "metric function")
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Metric]) -> Metric: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """A metric by name or configuration.
 
@@ -47,7 +61,7 @@ def get(identifier: Any) -> Any:
     return METRICS.get(identifier)
 
 
-def serialize(metric: Any) -> Any:
+def serialize(metric: Callable[..., Any]) -> Any:
     """A metric as plain data: `class_name` and `config`. The state is not in it.
 
     Args:
@@ -60,7 +74,9 @@ def serialize(metric: Any) -> Any:
     return METRICS.serialize(metric)
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Metric:
     """The metric that `serialize` gave as plain data.
 
     Args:

@@ -52,7 +52,7 @@ class _BestUnderBound(ConfusionMetric):
         num_thresholds: int = 200,
         class_id: int | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         kind = type(self).__name__
         if not 0 <= bound <= 1:
@@ -266,7 +266,7 @@ class AUC(ConfusionMetric):
         curve: str = "ROC",
         summation_method: str = "interpolation",
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         thresholds: Any = None,
         multi_label: bool = False,
         num_labels: int | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from trainkit.core import nest
 from trainkit.core.config_values import SafeModeScope
@@ -18,16 +18,19 @@ from trainkit.models.functional_inputs import alike
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential
 
+ModelT = TypeVar("ModelT", bound=Model)
+
+
 _Clone = Callable[[Layer], Layer]
 
 
 def clone_model(
-    model: Model,
+    model: ModelT,
     input_tensors: Any = None,
     clone_function: _Clone | None = None,
     call_function: Callable[..., Any] | None = None,
     recursive: bool = False,
-) -> Any:
+) -> ModelT:
     """A model of new layers like those of `model`, with new weights, compiled as it is.
 
     Args:

@@ -125,7 +125,7 @@ class ExportArchive:
             signature = [
                 nest.map_structure(tensor_spec, part) for part in _sequence(input_signature)
             ]
-            traced = function(fn, input_signature=signature)
+            traced: Any = function(fn, input_signature=signature)
             traced.get_concrete_function()  # errors of the model come here
         else:
             traced = fn

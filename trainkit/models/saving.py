@@ -255,7 +255,7 @@ def load_model(
     custom_objects: dict[str, Any] | None = None,
     compile: bool = True,  # the name that Keras has
     safe_mode: bool = True,
-) -> Any:
+) -> Model:
     """Read a model that `Model.save` wrote, here or in Keras 2 or 3.
 
     Weights are made for what the file has: one whose config asks for far more is refused before
@@ -382,7 +382,9 @@ def _take_assets(model: Model, archive: Archive) -> None:
                 part.load_assets(subfolder)
 
 
-def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+def model_from_config(
+    config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Model:
     """A new model from what `model_config` gave; its weights are new.
 
     Args:
@@ -404,7 +406,7 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
         return deserialize_object(modern(config) if is_legacy(config) else config)
 
 
-def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = None) -> Any:
+def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = None) -> Model:
     """A new model from what `Model.to_json` gave; its weights are new.
 
     Args:

@@ -5,7 +5,7 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from trainkit import ops
 from trainkit.core import nest
@@ -21,14 +21,44 @@ from trainkit.ops.core.folds import switch_case as switch_case
 from trainkit.ops.core.loop_shapes import check_invariants
 
 if TYPE_CHECKING:
-    from trainkit.core.values.type_aliases import DTypeLike, TensorLike
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from trainkit.core.values.type_aliases import DTypeLike, Leaf, TensorLike
+
+T = TypeVar("T")
+LeafT = TypeVar("LeafT", bound="Leaf")
 
 
+@overload
 def map_fn(
-    fn: Any,
+    fn: Callable[[Tensor], Leaf],
+    elems: Leaf,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Tensor: ...
+@overload
+def map_fn(
+    fn: Callable[..., Any],
     elems: Any,
-    dtype: DTypeLike | None = None,
-    parallel_iterations: Any = None,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any: ...
+def map_fn(
+    fn: Callable[..., Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
@@ -56,8 +86,19 @@ def map_fn(
     return ops.map(fn, elems)
 
 
+@overload
 def vectorized_map(
-    fn: Any, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+    fn: Callable[[Tensor], Leaf],
+    elems: Leaf,
+    fallback_to_while_loop: bool = True,
+    warn: bool = True,
+) -> Tensor: ...
+@overload
+def vectorized_map(
+    fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+) -> Any: ...
+def vectorized_map(
+    fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
 ) -> Any:
     """`fn` applied to all items of the first axis at once, results stacked.
 
@@ -78,6 +119,24 @@ def vectorized_map(
     return ops.vectorized_map(fn, elems, fallback_to_while_loop)
 
 
+@overload
+def cond(
+    pred: TensorLike,
+    true_fn: Callable[[], Tensor],
+    false_fn: Callable[[], Leaf],
+    name: str | None = None,
+) -> Tensor: ...
+@overload
+def cond(
+    pred: TensorLike,
+    true_fn: Callable[[], Leaf],
+    false_fn: Callable[[], Tensor],
+    name: str | None = None,
+) -> Tensor: ...
+@overload
+def cond(
+    pred: TensorLike, true_fn: Callable[[], T], false_fn: Callable[[], T], name: str | None = None
+) -> T: ...
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`.
 
@@ -93,6 +152,42 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None 
     return ops.cond(pred, true_fn, false_fn)
 
 
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: tuple[Leaf, ...],
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: TensorLike | None = None,
+    name: str | None = None,
+) -> tuple[Tensor, ...]: ...
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: list[LeafT],
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: TensorLike | None = None,
+    name: str | None = None,
+) -> list[Tensor]: ...
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: T,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: TensorLike | None = None,
+    name: str | None = None,
+) -> T: ...
 def while_loop(
     cond: Any,
     body: Any,
@@ -151,7 +246,7 @@ def no_op(name: str | None = None) -> None:
     """
 
 
-def init_scope() -> Any:
+def init_scope() -> AbstractContextManager[None]:
     """Make a context in which operations run at once, even while a function is being traced.
 
     Example:

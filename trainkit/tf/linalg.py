@@ -266,7 +266,7 @@ def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     return ops.logdet(matrix)
 
 
-def slogdet(input: TensorLike, name: str | None = None) -> Any:
+def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Sign, and logarithm of the absolute value, of the determinant of square matrices.
 
     Args:

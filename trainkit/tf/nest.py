@@ -1,10 +1,19 @@
 """`tk.nest`: nested lists, tuples, dicts, and attrs classes; a dataclass is one value."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core import nest as _nest
 from trainkit.tf.left_out import explain_unknown_names as _explain_unknown_names
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Leaf
+
+K = TypeVar("K")
+R = TypeVar("R")
+LeafT = TypeVar("LeafT", bound="Leaf")
 
 
 def _container(x: Any) -> _nest.Container | None:
@@ -38,6 +47,24 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     return _nest.flatten(structure, _container)
 
 
+@overload
+def map_structure(
+    func: Callable[..., R], structure: list[LeafT], /, *structures: Any, **kwargs: Any
+) -> list[R]: ...
+@overload
+def map_structure(
+    func: Callable[..., R], structure: dict[K, LeafT], /, *structures: Any, **kwargs: Any
+) -> dict[K, R]: ...
+@overload
+def map_structure(
+    func: Callable[..., R], structure: tuple[Leaf, ...], /, *structures: Any, **kwargs: Any
+) -> tuple[R, ...]: ...
+@overload
+def map_structure(
+    func: Callable[..., R], structure: Leaf, /, *structures: Any, **kwargs: Any
+) -> R: ...
+@overload
+def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any: ...
 def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
     """The structure with `func` applied to each leaf, or to the leaves of several ones together.
 

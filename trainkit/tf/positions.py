@@ -164,7 +164,7 @@ def top_k(
     sorted: bool = True,
     index_type: Any = "int32",
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """The `k` greatest values of the last axis and their places: a pair `(values, indices)`.
 
     NaN comes behind all numbers, so that the first is that of `argmax`.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def relu(
     x: TensorLike, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0
-) -> Any:
+) -> Tensor:
     """`x` where it is above `threshold`, at most `max_value`; `alpha * (x - threshold)` below."""
     return _relu(x, negative_slope=alpha, max_value=max_value, threshold=threshold)
 

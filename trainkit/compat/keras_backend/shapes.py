@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Axis, DTypeLike, Shape, TensorLike
 
 
-def shape(x: TensorLike) -> Any:
+def shape(x: TensorLike) -> Tensor:
     """The shape of a tensor as a tensor of integers, known when the program runs."""
     return arrays.shape(x)
 

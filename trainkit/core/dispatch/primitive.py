@@ -12,7 +12,19 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import numpy as np
 
@@ -48,6 +60,9 @@ from trainkit.core.string_tensor import StringTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
 # name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings,
 # and what this package says itself is shown.
@@ -81,10 +96,10 @@ class Operation(Protocol[P]):
         Type checkers take it for a tensor; several results are unpacked into tensors.
         """
 
-    def gradients(self, *rules: Rule | None) -> Operation[P]:
+    def gradients(self, *rules: Rule | None) -> Self:
         """Give a rule `(g, y, *inputs, **settings)` per input, `None` where none is."""
 
-    def array_gradients(self, *rules: Rule | None) -> Operation[P]:
+    def array_gradients(self, *rules: Rule | None) -> Self:
         """Give rules `(g, y, *inputs, **settings)` on NumPy arrays, of the same bits.
 
         The backward pass takes them for floats where no tape listens. A rule that can't do a case
@@ -108,6 +123,27 @@ class Operation(Protocol[P]):
     stack_by: Callable[[Any], Any]
     lower_by: Callable[[Any], Any]
     parts_by: Callable[[Any], Any]
+
+
+if TYPE_CHECKING:
+
+    class UnaryOperation(Operation[[TensorLike]], Protocol):
+        """An element-wise operation of one tensor."""
+
+        def __call__(self, x: TensorLike) -> Tensor: ...
+
+    class BinaryOperation(Operation[[TensorLike, TensorLike]], Protocol):
+        """An element-wise operation of two tensors."""
+
+        def __call__(self, x1: TensorLike, x2: TensorLike) -> Tensor: ...
+
+    class _OneInput(Protocol):
+        @property
+        def nin(self) -> Literal[1]: ...
+
+    class _TwoInputs(Protocol):
+        @property
+        def nin(self) -> Literal[2]: ...
 
 
 class Primitive:
@@ -555,6 +591,25 @@ _UFUNC_ARGS = {
 }
 
 
+@overload
+def ufunc(
+    name: str,
+    function: _OneInput,
+    shape_rule: Rule,
+    doc: str,
+    example: tuple[str, str] | None = None,
+    **facets: Any,
+) -> UnaryOperation: ...
+@overload
+def ufunc(
+    name: str,
+    function: _TwoInputs,
+    shape_rule: Rule,
+    doc: str,
+    example: tuple[str, str] | None = None,
+    **facets: Any,
+) -> BinaryOperation: ...
+@overload
 def ufunc(
     name: str,
     function: np.ufunc,
@@ -562,7 +617,15 @@ def ufunc(
     doc: str,
     example: tuple[str, str] | None = None,
     **facets: Any,
-) -> Operation[...]:
+) -> Operation[...]: ...
+def ufunc(
+    name: str,
+    function: Any,
+    shape_rule: Rule,
+    doc: str,
+    example: tuple[str, str] | None = None,
+    **facets: Any,
+) -> Any:
     """Declare an element-wise operation whose kernel is a NumPy ufunc.
 
     CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:

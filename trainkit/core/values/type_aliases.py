@@ -48,6 +48,9 @@ TensorLike: TypeAlias = Union[
 ]
 """A tensor, or what becomes one: numbers, text, arrays, variables, and lists of these."""
 
+Leaf: TypeAlias = Union["Tensor", "Variable", SupportsArray, bool, int, float, complex]
+"""One value of a nest, which becomes one tensor."""
+
 DTypeLike: TypeAlias = Union["DType", "np.dtype[Any]", str, type[Any]]
 """An element type, or what names one: `tk.float32`, `"float32"`, `np.float32`, `float`.
 

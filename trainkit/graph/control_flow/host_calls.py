@@ -465,7 +465,7 @@ def numpy_function(
     return results[0]
 
 
-def timestamp(name: str | None = None) -> Any:
+def timestamp(name: str | None = None) -> Tensor:
     """The time, in seconds since 1970: now or, in a traced function, each time the graph runs.
 
     Returns:
@@ -479,5 +479,6 @@ def timestamp(name: str | None = None) -> Any:
     if trace_state.current_trace() is None:
         return convert_to_tensor(np.float64(time.time()))
     # A call of Python, as a constant would be the time of the trace for ever.
+    now: Tensor
     (now,) = _place(time.time, (), [Spec((), "float64")], _host_call)
     return now

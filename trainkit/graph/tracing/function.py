@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from trainkit.collectives import replica as replicas
 from trainkit.collectives.replica import REPLICAS
@@ -59,6 +59,12 @@ from trainkit.graph.tracing.traced_arguments import (
     tensors_in,
 )
 from trainkit.graph.tracing.variable_creation import hearing_of_variables
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
 
 _TAPES = trace_state.TAPES
 _THREAD = trace_state.THREAD
@@ -545,6 +551,52 @@ class BoundFunction:
         return self.__wrapped__._repr_html_()
 
 
+if TYPE_CHECKING:
+
+    class TracedFunction(Function, Generic[P, R]):
+        """A `Function` that is called as the Python function is of which it was made."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction: ...
+        @overload
+        def __get__(self, instance: None, owner: Any = None) -> TracedFunction[P, R]: ...
+        @overload
+        def __get__(
+            self: TracedFunction[Concatenate[S, Q], R], instance: S, owner: Any = None
+        ) -> TracedFunction[Q, R]: ...
+        def __get__(self, instance: Any, owner: Any = None) -> Any: ...
+
+
+@overload
+def function(
+    func: Callable[P, R],
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: dict[str, Any] | None = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    verify: bool | int = False,
+) -> TracedFunction[P, R]: ...
+@overload
+def function(
+    func: None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: dict[str, Any] | None = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    verify: bool | int = False,
+) -> Callable[[Callable[P, R]], TracedFunction[P, R]]: ...
 def function(
     func: Callable[..., Any] | None = None,
     input_signature: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -10,6 +10,9 @@ from trainkit.layers.base.arguments import one_of, share
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
 from trainkit.ops.sampling import random
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class Attention(Layer):
@@ -42,7 +45,7 @@ class Attention(Layer):
         use_scale: bool = False,
         score_mode: str = "dot",
         dropout: float = 0.0,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -167,7 +170,7 @@ class AdditiveAttention(Attention):
     """
 
     def __init__(
-        self, use_scale: bool = True, dropout: float = 0.0, seed: Any = None, **kwargs: Any
+        self, use_scale: bool = True, dropout: float = 0.0, seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(use_scale=use_scale, dropout=dropout, seed=seed, **kwargs)
 

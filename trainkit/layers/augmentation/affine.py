@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -12,6 +12,9 @@ from trainkit.layers.augmentation.bounds import limits
 from trainkit.layers.augmentation.image_layer import ImageFrame, MovingLayer
 from trainkit.ops.images.box_formats import around, corner_points
 from trainkit.ops.images.resampling import axis_transform
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class AffineLayer(MovingLayer):
@@ -82,7 +85,7 @@ class RandomTranslation(AffineLayer):
         width_factor: Any,
         fill_mode: str = "reflect",
         interpolation: str = "bilinear",
-        seed: Any = None,
+        seed: Seed | None = None,
         fill_value: float = 0.0,
         data_format: str | None = None,
         **kwargs: Any,
@@ -130,7 +133,7 @@ class RandomRotation(AffineLayer):
         factor: Any,
         fill_mode: str = "reflect",
         interpolation: str = "bilinear",
-        seed: Any = None,
+        seed: Seed | None = None,
         fill_value: float = 0.0,
         data_format: str | None = None,
         **kwargs: Any,
@@ -176,7 +179,7 @@ class RandomZoom(AffineLayer):
         width_factor: Any = None,
         fill_mode: str = "reflect",
         interpolation: str = "bilinear",
-        seed: Any = None,
+        seed: Seed | None = None,
         fill_value: float = 0.0,
         data_format: str | None = None,
         **kwargs: Any,
@@ -240,7 +243,7 @@ class RandomShear(AffineLayer):
         fill_mode: str = "reflect",
         fill_value: float = 0.0,
         data_format: str | None = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)

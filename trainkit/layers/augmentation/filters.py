@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 from trainkit.ops.sampling.batch_rows import at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomSharpness(RandomImageLayer):
@@ -37,7 +42,7 @@ class RandomSharpness(RandomImageLayer):
         factor: Any,
         value_range: Any = (0, 255),
         data_format: str | None = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
@@ -90,11 +95,11 @@ class RandomGaussianBlur(RandomImageLayer):
     def __init__(
         self,
         factor: Any = 1.0,
-        kernel_size: Any = 3,
+        kernel_size: int | Sequence[int] = 3,
         sigma: Any = 1.0,
         value_range: Any = (0, 255),
         data_format: str | None = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)

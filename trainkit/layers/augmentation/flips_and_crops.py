@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
@@ -15,6 +15,9 @@ from trainkit.layers.augmentation.image_layer import (
 from trainkit.layers.augmentation.image_resizing import widest_window
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.ops.images.box_formats import crop
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomFlip(MovingLayer):
@@ -41,7 +44,7 @@ class RandomFlip(MovingLayer):
     def __init__(
         self,
         mode: str = "horizontal_and_vertical",
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -95,7 +98,7 @@ class RandomCrop(RandomImageLayer):
         self,
         height: int,
         width: int,
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

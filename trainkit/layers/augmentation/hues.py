@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.augmentation.bounds import clipped, limits, rescaled, value_range_of
@@ -10,6 +10,9 @@ from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLaye
 from trainkit.layers.augmentation.light import RandomBrightness, RandomContrast
 from trainkit.layers.base.arguments import share
 from trainkit.ops.neural.normalization import EPSILON
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class ColorLayer(RandomImageLayer):
@@ -30,7 +33,7 @@ class ColorLayer(RandomImageLayer):
         factor: Any,
         value_range: Any = (0, 255),
         data_format: str | None = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
@@ -161,7 +164,11 @@ class RandomGrayscale(RandomImageLayer):
     """
 
     def __init__(
-        self, factor: float = 0.5, data_format: str | None = None, seed: Any = None, **kwargs: Any
+        self,
+        factor: float = 0.5,
+        data_format: str | None = None,
+        seed: Seed | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
         self.factor = share(self, "factor", factor)
@@ -213,7 +220,7 @@ class RandomColorJitter(RandomImageLayer):
         contrast_factor: Any = None,
         saturation_factor: Any = None,
         hue_factor: Any = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.images.box_formats import clip_to_image_size, convert_format
 from trainkit.ops.sampling import random
 from trainkit.ops.sampling.batch_rows import along_batch
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class ImageFrame(NamedTuple):
@@ -281,7 +284,7 @@ class RandomImageLayer(ImageLayer):
         **kwargs: those of `ImageLayer`.
     """
 
-    def __init__(self, seed: Any = None, **kwargs: Any) -> None:
+    def __init__(self, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
         self.seed_generator = random.SeedGenerator(seed)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomBrightness(RandomImageLayer):
@@ -28,7 +31,7 @@ class RandomBrightness(RandomImageLayer):
     """
 
     def __init__(
-        self, factor: Any, value_range: Any = (0, 255), seed: Any = None, **kwargs: Any
+        self, factor: Any, value_range: Any = (0, 255), seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.factor = limits(self, "factor", factor)
@@ -64,7 +67,7 @@ class RandomContrast(RandomImageLayer):
     """
 
     def __init__(
-        self, factor: Any, value_range: Any = (0, 255), seed: Any = None, **kwargs: Any
+        self, factor: Any, value_range: Any = (0, 255), seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.factor = limits(self, "factor", factor, 0.0)
@@ -105,7 +108,7 @@ class RandomInvert(RandomImageLayer):
         self,
         factor: Any = 1.0,
         value_range: Any = (0, 255),
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
@@ -11,6 +11,9 @@ from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 from trainkit.ops.collective.global_rows import global_batch, rows_of_others
 from trainkit.ops.sampling.batch_rows import AlongBatch, at_once
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class _WindowLayer(RandomImageLayer):
@@ -69,7 +72,7 @@ class RandomErasing(_WindowLayer):
         scale: Any = (0.02, 0.33),
         fill_value: Any = None,
         value_range: Any = (0, 255),
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -134,7 +137,11 @@ class CutMix(_WindowLayer):
     """
 
     def __init__(
-        self, factor: Any = 1.0, seed: Any = None, data_format: str | None = None, **kwargs: Any
+        self,
+        factor: Any = 1.0,
+        seed: Seed | None = None,
+        data_format: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
         self.factor = limits(self, "factor", factor, 0.0)
@@ -206,7 +213,11 @@ class MixUp(RandomImageLayer):
     """
 
     def __init__(
-        self, alpha: float = 0.2, data_format: str | None = None, seed: Any = None, **kwargs: Any
+        self,
+        alpha: float = 0.2,
+        data_format: str | None = None,
+        seed: Seed | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)
         if not isinstance(alpha, int | float) or alpha <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
@@ -11,6 +11,9 @@ from trainkit.layers.base.arguments import share
 from trainkit.ops.images.box_formats import around, corner_points
 from trainkit.ops.images.resampling import homography
 from trainkit.ops.sampling.batch_rows import at_once
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomPerspective(MovingLayer):
@@ -41,7 +44,7 @@ class RandomPerspective(MovingLayer):
         scale: float = 1.0,
         interpolation: str = "bilinear",
         fill_value: float = 0.0,
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -117,7 +120,7 @@ class RandomElasticTransform(MovingLayer):
         fill_mode: str = "reflect",
         fill_value: float = 0.0,
         value_range: Any = (0, 255),
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.augmentation.affine import RandomRotation, RandomShear, RandomTranslation
@@ -17,6 +17,10 @@ from trainkit.layers.augmentation.tones import AutoContrast, RandomPosterization
 from trainkit.layers.base.arguments import whole
 from trainkit.ops.images.box_formats import convert_format
 from trainkit.ops.sampling.batch_rows import at_once
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
+
 
 _MOVING = ("random_shear", "random_translation", "random_rotation")
 _LIGHT = (
@@ -133,7 +137,7 @@ class RandAugment(PolicyLayer):
         num_ops: int = 2,
         factor: Any = 0.5,
         interpolation: str = "bilinear",
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -211,7 +215,7 @@ class AugMix(PolicyLayer):
         alpha: float = 1.0,
         all_ops: bool = True,
         interpolation: str = "bilinear",
-        seed: Any = None,
+        seed: Seed | None = None,
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:

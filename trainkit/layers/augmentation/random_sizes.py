@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.ops.sampling import random
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
 
 
 class RandomSize(Augmenting):
@@ -16,7 +19,7 @@ class RandomSize(Augmenting):
     _axis: int
 
     def __init__(
-        self, factor: Any, interpolation: str = "bilinear", seed: Any = None, **kwargs: Any
+        self, factor: Any, interpolation: str = "bilinear", seed: Seed | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         pair = factor if isinstance(factor, list | tuple) else (-factor, factor)

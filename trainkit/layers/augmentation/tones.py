@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.layers.augmentation.bounds import limits, rescaled, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, ImageLayer, RandomImageLayer
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Seed
+
 
 _BYTE = (0, 255)
 
@@ -37,7 +41,7 @@ class Solarization(RandomImageLayer):
         addition_factor: Any = 0.0,
         threshold_factor: Any = 0.0,
         value_range: Any = (0, 255),
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, **kwargs)
@@ -87,7 +91,7 @@ class RandomPosterization(RandomImageLayer):
         factor: Any,
         value_range: Any = (0, 255),
         data_format: str | None = None,
-        seed: Any = None,
+        seed: Seed | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(seed=seed, data_format=data_format, **kwargs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from trainkit import activations, constraints, initializers, regularizers
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.ops.convolutional.window_arguments import image_data_format
 
-_GET = {
+_GET: dict[str, Callable[[Any], Any]] = {
     "initializer": initializers.get,
     "regularizer": regularizers.get,
     "constraint": constraints.get,

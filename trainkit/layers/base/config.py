@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -13,6 +13,14 @@ from trainkit.core.config_values import described_lambda
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.layers.base.dtype_policy import policy_of
 from trainkit.layers.quantized.quantization import read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainkit.layers.base.layer import Layer
+
+T = TypeVar("T")
+
 
 LAYERS = Registry("layers", "layer")
 
@@ -150,6 +158,12 @@ def read_argument(key: str, value: Any) -> Any:
     return value
 
 
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Layer]) -> Layer: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """A layer from its config, class, name, or itself.
 
@@ -177,7 +191,9 @@ def serialize(layer: Any) -> dict[str, Any]:
     return described
 
 
-def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(
+    config: str | Mapping[str, Any], custom_objects: dict[str, Any] | None = None
+) -> Layer:
     """The layer that `serialize` described, with new weights.
 
     Args:

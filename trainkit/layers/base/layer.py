@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +50,10 @@ from trainkit.layers.quantized.quantization import (
     refuse_mode,
 )
 
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import RegularizerLike
+
+
 _HELD = masks.HELD
 _TAPES = trace_state.TAPES
 
@@ -87,6 +91,7 @@ class Layer(WeightHolder):
         1
     """
 
+    activity_regularizer: Any
     _init_arguments: Any
     _losses_held: Any
     _ready_dtype: Any
@@ -135,7 +140,7 @@ class Layer(WeightHolder):
     def __init__(
         self,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: RegularizerLike | None = None,
         trainable: bool = True,
         dtype: Any = None,
         autocast: bool = True,

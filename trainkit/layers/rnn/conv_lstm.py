@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import initializers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -17,6 +17,17 @@ from trainkit.layers.base.arguments import (
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.rnn.cells import Cell
 from trainkit.layers.rnn.recurrent_layers import OfCell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainkit.core.values.type_aliases import (
+        ActivationLike,
+        ConstraintLike,
+        InitializerLike,
+        RegularizerLike,
+        Seed,
+    )
 
 
 class ConvLSTMCell(Cell):
@@ -204,28 +215,28 @@ class _ConvLSTM(OfCell):
     def __init__(
         self,
         filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
+        kernel_size: int | Sequence[int],
+        strides: int | Sequence[int] = 1,
         padding: str = "valid",
         data_format: str | None = None,
-        dilation_rate: Any = 1,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        dilation_rate: int | Sequence[int] = 1,
+        activation: ActivationLike = "tanh",
+        recurrent_activation: ActivationLike = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        recurrent_initializer: InitializerLike = "orthogonal",
+        bias_initializer: InitializerLike = "zeros",
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: RegularizerLike | None = None,
+        recurrent_regularizer: RegularizerLike | None = None,
+        bias_regularizer: RegularizerLike | None = None,
+        activity_regularizer: RegularizerLike | None = None,
+        kernel_constraint: ConstraintLike | None = None,
+        recurrent_constraint: ConstraintLike | None = None,
+        bias_constraint: ConstraintLike | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: Seed | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,

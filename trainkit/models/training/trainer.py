@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
@@ -317,6 +317,31 @@ class Trainer(Layer):
         )
 
     @with_known_arguments
+    @overload
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        *,
+        return_dict: Literal[True],
+    ) -> dict[str, float]: ...
+    @overload
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+    ) -> Any: ...
     def evaluate(
         self,
         x: Any = None,
@@ -366,7 +391,7 @@ class Trainer(Layer):
         verbose: Any = "auto",
         steps: int | None = None,
         callbacks: Any = None,
-    ) -> Any:
+    ) -> np.ndarray[Any, Any]:
         """The outputs for some data, as NumPy arrays.
 
         Args:
@@ -432,7 +457,7 @@ class Trainer(Layer):
         return self._results(logs, return_dict)
 
     @with_known_arguments
-    def predict_on_batch(self, x: Any) -> Any:
+    def predict_on_batch(self, x: Any) -> np.ndarray[Any, Any]:
         """The outputs for one batch, as NumPy arrays."""
         outputs = self._on_batch("predict", x)
         return nest.map_structure(np.array, outputs)

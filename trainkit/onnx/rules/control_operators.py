@@ -114,6 +114,7 @@ def _traced_loop(
         return iteration + 1, ops.reshape(tensor(decision), ()), *after, *rows
 
     start = (ops.zeros((), "int64"), ops.reshape(going, ()), *state, *arrays)
+    results: Any
     _, _, *results = ops.while_loop(go_on, round_of, start)
     return *results[:count], *(array.stack() for array in results[count:])
 

@@ -20,7 +20,7 @@ _TO_LSTM = (0, 2, 3, 1)  # ONNX has input, output, forget, cell; `lstm` has i, f
 
 Function = Callable[[Tensor], Tensor]
 
-_FUNCTIONS = (ops.sigmoid, ops.tanh, ops.relu, ops.softsign, ops.softplus)
+_FUNCTIONS: tuple[Function, ...] = (ops.sigmoid, ops.tanh, ops.relu, ops.softsign, ops.softplus)
 _PLAIN = dict(zip("Sigmoid,Tanh,Relu,Softsign,Softplus".split(","), _FUNCTIONS, strict=True))
 
 

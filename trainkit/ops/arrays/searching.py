@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -187,6 +187,28 @@ def _fit(array: Any, axis: int, size: int | None, fill: Any) -> Any:
 
 
 @one_node("unique")
+@overload
+def unique(
+    x: TensorLike,
+    sorted: bool = True,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: int | None = None,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Tensor: ...
+@overload
+def unique(
+    x: TensorLike,
+    sorted: bool = True,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any: ...
 def unique(
     x: TensorLike,
     sorted: bool = True,

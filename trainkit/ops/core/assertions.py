@@ -233,7 +233,7 @@ def assert_near(
     _check(close, _text("assert_near", "is near", message, summarize), a, b)
 
 
-def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None) -> Any:
+def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None) -> Tensor:
     """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan.
 
     Example:
@@ -249,7 +249,7 @@ def assert_all_finite(x: TensorLike, message: str = "", name: str | None = None)
     return tensor
 
 
-def check_numerics(tensor: TensorLike, message: str = "", name: str | None = None) -> Any:
+def check_numerics(tensor: TensorLike, message: str = "", name: str | None = None) -> Tensor:
     """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan.
 
     Example:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -28,7 +28,12 @@ from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.one_node import one_node
 
 if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import Leaf, TensorLike
+
     pass
+
+T = TypeVar("T")
+LeafT = TypeVar("LeafT", bound="Leaf")
 
 
 def _symbolic(x: Any) -> bool:
@@ -55,6 +60,16 @@ def _check_branches(pred: Any, true_fn: Any, false_fn: Any) -> None:
 
 
 @one_node("cond", check=_check_branches)
+@overload
+def cond(
+    pred: TensorLike, true_fn: Callable[[], Tensor], false_fn: Callable[[], Leaf]
+) -> Tensor: ...
+@overload
+def cond(
+    pred: TensorLike, true_fn: Callable[[], Leaf], false_fn: Callable[[], Tensor]
+) -> Tensor: ...
+@overload
+def cond(pred: TensorLike, true_fn: Callable[[], T], false_fn: Callable[[], T]) -> T: ...
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`.
 
@@ -88,7 +103,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
 
 
 @one_node("switch")
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: TensorLike, branches: Sequence[Callable[..., T]], *operands: Any) -> T:
     """The result of the branch number `index`, called with `operands`.
 
     Args:
@@ -105,19 +120,40 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     """
     if not branches:
         raise ValueError("switch: there is no branch to choose")
-    index = _value(index)
-    if not _symbolic(index):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    number = _value(index)
+    if not _symbolic(number):
+        return branches[min(max(int(number), 0), len(branches) - 1)](*operands)
     if len(branches) == 1:
         return branches[0](*operands)
     return cond(
-        index <= 0,
+        number <= 0,
         lambda: branches[0](*operands),
-        lambda: switch(index - 1, branches[1:], *operands),
+        lambda: switch(number - 1, branches[1:], *operands),
     )
 
 
 @one_node("while_loop")
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: tuple[Leaf, ...],
+    maximum_iterations: TensorLike | None = None,
+) -> tuple[Tensor, ...]: ...
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: list[LeafT],
+    maximum_iterations: TensorLike | None = None,
+) -> list[Tensor]: ...
+@overload
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: T,
+    maximum_iterations: TensorLike | None = None,
+) -> T: ...
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -197,6 +233,14 @@ def _next_value(x: Any) -> Any:
 
 
 @one_node("fori_loop")
+@overload
+def fori_loop(
+    lower: TensorLike, upper: TensorLike, body_fun: Callable[[Any, Any], Any], init_val: Leaf
+) -> Tensor: ...
+@overload
+def fori_loop(
+    lower: TensorLike, upper: TensorLike, body_fun: Callable[[Any, Any], Any], init_val: T
+) -> T: ...
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """Fold `body_fun(i, value)` over the integers from `lower` up to, not including, `upper`.
 
@@ -296,8 +340,8 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
-    unroll: Any = 1,
-) -> Any:
+    unroll: bool | int = 1,
+) -> tuple[Any, Any]:
     """Carry a state along the first axis of `xs` and collect an output at each step.
 
     Args:
@@ -332,7 +376,8 @@ def scan(
     n = _length(xs, length, "scan") if xs is not None else int(length or 0)
     graph = _graph()
     if graph is not None:
-        return graph.scan(f, init, xs, n, reverse)
+        carry_and_outputs: tuple[Any, Any] = graph.scan(f, init, xs, n, reverse)
+        return carry_and_outputs
     carry = _tensors(init)
     if not n:
         return carry, _stack_nothing(lambda x: f(carry, x)[1], xs)
@@ -347,6 +392,10 @@ def scan(
 
 
 @one_node("map")
+@overload
+def map(f: Callable[[Tensor], Leaf], xs: Leaf) -> Tensor: ...
+@overload
+def map(f: Callable[[Any], Any], xs: Any) -> Any: ...
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """Apply `f` to each item of the first axis of `xs` and stack the results.
 
@@ -373,6 +422,14 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 @one_node("associative_scan")
+@overload
+def associative_scan(
+    f: Callable[[Any, Any], Any], elems: Leaf, reverse: bool = False, axis: int = 0
+) -> Tensor: ...
+@overload
+def associative_scan(
+    f: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T: ...
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

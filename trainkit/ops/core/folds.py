@@ -5,7 +5,8 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
@@ -16,9 +17,41 @@ from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.core.control_flow import cond
 from trainkit.ops.core.control_flow import scan as scan_
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
+    from trainkit.core.tensor import Tensor
+    from trainkit.core.values.type_aliases import Leaf, TensorLike
+
+T = TypeVar("T")
+
+
+@overload
 def scan(
-    fn: Any,
+    fn: Callable[..., Leaf],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor: ...
+@overload
+def scan(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any: ...
+def scan(
+    fn: Callable[..., Any],
     elems: Any,
     initializer: Any = None,
     parallel_iterations: int = 10,
@@ -63,7 +96,21 @@ def scan(
     return nest.map_structure(join, first, states)
 
 
-def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
+@overload
+def foldl(
+    fn: Callable[..., Leaf],
+    elems: Any,
+    initializer: Any = None,
+    **hints: Any,
+) -> Tensor: ...
+@overload
+def foldl(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    **hints: Any,
+) -> Any: ...
+def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any:
     """The last state of a fold from the first item to the last.
 
     Args:
@@ -79,7 +126,21 @@ def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
     return _fold(fn, elems, initializer, reverse=False)
 
 
-def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
+@overload
+def foldr(
+    fn: Callable[..., Leaf],
+    elems: Any,
+    initializer: Any = None,
+    **hints: Any,
+) -> Tensor: ...
+@overload
+def foldr(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    **hints: Any,
+) -> Any: ...
+def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, **hints: Any) -> Any:
     """The last state of a fold from the last item to the first.
 
     Args:
@@ -111,12 +172,12 @@ def _fold(fn: Any, elems: Any, initializer: Any, reverse: bool) -> Any:
 
 
 def case(
-    pred_fn_pairs: Any,
-    default: Any = None,
+    pred_fn_pairs: Sequence[tuple[Any, Callable[[], T]]] | Mapping[Any, Callable[[], T]],
+    default: Callable[[], T] | None = None,
     exclusive: bool = False,
     strict: bool = False,
     name: str = "case",
-) -> Any:
+) -> T:
     """The result of the first function whose condition holds, else that of `default`.
 
     Args:
@@ -134,7 +195,9 @@ def case(
         >>> int(tk.case([(x < 1, lambda: tk.constant(10))], default=lambda: tk.constant(20)))
         20
     """
-    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
+    pairs: list[tuple[Any, Callable[[], T]]] = list(
+        pred_fn_pairs.items() if isinstance(pred_fn_pairs, Mapping) else pred_fn_pairs
+    )
     if exclusive and not any(isinstance(p, SymbolicTensor) for p, _ in pairs):
         if sum(bool(p) for p, _ in pairs) > 1:
             raise InvalidArgumentError("case: exclusive=True, and more than one condition holds")
@@ -148,9 +211,20 @@ def case(
     return cond(pred, fn, lambda: case(other_pairs, default))
 
 
+def _branches_by_number(branch_fns: Any) -> dict[int, Callable[[], Any]]:
+    if isinstance(branch_fns, Mapping):
+        return dict(branch_fns)
+    are_pairs = all(isinstance(branch, tuple) for branch in branch_fns)
+    return dict(branch_fns if are_pairs else enumerate(branch_fns))
+
+
 def switch_case(
-    branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case"
-) -> Any:
+    branch_index: TensorLike,
+    branch_fns: Mapping[int, Callable[[], T]]
+    | Sequence[Callable[[], T] | tuple[int, Callable[[], T]]],
+    default: Callable[[], T] | None = None,
+    name: str = "switch_case",
+) -> T:
     """The result of the function number `branch_index`.
 
     Outside of the range that is `default`, or the last function when there is none.
@@ -164,8 +238,7 @@ def switch_case(
         >>> int(tk.switch_case(tk.constant(1), [lambda: tk.constant(10), lambda: tk.constant(20)]))
         20
     """
-    pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
-    table = dict(pairs)
+    table: dict[int, Callable[[], T]] = _branches_by_number(branch_fns)
     index = convert_to_tensor(branch_index)
     fallback = default or table[max(table)]
     return case([(index == i, fn) for i, fn in table.items()], fallback)

@@ -14,6 +14,7 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 
 if TYPE_CHECKING:
+    from trainkit.core.tensor import Tensor
     from trainkit.core.values.type_aliases import TensorLike
 
 
@@ -31,7 +32,7 @@ def _buckets(input: Any, num_buckets: int, function: Any, op: str) -> Any:
 
 
 @needs_values("input", gives=_spec)
-def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
+def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = None) -> Tensor:
     """A number in [0, num_buckets) for each text, by FarmHash's Fingerprint64.
 
     Anybody can make texts of one number; see `to_hash_bucket_strong`.
@@ -51,11 +52,14 @@ def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = 
         >>> bool(tk.strings.to_hash_bucket_fast("cat", 10) < 10)
         True
     """
-    return _buckets(input, num_buckets, fingerprint64, "to_hash_bucket_fast")
+    numbers: Tensor = _buckets(input, num_buckets, fingerprint64, "to_hash_bucket_fast")
+    return numbers
 
 
 @needs_values("input", gives=_spec)
-def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Any:
+def to_hash_bucket_strong(
+    input: Any, num_buckets: int, key: Any, name: str | None = None
+) -> Tensor:
     """A number in [0, num_buckets) for each text, by SipHash-2-4.
 
     Args:
@@ -79,11 +83,12 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | No
     if len(words) != 2:
         raise InvalidArgumentError(f"to_hash_bucket_strong: key must be two ints, got {key!r}")
     function = functools.partial(siphash, key=(int(words[0]), int(words[1])))
-    return _buckets(input, num_buckets, function, "to_hash_bucket_strong")
+    numbers: Tensor = _buckets(input, num_buckets, function, "to_hash_bucket_strong")
+    return numbers
 
 
 @needs_values("input", gives=_spec)
-def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
+def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None) -> Tensor:
     """A number in [0, num_buckets) for each text, by MurmurHash64A; prefer the fast one.
 
     Args:
@@ -101,4 +106,5 @@ def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None)
         >>> bool(tk.strings.to_hash_bucket("cat", 10) < 10)
         True
     """
-    return _buckets(input, num_buckets, murmur64, "to_hash_bucket")
+    numbers: Tensor = _buckets(input, num_buckets, murmur64, "to_hash_bucket")
+    return numbers

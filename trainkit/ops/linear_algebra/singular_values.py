@@ -6,7 +6,7 @@ singular values are equal, the vectors have no derivative; their share is left o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
@@ -148,6 +148,14 @@ def _thin_gradient(g: Any, y: Any, oblong: bool) -> Tensor:
 _svd.gradients(_svd_gradient)
 
 
+@overload
+def svd(
+    x: TensorLike, full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def svd(x: TensorLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
+@overload
+def svd(x: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> Any: ...
 def svd(x: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Singular values s and vectors u, vh with u @ diag(s) @ vh = x.
 

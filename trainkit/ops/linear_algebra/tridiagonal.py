@@ -5,7 +5,7 @@ The arguments are TensorFlow's; `name` is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -148,6 +148,26 @@ def tridiagonal_solve(
     return squeeze(y, -1) if vector else y
 
 
+@overload
+def eigh_tridiagonal(
+    alpha: TensorLike,
+    beta: TensorLike,
+    eigvals_only: Literal[True] = True,
+    select: str = "a",
+    select_range: Any = None,
+    tol: None = None,
+    name: str | None = None,
+) -> Tensor: ...
+@overload
+def eigh_tridiagonal(
+    alpha: TensorLike,
+    beta: TensorLike,
+    eigvals_only: bool,
+    select: str = "a",
+    select_range: Any = None,
+    tol: None = None,
+    name: str | None = None,
+) -> Any: ...
 def eigh_tridiagonal(
     alpha: TensorLike,
     beta: TensorLike,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trainkit.core.registry import custom_object
 from trainkit.optimizers.base.optimizer import OPTIMIZERS, Optimizer
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
 from trainkit.optimizers.multi import MultiOptimizer
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
+T = TypeVar("T")
+
+
+@overload
+def get(identifier: None) -> None: ...
+@overload
+def get(identifier: str | Mapping[str, Any] | type[Optimizer]) -> Optimizer: ...
+@overload
+def get(identifier: T) -> T: ...
 def get(identifier: Any) -> Any:
     """An optimizer by name or configuration.
 
@@ -54,7 +65,7 @@ def _in_known_letters(name: Any) -> Any:
     return name.lower() if name.lower() in OPTIMIZERS.named else name
 
 
-def serialize(optimizer: Optimizer) -> Any:
+def serialize(optimizer: Optimizer) -> dict[str, Any]:
     """An optimizer as plain data: `class_name` and `config`. Slots and step count are not in it.
 
     Args:
@@ -67,7 +78,7 @@ def serialize(optimizer: Optimizer) -> Any:
     return OPTIMIZERS.serialize(optimizer)
 
 
-def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
     """The optimizer that `serialize` gave as plain data.
 
     Args:
