@@ -131,6 +131,7 @@ CORE_ORDER = [
     "variable",
     "variable_owner",
     "dispatch/eager",
+    "dispatch/formulas",
     "dispatch/known_sizes",
     "dispatch/declaring_modules",
     "dispatch/primitive",

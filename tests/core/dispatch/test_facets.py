@@ -70,7 +70,7 @@ def test_a_tuned_kernel_is_one_of_this_operation_alone(declared):
     assert kernel.run is np.negative
     assert kernel.exact
     assert PRIMITIVES["add"].facets.tuned is None
-    with pytest.raises(TypeError, match="tried_here: its tuned kernel is given with"):
+    with pytest.raises(TypeError, match="tried_here: its tuned kernel and its direct form are"):
         op.declare(tuned=kernel)
 
 

@@ -13,10 +13,12 @@ cimport numpy as cnp
 from cpython.dict cimport (
     PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size,
 )
-from cpython.list cimport PyList_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_TYPE
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.string cimport memcpy
 
 cnp.import_array()
 cnp.import_umath()
@@ -27,6 +29,7 @@ cdef extern from "Python.h":
     unsigned long PyLong_AsUnsignedLong(object x) except? -1
     Py_ssize_t count_of "Py_REFCNT" (PyObject *x)
     object PyLong_FromVoidPtr(void *p)
+    Py_ssize_t PY_SSIZE_T_MAX
     long long PyLong_AsLongLongAndOverflow(object x, int *overflow) except? -1
     ctypedef struct PyMemberDef:
         Py_ssize_t offset
@@ -50,6 +53,7 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type
     object PyArray_FromScalar(object scalar, cnp.PyArray_Descr *outcode)
     object PyArray_MatrixProduct(object a, object b)
+    int PyArray_SetBaseObject(PyArrayObject *array, PyObject *base) except -1
     object PyArray_Transpose(PyArrayObject *array, void *axes)
     int NPY_ARRAY_C_CONTIGUOUS
     int NPY_ARRAY_F_CONTIGUOUS
@@ -67,7 +71,7 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 6
+VERSION = 7
 """Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
@@ -97,6 +101,8 @@ cdef cnp.dtype DTYPE_I32 = np.dtype(np.int32)
 cdef cnp.dtype DTYPE_I64 = np.dtype(np.int64)
 cdef cnp.PyArray_Descr *I32 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I32
 cdef cnp.PyArray_Descr *I64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I64
+cdef int NUM_I32 = DTYPE_I32.num
+cdef int NUM_I64 = DTYPE_I64.num
 cdef cnp.PyArray_Descr *BOOL = <cnp.PyArray_Descr *><PyObject *>DTYPE_BOOL
 
 
@@ -145,6 +151,9 @@ def is_on():
 include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"
 include "native_code/loops.pxi"
+include "native_code/formulas.pxi"
+include "native_code/direct.pxi"
+include "native_code/reductions.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"
 include "native_code/backward.pxi"

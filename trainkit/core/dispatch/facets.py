@@ -9,7 +9,7 @@ never read the record; whoever batches, traces, fuses, places or saves them does
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 Value = TypeVar("Value")
 Rule = Callable[..., Any]
@@ -165,6 +165,20 @@ class Tuned:
         return ", ".join(["tuned", *texts, *["also on a GPU"] * bool(self.on_gpu)])
 
 
+class Direct(NamedTuple):
+    """How the compiled half serves small arrays by NumPy's loops, with the bits of the body.
+
+    Element-wise bodies need none: what ufuncs they call is noted, see `formulas`.
+
+    Attributes:
+        name: a form that `native_code/direct.pxi` lists.
+        facts: what it is made of: the ufuncs that the body calls, and the like.
+    """
+
+    name: str
+    facts: tuple[Any, ...] = ()
+
+
 class Effect:
     """What a call does besides its result; graphs never drop or move it.
 
@@ -219,6 +233,7 @@ _DEFAULTS: dict[str, Any] = {
     "simplify": Absent("no call of it is known to change nothing"),
     "lowering": UNDECLARED,
     "tuned": None,
+    "direct": None,
     "export": True,
     "onnx": Absent("trainkit has no form of it in ONNX"),
     "effect": None,
@@ -346,6 +361,8 @@ class Facets:
             `Absent(reason)`.
         tuned: `Tuned` kernels, or `None` where the body serves all arrays. It is
             given with the declaration, as it becomes a part of what calls run.
+        direct: the `Direct` form of its body for small arrays, or `None`. It is given with the
+            declaration, too.
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: `True` where the NumPy-only reader of saved graphs computes it too, or
             `Absent(reason)`.
@@ -369,6 +386,7 @@ class Facets:
     __slots__ = (
         "batch",
         "bodies",
+        "direct",
         "effect",
         "export",
         "graph_name",
@@ -401,6 +419,7 @@ class Facets:
     simplify: str | Unit | Absent
     lowering: str | Rule | Absent
     tuned: Tuned | None
+    direct: Direct | None
     graph_name: str
     export: Literal[True] | Absent
     onnx: Rule | Absent
@@ -454,10 +473,10 @@ class Facets:
             TypeError: there is no such facet, or it is too late for it.
         """
         # Not `is`, as each look at a bound method makes a new object.
-        if "tuned" in facets and self.primitive.op != self.primitive.slow:
+        if not {"tuned", "direct"}.isdisjoint(facets) and self.primitive.op != self.primitive.slow:
             raise TypeError(
-                f"{self.primitive.name}: its tuned kernel is given with `@primitive`, it becomes "
-                "a part of what calls run"
+                f"{self.primitive.name}: its tuned kernel and its direct form are given with "
+                "`@primitive`, they become a part of what calls run"
             )
         for name, value in facets.items():
             if name not in _DECLARABLE:

@@ -13,9 +13,11 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trainkit.core.process.requirements import REINSTALL
 
-VERSION = 6
+VERSION = 7
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -98,6 +100,15 @@ def attempt(name: str, *arguments: Any) -> Any:
         NATIVE.switch(False)  # what is compiled already calls the Python functions
         NATIVE = None
         return None
+
+
+def has_nan(x: Any) -> bool:
+    """Whether a NaN is among the floats of an array that is not empty."""
+    answer: bool | None = None if NATIVE is None else NATIVE.has_nan(x)
+    if answer is None:
+        minimum = np.minimum.reduce(x, None)  # NaN is the least of all, and equals nothing
+        return bool(minimum != minimum)
+    return answer
 
 
 def python_function(op: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ALONG_AXIS, MOVED, VIEW
+from trainkit.core.dispatch.facets import ALONG_AXIS, MOVED, VIEW, Direct
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
@@ -166,7 +166,14 @@ def _expand(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(1 if i in axes else next(sizes) for i in range(rank))
 
 
-@primitive(_expand_rule, name="expand_dims", sizes=MOVED, semantics=VIEW, text="beside numbers")
+@primitive(
+    _expand_rule,
+    name="expand_dims",
+    sizes=MOVED,
+    semantics=VIEW,
+    text="beside numbers",
+    direct=Direct("expand_dims"),
+)
 def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """New axes of size 1."""
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:

@@ -18,6 +18,7 @@ from trainkit.core.dispatch.facets import (
     COMMON,
     MOVED,
     TRACE,
+    Direct,
     Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -72,6 +73,7 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     semantics=ARRANGEMENT,
     text="alone",
     tuned=Tuned(concat_tuned.concatenate, exact=True, fewest=concat_tuned.FEWEST),
+    direct=Direct("join", (False,)),
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
@@ -336,7 +338,13 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
 
 
 @primitive(
-    _stack_rule, name="stack", sizes=MOVED, promotion=COMMON, semantics=ARRANGEMENT, text="alone"
+    _stack_rule,
+    name="stack",
+    sizes=MOVED,
+    promotion=COMMON,
+    semantics=ARRANGEMENT,
+    text="alone",
+    direct=Direct("join", (True,)),
 )
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""

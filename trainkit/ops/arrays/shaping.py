@@ -23,6 +23,7 @@ from trainkit.core.dispatch.facets import (
     SHAPE,
     VIEW,
     Absent,
+    Direct,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -251,6 +252,7 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     semantics=VIEW,
     simplify=IF_ALIKE,
     text="beside numbers",
+    direct=Direct("reshape"),
 )
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""

@@ -16,6 +16,7 @@ from trainkit.core.dispatch.facets import (
     AXIS,
     REDUCTION,
     Absent,
+    Direct,
     Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -85,6 +86,7 @@ def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Arr
     name="cumsum",
     semantics=AXIS,
     tuned=Tuned(_compiled_sum, exact=True, fewest=FEWEST_RUNNING),
+    direct=Direct("running sum"),
 )
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
@@ -318,6 +320,7 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     name="prod",
     semantics=REDUCTION,
     lowering=Absent("kernels have no such reduction"),
+    direct=Direct("reduction", (np.multiply,)),
 )
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Product along axes."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, number_on
-from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Tuned
+from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -69,13 +69,25 @@ def _make_tuned(name: str) -> Tuned:
     return Tuned(run, fewest=FEWEST)
 
 
-@primitive(_extreme_rule, name="max", semantics=REDUCTION, tuned=_make_tuned("max"))
+@primitive(
+    _extreme_rule,
+    name="max",
+    semantics=REDUCTION,
+    tuned=_make_tuned("max"),
+    direct=Direct("reduction", (np.maximum,)),
+)
 def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Greatest element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
 
 
-@primitive(_extreme_rule, name="min", semantics=REDUCTION, tuned=_make_tuned("min"))
+@primitive(
+    _extreme_rule,
+    name="min",
+    semantics=REDUCTION,
+    tuned=_make_tuned("min"),
+    direct=Direct("reduction", (np.minimum,)),
+)
 def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Least element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "min", axis, keepdims, initial)
@@ -167,6 +179,7 @@ def _position(
     _position_rule,
     name="argmax",
     semantics=REDUCTION,
+    direct=Direct("position", (True,)),
     lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )
@@ -183,6 +196,7 @@ argmax_as.declare(stackable=True)
     _position_rule,
     name="argmin",
     semantics=REDUCTION,
+    direct=Direct("position", (False,)),
     lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )

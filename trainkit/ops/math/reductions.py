@@ -24,6 +24,7 @@ from trainkit.core.dispatch.facets import (
     TRACE,
     VIEW,
     Absent,
+    Direct,
     Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
@@ -117,6 +118,7 @@ def _not_by_blas(arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
     name="sum",
     semantics=REDUCTION,
     tuned=Tuned(axis_sum, fewest=FEWEST, unless=_not_by_blas),
+    direct=Direct("reduction", (np.add,)),
 )
 def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
@@ -273,6 +275,7 @@ def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
     name="mean",
     semantics=REDUCTION,
     tuned=Tuned(_mean_by_blas, fewest=FEWEST, unless=_not_by_blas),
+    direct=Direct("mean", (np.add,)),
 )
 def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean along axes."""
@@ -405,6 +408,7 @@ def _large_variance(x: Array, *, axis: Axis, keepdims: bool) -> Array:
     name="var",
     semantics=REDUCTION,
     tuned=Tuned(_large_variance, fewest=FEWEST),
+    direct=Direct("variance", (np.add, np.subtract, np.multiply)),
 )
 def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean squared distance to the mean along axes."""

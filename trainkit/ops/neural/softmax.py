@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, TRACE, Tuned
+from trainkit.core.dispatch.facets import AXIS, FLAT, TRACE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
@@ -52,6 +52,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
     semantics=AXIS,
     lowering=TRACE,
     tuned=softmax_tuned.SOFTMAX.facet(softmax_tuned.softmax, on_gpu=(softmax_gpu.softmax,)),
+    direct=Direct("softmax", (np.maximum, np.subtract, np.exp, np.add, np.true_divide)),
 )
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""

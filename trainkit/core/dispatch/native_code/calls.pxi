@@ -234,6 +234,16 @@ cdef class TunedKernel:
         return self.body(*given, **settings)
 
 
+cdef Py_ssize_t most_elements(Direct direct, tuned) except -1:
+    """Of how many elements it may be, by the facets, that a call goes neither to kernel nor body.
+
+    Those tuned for large arrays are faster, or have other bits.
+    """
+    if tuned is not None and tuned.run is not None:
+        return DIRECT if tuned.exact else min(DIRECT, tuned.fewest - 1)
+    return PY_SSIZE_T_MAX if direct is None or direct.is_view else DIRECT
+
+
 cdef class Kernel(Op):
     """A kernel `(np, *arrays, **settings)` of NumPy arrays, called on tensors.
 
@@ -248,8 +258,19 @@ cdef class Kernel(Op):
     cdef bint one_dtype
     cdef bint floats_only
     cdef Py_ssize_t fewest
+    cdef Direct direct
+    cdef Formula formula
+    cdef bint asks_for_steps
+    cdef Py_ssize_t most  # elements that are served by one of the two
 
     def __init__(self, primitive, reference, one_dtype, floats_only):
+        facets = primitive.facets
+        form = facets.direct
+        if form:
+            self.direct = FORMS[form.name](*form.facts)
+        self.asks_for_steps = not form and facets.fusible
+        if form or self.asks_for_steps:
+            self.most = most_elements(self.direct, facets.tuned)
         self.kernel = primitive.body
         self.fewest = primitive.fewest_inputs
         self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
@@ -286,7 +307,9 @@ cdef class Kernel(Op):
                 return None
             ready.append(array)
         try:
-            result = None if self.tuned is None else self.by_tuned(ready, settings)
+            result = self.directly(ready, settings)
+            if result is None and self.tuned is not None:
+                result = self.by_tuned(ready, settings)
             if result is not None:
                 pass
             elif PyDict_Size(settings):
@@ -299,6 +322,39 @@ cdef class Kernel(Op):
         if PyList_GET_SIZE(TAPES):
             self.record(inputs, y, settings)
         return y
+
+    cdef object directly(self, list ready, dict settings):
+        """What NumPy's loops give where the kernel's bits can be had by them alone, or `None`."""
+        cdef PyArrayObject *a
+        cdef PyArrayObject *b
+        cdef Py_ssize_t i, count = PyList_GET_SIZE(ready)
+        if self.most == 0 or count < 2 or not is_array(<object>PyList_GET_ITEM(ready, 1)):
+            return None
+        a = <PyArrayObject *>PyList_GET_ITEM(ready, 1)
+        if PyArray_SIZE(a) > self.most or not in_order(a):
+            return None
+        if self.direct is not None:
+            return self.direct.run(ready, settings)
+        # NumPy computes with numbers in other ways than with arrays.
+        if PyArray_NDIM(a) == 0 or count - 1 > MOST_INPUTS or not is_float(PyArray_DESCR(a)):
+            return None
+        for i in range(2, count):
+            if not is_array(<object>PyList_GET_ITEM(ready, i)):
+                return None
+            b = <PyArrayObject *>PyList_GET_ITEM(ready, i)
+            if PyArray_DESCR(b) is not PyArray_DESCR(a) or not same_shape(a, b) or not in_order(b):
+                return None
+        if self.asks_for_steps:
+            # Once, and not when it is declared: a body may need what is declared below it.
+            self.asks_for_steps = False
+            steps = self.primitive.steps()
+            if steps is None:
+                self.most = 0
+            else:
+                self.formula = Formula(len(self.primitive.input_names), steps)
+        if self.formula is None or self.formula.inputs != count - 1:
+            return None
+        return self.formula.run(ready, settings)
 
     cdef object by_tuned(self, list ready, dict settings):
         """What the tuned kernel gives; `None` where the body is to do it."""

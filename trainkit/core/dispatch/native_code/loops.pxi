@@ -11,8 +11,31 @@ cdef extern from "numpy/ufuncobject.h":
         const char *types
 
 
+cdef inline bint is_float(cnp.PyArray_Descr *descr) noexcept:
+    return descr is F32 or descr is F64
+
+
+cdef inline bint is_number_dtype(cnp.PyArray_Descr *descr) noexcept:
+    """Whether it is one of the dtypes that this module knows."""
+    return is_float(descr) or descr is I32 or descr is I64 or descr is BOOL
+
+
+cdef inline int kind_of(cnp.PyArray_Descr *descr) noexcept:
+    """NumPy's number of a dtype that this module knows."""
+    if descr is F32:
+        return cnp.NPY_FLOAT
+    if descr is F64:
+        return cnp.NPY_DOUBLE
+    if descr is I32:
+        return NUM_I32
+    return NUM_I64 if descr is I64 else cnp.NPY_BOOL
+
+
 cdef class Loops:
-    """The inner loops of a ufunc for float32 and float64."""
+    """The inner loops of a ufunc: for float32 and float64, and by NumPy's numbers of dtypes.
+
+    The latter are those whose result has the dtype of the operands.
+    """
 
     cdef object ufunc
     cdef cnp.PyUFuncGenericFunction f32
@@ -20,6 +43,8 @@ cdef class Loops:
     cdef void *data32
     cdef void *data64
     cdef bint gives_bool
+    cdef cnp.PyUFuncGenericFunction by_kind[cnp.NPY_DOUBLE + 1]
+    cdef void *data_by_kind[cnp.NPY_DOUBLE + 1]
 
     def __cinit__(self, cnp.ufunc ufunc):
         cdef UfuncFields *fields = <UfuncFields *><PyObject *>ufunc
@@ -36,6 +61,9 @@ cdef class Loops:
                     kind = -1
             if result != kind and result != cnp.NPY_BOOL:
                 continue
+            if 0 <= kind <= cnp.NPY_DOUBLE and result == kind and self.by_kind[kind] is NULL:
+                self.by_kind[kind] = fields.functions[i]
+                self.data_by_kind[kind] = fields.data[i]
             if kind == cnp.NPY_FLOAT and self.f32 is NULL:
                 self.f32, self.data32 = fields.functions[i], fields.data[i]
                 self.gives_bool = result == cnp.NPY_BOOL
@@ -57,6 +85,14 @@ cdef class Loops:
             self.f32(args, &n, steps, self.data32)
         else:
             self.f64(args, &n, steps, self.data64)
+
+    cdef inline bint has_kind(self, cnp.PyArray_Descr *descr) noexcept:
+        return is_number_dtype(descr) and self.by_kind[kind_of(descr)] is not NULL
+
+    cdef inline void call_kind(
+        self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps
+    ) noexcept:
+        self.by_kind[kind](args, &n, steps, self.data_by_kind[kind])
 
 
 cdef inline cnp.npy_intp step_of(PyArrayObject *a, cnp.npy_intp size) noexcept:

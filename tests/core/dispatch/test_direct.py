@@ -1,0 +1,267 @@
+"""What the compiled half does with small arrays in place of kernels: the same bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trainkit as tk
+from trainkit.core.dispatch import native
+from trainkit.core.dispatch.formulas import UfuncCall, steps_of
+from trainkit.core.tensor import PRIMITIVES, wrap
+from trainkit.ops.math.cumulative import running_sum
+from trainkit.ops.math.max_and_argmax import argmax_as, argmin_as
+
+pytestmark = pytest.mark.skipif(native.NATIVE is None, reason="there is no compiled half")
+
+concatenate, expand_dims, reshape, stack = (
+    PRIMITIVES[name].op for name in ("concatenate", "expand_dims", "reshape", "stack")
+)
+
+SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4) | st.lists(
+    st.integers(1, 40), min_size=1, max_size=2
+)
+SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-40, -1.0]
+
+
+@st.composite
+def arrays(draw, dtypes=("float32", "float64", "int32", "int64")):
+    dims, dtype = draw(SIZES), draw(st.sampled_from(dtypes))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    if dtype == "bool":
+        return rng.random(dims) < 0.5
+    if dtype.startswith("int"):
+        factor = 1 if dtype == "int8" else draw(st.sampled_from([1, 2**30]))
+        return rng.integers(-4, 5, dims).astype(dtype) * factor
+    x = (rng.standard_normal(dims) * 3).astype(dtype)
+    if draw(st.booleans()):
+        chosen = rng.random(dims) < 0.3
+        x[chosen] = rng.choice(SPECIAL, chosen.sum())
+    return x
+
+
+def both(op, x, **settings):
+    """The results of the compiled half and of NumPy."""
+    tensor = tk.constant(x)
+    results = []
+    for on in (True, False):
+        before = native.switch(on)
+        try:
+            with np.errstate(all="ignore"):
+                results.append(np.asarray(op(tensor, **settings)))
+        finally:
+            native.switch(before)
+    return results
+
+
+def assert_same_bits(op, x, **settings):
+    direct, plain = both(op, x, **settings)
+    assert direct.shape == plain.shape
+    assert direct.dtype == plain.dtype
+    assert direct.tobytes() == plain.tobytes(), (settings, direct, plain)
+
+
+def axes_of(x):
+    several = [(0,), tuple(range(x.ndim)), tuple(range(x.ndim - 1)) or 0, (0, x.ndim - 1)[: x.ndim]]
+    return [None, *range(-x.ndim, x.ndim), *several]
+
+
+@given(arrays(("float32", "float64", "int32", "int64", "bool", "int8")), st.data())
+def test_reductions_have_the_bits_of_numpy(x, data):
+    name = data.draw(st.sampled_from(["sum", "mean", "max", "min", "prod", "var"]))
+    axis, keepdims = data.draw(st.sampled_from(axes_of(x))), data.draw(st.booleans())
+    assert_same_bits(getattr(tk.ops, name), x, axis=axis, keepdims=keepdims)
+
+
+@given(arrays(), st.data())
+def test_positions_are_those_of_numpy(x, data):
+    op = data.draw(st.sampled_from([argmax_as, argmin_as]))
+    axis = data.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))
+    dtype, keepdims = data.draw(st.sampled_from(["int32", "int64"])), data.draw(st.booleans())
+    assert_same_bits(op, x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+@given(arrays(), st.data())
+def test_running_sums_have_the_bits_of_numpy(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    exclusive, reverse = data.draw(st.booleans()), data.draw(st.booleans())
+    assert_same_bits(running_sum, x, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@given(arrays(("float32", "float64")), st.data())
+def test_softmax_has_the_bits_of_numpy(x, data):
+    axis = data.draw(st.sampled_from([*range(-x.ndim, x.ndim), None, (x.ndim - 1,)]))
+    op = PRIMITIVES["softmax"].op
+    assert_same_bits(op, x, axis=axis)
+
+
+FORMULAS = sorted(
+    name
+    for name, primitive in PRIMITIVES.items()
+    if primitive.facets.fusible
+    and not primitive.is_ufunc
+    and len(primitive.input_names) == 1
+    and primitive.steps()
+)
+
+
+def test_usual_activations_are_lists_of_ufuncs():
+    assert {"sigmoid", "relu", "relu6", "softplus", "softsign", "rsqrt", "clip"} <= {*FORMULAS}
+
+
+@given(arrays(("float32", "float64")), st.sampled_from(FORMULAS), st.data())
+def test_formulas_have_the_bits_of_their_bodies(x, name, data):
+    steps = PRIMITIVES[name].steps()
+    names = {number for step in steps for number in step.numbers if type(number) is str}
+    numbers = st.floats(-2, 2, width=32) | st.integers(-3, 3)
+    settings = {a: data.draw(numbers) for a in names}
+    assert_same_bits(PRIMITIVES[name].op, x, **settings)
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 8192, 10_001])
+@pytest.mark.parametrize("name", ["rsqrt", "softsign", "reciprocal"])
+def test_long_formulas_go_part_by_part(name, size):
+    x = np.random.default_rng(0).standard_normal(size).astype("float32")
+    assert_same_bits(PRIMITIVES[name].op, x)
+    assert_same_bits(PRIMITIVES[name].op, x[::2])
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 1 << 14, (1 << 14) + 1])
+def test_sums_have_one_order_at_the_limits_of_paths(size):
+    x = np.random.default_rng(0).standard_normal(size).astype("float32")
+    for op in (tk.ops.sum, tk.ops.mean, tk.ops.max, tk.ops.var):
+        assert_same_bits(op, x)
+    assert_same_bits(tk.ops.sum, x.reshape(1, -1), axis=0)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "prod", "var", "argmax", "cumsum"])
+def test_wrong_axes_have_the_words_of_the_operation(name):
+    with pytest.raises(ValueError, match=r"axis 2|axis=2"):
+        getattr(tk.ops, name)(tk.ones((2, 3)), axis=2)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "cumsum", "softmax", "sigmoid"])
+def test_tapes_hear_of_direct_calls(name):
+    x = tk.Variable([[0.5, -1.0], [2.0, 3.0]])
+    gradients = []
+    for on in (True, False):
+        before = native.switch(on)
+        try:
+            with tk.GradientTape() as tape:
+                y = getattr(tk.ops, name)(x, *([0] if name == "cumsum" else []))
+            gradients.append(tape.gradient(y, x).numpy())
+        finally:
+            native.switch(before)
+    np.testing.assert_array_equal(*gradients)
+
+
+def test_arrays_in_other_orders_are_left_to_numpy():
+    x = np.random.default_rng(0).standard_normal((6, 8)).astype("float32")
+    for view in (x.T, x[::2], x[:, 1:5], np.broadcast_to(x[0], (3, 8))):
+        for op in (tk.ops.sum, tk.ops.softmax, tk.ops.sigmoid):
+            assert_same_bits(op, view)
+
+
+# ------------------------------------------------------------------ shapes
+
+
+@given(arrays(("float32", "int32", "int64", "bool", "int8")), st.data())
+def test_views_are_those_of_numpy(x, data):
+    sizes = data.draw(st.permutations([*x.shape, 1]))
+    free = data.draw(st.sampled_from([None, *range(len(sizes))]))
+    shape = tuple(-1 if i == free else n for i, n in enumerate(sizes))
+    where = data.draw(st.integers(-x.ndim - 1, x.ndim))
+    views = [
+        (reshape(wrap(x), shape=shape), x.reshape(shape)),
+        (expand_dims(wrap(x), axis=(where,)), np.expand_dims(x, where)),
+    ]
+    for y, plain in views:
+        y = y._array
+        assert (y.shape, y.strides, y.dtype) == (plain.shape, plain.strides, plain.dtype)
+        assert y.flags.num == plain.flags.num
+        assert np.shares_memory(x, y)
+        assert y.base is plain.base or plain.base is None
+
+
+@pytest.mark.parametrize("shape", [(4,), (-1, -1), (-2, 6), (2, 0), (5, -1), (2**62, 4), (3, 2, 2)])
+def test_shapes_that_do_not_fit_have_the_words_of_reshape(shape):
+    with pytest.raises(ValueError, match="reshape"):
+        tk.reshape(tk.ones((2, 3)), shape)
+
+
+def test_views_of_read_only_arrays_are_read_only():
+    x = np.arange(6.0)
+    x.flags.writeable = False
+    assert not reshape(wrap(x), shape=(2, 3))._array.flags.writeable
+
+
+@given(arrays(("float32", "int32", "int64", "bool", "int8")), st.data())
+def test_joined_arrays_are_those_of_numpy(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    count = data.draw(st.integers(1, 4))
+    parts = [np.repeat(x, data.draw(st.integers(0, 2)), axis) for _ in range(count)]
+    joined = concatenate(*map(wrap, parts), axis=axis)._array
+    plain = np.concatenate(parts, axis)
+    assert (joined.dtype, joined.tobytes()) == (plain.dtype, plain.tobytes())
+    assert joined.shape == plain.shape
+    place = data.draw(st.integers(-x.ndim - 1, x.ndim))
+    alike = [x, x[::-1], np.ascontiguousarray(x[::-1])][:count]
+    stacked, plain = stack(*map(wrap, alike), axis=place)._array, np.stack(alike, place)
+    assert (stacked.dtype, stacked.tobytes()) == (plain.dtype, plain.tobytes())
+    assert stacked.shape == plain.shape
+
+
+def test_what_can_not_be_joined_has_the_words_of_the_operation():
+    a, b = tk.ones((2, 3)), tk.ones((2, 4))
+    for run in (lambda: tk.concat([a, b], 0), lambda: tk.stack([a, b]), lambda: tk.concat([a], 2)):
+        with pytest.raises(ValueError, match=r"concatenate|stack"):
+            run()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_nan_is_found_wherever_it_is(dtype):
+    x = np.zeros((7, 5), dtype)
+    assert not native.has_nan(x)
+    for i in (0, 17, 34):
+        x[:] = np.inf
+        x.flat[i] = np.nan
+        assert native.has_nan(x)
+        assert native.has_nan(x.T)
+        assert native.has_nan(x[::2]) == np.isnan(x[::2]).any()
+
+
+# ------------------------------------------------------------------ lists of calls
+
+
+def test_a_body_becomes_the_calls_that_it_makes():
+    steps = steps_of(lambda xp, x, *, slope: xp.maximum(x, -x * slope), 1, ["slope"])
+    assert steps == (
+        UfuncCall(np.negative, (0,), (None,)),
+        UfuncCall(np.multiply, (1, -1), (None, "slope")),
+        UfuncCall(np.maximum, (0, 2), (None, None)),
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda xp, x: x,
+        lambda xp, x: x.astype("int32"),
+        lambda xp, x: xp.where(x > 0, x, 0),
+        lambda xp, x: x**2,
+        lambda xp, x: xp.frexp(x)[0],
+        lambda xp, x: x + np.float64(1),
+        lambda xp, x: xp.add.reduce(x),
+        lambda xp, x: -x if x > 0 else x,
+        lambda xp, x: (xp.exp(x), xp.sin(x)),
+        lambda xp, x: xp.exp(x).dtype,
+        lambda xp, x: xp.matmul(x, x),
+        lambda xp, x: [xp.exp(x), -x][0],
+    ],
+)
+def test_a_body_that_does_more_stays_what_is_called(body):
+    assert steps_of(body, 1, []) is None
+
+
+def test_numbers_made_of_settings_alone_are_pythons():
+    assert steps_of(lambda xp, x, *, a: x * (a + 1), 1, ["a"]) is None

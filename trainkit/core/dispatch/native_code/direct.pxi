@@ -1,0 +1,150 @@
+# What is done with small arrays without a call of their kernel, by the facet `direct`.
+
+
+cdef class Direct:
+    """What is done with few elements in place of a kernel: the same bits, or `None`.
+
+    Attributes:
+        is_view: it moves nothing, so that any number of elements will do.
+    """
+
+    cdef bint is_view
+
+    cdef object run(self, list arrays, dict settings):
+        """The result on `arrays[1:]`, the first of which is in C order."""
+        return None
+
+
+cdef class DirectReshape(Direct):
+    """The same elements in another shape."""
+
+    def __init__(self):
+        self.is_view = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.npy_intp dims[16]
+        cdef cnp.npy_intp n, product = 1
+        cdef int i, nd, free = -1
+        cdef long long k
+        cdef int overflow = 0
+        shape = setting(settings, "shape")
+        if type(shape) is not tuple or PyTuple_GET_SIZE(shape) > 16 or not PyArray_SIZE(a):
+            return None
+        nd = <int>PyTuple_GET_SIZE(shape)
+        for i in range(nd):
+            size = <object>PyTuple_GET_ITEM(shape, i)
+            if type(size) is not int:
+                return None
+            k = PyLong_AsLongLongAndOverflow(size, &overflow)
+            if k == -1 and not overflow and free < 0:
+                free = i
+                continue
+            # So large a product is not that of an array's sizes, and would wrap around.
+            if overflow or k < 1 or k > PyArray_SIZE(a) // product:
+                return None
+            dims[i] = <cnp.npy_intp>k
+            product *= dims[i]
+        if free >= 0:
+            dims[free] = PyArray_SIZE(a) // product
+            product *= dims[free]
+        return view(a, nd, dims) if product == PyArray_SIZE(a) else None
+
+
+cdef class DirectExpandDims(Direct):
+    """A new axis of size 1."""
+
+    def __init__(self):
+        self.is_view = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef cnp.npy_intp dims[16]
+        cdef int i, where = 0, nd = PyArray_NDIM(a)
+        axis = setting(settings, "axis")
+        if type(axis) is not tuple or PyTuple_GET_SIZE(axis) != 1 or nd > 15:
+            return None
+        if not number_of_axis(<object>PyTuple_GET_ITEM(axis, 0), nd + 1, &where):
+            return None
+        for i in range(nd):
+            dims[i + (i >= where)] = PyArray_DIM(a, i)
+        dims[where] = 1
+        return view(a, nd + 1, dims)
+
+
+cdef object view(PyArrayObject *a, int nd, cnp.npy_intp *dims):
+    """The elements of an array in C order in another shape, as its `reshape` gives them."""
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    Py_INCREF(<object><PyObject *>descr)
+    y = PyArray_NewFromDescr(
+        &PyArray_Type, descr, nd, dims, NULL, PyArray_BYTES(a),
+        PyArray_FLAGS(a) & NPY_ARRAY_WRITEABLE, NULL,
+    )
+    Py_INCREF(<object><PyObject *>a)
+    PyArray_SetBaseObject(<PyArrayObject *>y, <PyObject *>a)
+    return y
+
+
+cdef class DirectJoin(Direct):
+    """Arrays of one dtype one after the other along an axis, which for stacks is a new one."""
+
+    cdef bint stacks
+
+    def __init__(self, bint stacks):
+        self.stacks = stacks
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef PyArrayObject *b
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp dims[16]
+        cdef cnp.npy_intp o, width, outer = 1, inner = PyArray_ITEMSIZE(a), total = 0, size = 0
+        cdef int i, k, where = 0, nd = PyArray_NDIM(a)
+        cdef Py_ssize_t count = PyList_GET_SIZE(arrays)
+        cdef char *to
+        if not is_number_dtype(descr) or nd + self.stacks > 16:
+            return None
+        if not number_of_axis(setting(settings, "axis"), nd + self.stacks, &where):
+            return None
+        for i in range(1, count):
+            if not is_array(<object>PyList_GET_ITEM(arrays, i)):
+                return None
+            b = <PyArrayObject *>PyList_GET_ITEM(arrays, i)
+            if PyArray_DESCR(b) is not descr or PyArray_NDIM(b) != nd or not in_order(b):
+                return None
+            for k in range(nd):
+                if PyArray_DIM(b, k) != PyArray_DIM(a, k) and (self.stacks or k != where):
+                    return None
+            size += PyArray_SIZE(b)
+            total += 1 if self.stacks else PyArray_DIM(b, where)
+        if size > DIRECT:
+            return None
+        for k in range(nd):
+            dims[k + (self.stacks and k >= where)] = PyArray_DIM(a, k)
+            if k < where:
+                outer *= PyArray_DIM(a, k)
+            elif self.stacks or k > where:
+                inner *= PyArray_DIM(a, k)
+        dims[where] = total
+        y = empty(nd + self.stacks, dims, descr)
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        for o in range(outer):
+            for i in range(1, count):
+                b = <PyArrayObject *>PyList_GET_ITEM(arrays, i)
+                width = inner if self.stacks else inner * PyArray_DIM(b, where)
+                memcpy(to, PyArray_BYTES(b) + o * width, width)
+                to += width
+        return y
+
+
+cdef dict FORMS = {
+    "reduction": DirectReduction,
+    "mean": DirectMean,
+    "variance": DirectVariance,
+    "softmax": DirectSoftmax,
+    "running sum": DirectRunningSum,
+    "position": DirectPosition,
+    "reshape": DirectReshape,
+    "expand_dims": DirectExpandDims,
+    "join": DirectJoin,
+}

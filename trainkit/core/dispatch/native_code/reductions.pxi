@@ -1,0 +1,464 @@
+# Reductions of small arrays along axes that lie side by side, by NumPy's loops in NumPy's order.
+
+
+cdef struct Cube:
+    # An array as (outer, size, inner), of which the middle is reduced, and the result's shape.
+    cnp.npy_intp outer
+    cnp.npy_intp size
+    cnp.npy_intp inner
+    int nd
+    cnp.npy_intp dims[16]
+
+
+cdef bint number_of_axis(object axis, int nd, int *number) noexcept:
+    """Whether `axis` is an int in [-nd, nd); `number` becomes the one from 0 on."""
+    cdef int overflow = 0
+    cdef long long k
+    if type(axis) is not int:
+        return False
+    k = PyLong_AsLongLongAndOverflow(axis, &overflow)
+    if overflow or k < -nd or k >= nd:
+        return False
+    number[0] = <int>(k + nd if k < 0 else k)
+    return True
+
+
+cdef bint cube_of(PyArrayObject *a, object axis, bint keepdims, Cube *cube) noexcept:
+    """Fill `cube`; False for what is not for this module, as empty arrays and wrong axes."""
+    cdef int nd = PyArray_NDIM(a), first, after, k, i
+    cdef unsigned int seen = 0
+    cdef cnp.npy_intp n
+    if nd == 0 or nd > 16:
+        return False
+    if axis is None:
+        first, after = 0, nd
+    elif type(axis) is tuple:
+        if not PyTuple_GET_SIZE(axis):
+            return False
+        for i in range(<int>PyTuple_GET_SIZE(axis)):
+            if not number_of_axis(<object>PyTuple_GET_ITEM(axis, i), nd, &k) or seen >> k & 1:
+                return False
+            seen |= 1u << k
+        first = 0
+        while not seen >> first & 1:
+            first += 1
+        after = first
+        while seen >> after & 1:
+            after += 1
+        if seen >> after:  # axes that don't lie side by side
+            return False
+    else:
+        if not number_of_axis(axis, nd, &first):
+            return False
+        after = first + 1
+    cube.outer = cube.size = cube.inner = 1
+    cube.nd = 0
+    for i in range(nd):
+        n = PyArray_DIM(a, i)
+        if i < first:
+            cube.outer *= n
+        elif i < after:
+            cube.size *= n
+            if not keepdims:
+                continue
+            n = 1
+        else:
+            cube.inner *= n
+        cube.dims[cube.nd] = n
+        cube.nd += 1
+    return cube.outer * cube.size * cube.inner > 0
+
+
+cdef class Reducer:
+    """The loops of a ufunc that reduces, and what it begins with.
+
+    With an identity, as 0 of sums, NumPy begins with that, and else with the first elements.
+    """
+
+    cdef Loops loops
+    cdef bint has_identity
+    cdef bint counts  # bools, as sums and products do
+    cdef double identity
+
+    def __cinit__(self, ufunc):
+        self.loops = Loops(ufunc)
+        self.has_identity = ufunc.identity is not None
+        if self.has_identity:
+            self.identity = ufunc.identity
+            self.counts = type(ufunc.identity) is not bool
+
+    cdef void begin(self, int kind, char *y, cnp.npy_intp n) noexcept:
+        """Set `n` results to the identity."""
+        cdef cnp.npy_intp i
+        for i in range(n):
+            if kind == cnp.NPY_FLOAT:
+                (<float *>y)[i] = <float>self.identity
+            elif kind == cnp.NPY_DOUBLE:
+                (<double *>y)[i] = self.identity
+            elif kind == NUM_I32:
+                (<cnp.npy_int32 *>y)[i] = <cnp.npy_int32>self.identity
+            elif kind == NUM_I64:
+                (<cnp.npy_int64 *>y)[i] = <cnp.npy_int64>self.identity
+            else:
+                y[i] = <char>self.identity
+
+    cdef void reduce(self, int kind, char *x, char *y, Cube *cube, cnp.npy_intp item) noexcept:
+        """Reduce the elements at `x`, each of `item` bytes, to results at `y`."""
+        cdef char *args[3]
+        cdef cnp.npy_intp steps[3]
+        cdef cnp.npy_intp o, i, n = cube.inner, first = 0 if self.has_identity else 1
+        for o in range(cube.outer):
+            if self.has_identity:
+                self.begin(kind, y, n)
+            else:
+                memcpy(y, x, n * item)
+            if n == 1:
+                # The whole row in one call, which sums up in pairs.
+                steps[0], steps[1], steps[2] = 0, item, 0
+                args[0], args[1], args[2] = y, x + first * item, y
+                if cube.size > first:
+                    self.loops.call_kind(kind, args, cube.size - first, steps)
+            else:
+                for i in range(first, cube.size):
+                    steps[0] = steps[1] = steps[2] = item
+                    args[0], args[1], args[2] = y, x + i * n * item, y
+                    self.loops.call_kind(kind, args, n, steps)
+            x += cube.size * n * item
+            y += n * item
+
+
+cdef inline object setting(dict settings, object name):
+    """The setting `name`, `NOTHING` if it was not given."""
+    cdef PyObject *value = PyDict_GetItemWithError(settings, name)
+    return NOTHING if value is NULL else <object>value
+
+
+cdef bint axes_of(PyArrayObject *a, dict settings, Cube *cube):
+    """`cube_of` by the settings `axis` and `keepdims`."""
+    axis, keepdims = setting(settings, "axis"), setting(settings, "keepdims")
+    if axis is NOTHING or type(keepdims) is not bool:
+        return False
+    return cube_of(a, axis, keepdims is True, cube)
+
+
+cdef class DirectReduction(Direct):
+    """Sums, products, maxima and minima."""
+
+    cdef Reducer reducer
+
+    def __init__(self, ufunc):
+        self.reducer = Reducer(ufunc)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        if not self.reducer.loops.has_kind(descr) or not axes_of(a, settings, &cube):
+            return None
+        if descr is BOOL and self.reducer.counts:
+            return None
+        initial = setting(settings, "initial")
+        if initial is not NOTHING and initial is not None:
+            return None
+        y = empty(cube.nd, cube.dims, descr)
+        self.reducer.reduce(
+            kind_of(descr), PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y), &cube,
+            PyArray_ITEMSIZE(a),
+        )
+        return y
+
+
+cdef inline void divide_all(int kind, char *y, cnp.npy_intp n, double by) noexcept:
+    """Divide `n` floats by a number, in their own dtype."""
+    cdef cnp.npy_intp i
+    if kind == cnp.NPY_FLOAT:
+        for i in range(n):
+            (<float *>y)[i] = (<float *>y)[i] / <float>by
+    else:
+        for i in range(n):
+            (<double *>y)[i] = (<double *>y)[i] / by
+
+
+cdef class DirectMean(Direct):
+    """Means of floats."""
+
+    cdef Reducer reducer
+
+    def __init__(self, ufunc):
+        self.reducer = Reducer(ufunc)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef char *to
+        if not is_float(descr) or not axes_of(a, settings, &cube):
+            return None
+        y = empty(cube.nd, cube.dims, descr)
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        self.reducer.reduce(kind_of(descr), PyArray_BYTES(a), to, &cube, PyArray_ITEMSIZE(a))
+        divide_all(kind_of(descr), to, cube.outer * cube.inner, <double>cube.size)
+        return y
+
+
+cdef class DirectVariance(Direct):
+    """Mean squared distances to means of floats, over all elements or over rows."""
+
+    cdef Reducer reducer
+    cdef Loops subtract
+    cdef Loops multiply
+
+    def __init__(self, add, subtract, multiply):
+        self.reducer, self.subtract, self.multiply = Reducer(add), Loops(subtract), Loops(multiply)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), o, n, results
+        cdef int kind = kind_of(descr)
+        cdef char *to
+        cdef char *away
+        cdef char *args[3]
+        cdef cnp.npy_intp steps[3]
+        if not is_float(descr) or not axes_of(a, settings, &cube) or cube.inner != 1:
+            return None
+        y = empty(cube.nd, cube.dims, descr)
+        n, results = cube.outer * cube.size, cube.outer
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        away = <char *>PyMem_Malloc(n * item)
+        if away is NULL:
+            raise MemoryError
+        self.reducer.reduce(kind, PyArray_BYTES(a), to, &cube, item)
+        divide_all(kind, to, results, <double>cube.size)
+        for o in range(cube.outer):
+            args[0] = PyArray_BYTES(a) + o * cube.size * item
+            args[1], args[2] = to + o * item, away + o * cube.size * item
+            steps[0], steps[1], steps[2] = item, 0, item
+            self.subtract.call_kind(kind, args, cube.size, steps)
+        args[0] = args[1] = args[2] = away
+        steps[0] = steps[1] = steps[2] = item
+        self.multiply.call_kind(kind, args, n, steps)
+        self.reducer.reduce(kind, away, to, &cube, item)
+        divide_all(kind, to, results, <double>cube.size)
+        PyMem_Free(away)
+        return y
+
+
+cdef class DirectSoftmax(Direct):
+    """exp(x) over its sum along the last axis, of floats."""
+
+    cdef Reducer greatest
+    cdef Reducer total
+    cdef Loops subtract
+    cdef Loops exp
+    cdef Loops divide
+
+    def __init__(self, maximum, subtract, exp, add, divide):
+        self.greatest, self.total = Reducer(maximum), Reducer(add)
+        self.subtract, self.exp, self.divide = Loops(subtract), Loops(exp), Loops(divide)
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp item = PyArray_ITEMSIZE(a), o, n
+        cdef int kind = kind_of(descr)
+        cdef char *of_rows
+        cdef char *to
+        cdef char *centred
+        if not is_float(descr) or not cube_of(a, setting(settings, "axis"), False, &cube):
+            return None
+        if cube.inner != 1:
+            return None
+        n = cube.outer * cube.size
+        y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        of_rows = <char *>PyMem_Malloc((cube.outer + n) * item)
+        if of_rows is NULL:
+            raise MemoryError
+        centred = of_rows + cube.outer * item
+        self.greatest.reduce(kind, PyArray_BYTES(a), of_rows, &cube, item)
+        by_row(self.subtract, kind, PyArray_BYTES(a), of_rows, centred, &cube, item)
+        self.exp_of(kind, centred, to, n, item)
+        self.total.reduce(kind, to, of_rows, &cube, item)
+        by_row(self.divide, kind, to, of_rows, to, &cube, item)
+        PyMem_Free(of_rows)
+        return y
+
+    cdef void exp_of(
+        self, int kind, char *x, char *y, cnp.npy_intp n, cnp.npy_intp item
+    ) noexcept:
+        cdef char *args[2]
+        cdef cnp.npy_intp steps[2]
+        args[0], args[1] = x, y
+        steps[0] = steps[1] = 0 if n == 1 else item
+        self.exp.call_kind(kind, args, n, steps)
+
+
+cdef void by_row(
+    Loops loops, int kind, char *x, char *of_rows, char *y, Cube *cube, cnp.npy_intp item
+) noexcept:
+    """An operation of each row of `x` and a number for it."""
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    cdef cnp.npy_intp o, width = cube.size * item
+    for o in range(cube.outer):
+        args[0], args[1], args[2] = x + o * width, of_rows + o * item, y + o * width
+        steps[0], steps[1], steps[2] = item, 0, item
+        loops.call_kind(kind, args, cube.size, steps)
+
+
+ctypedef fused Number:
+    float
+    double
+    cnp.npy_int32
+    cnp.npy_int64
+
+
+cdef void running_sums(Number *x, Number *y, Cube *cube) noexcept:
+    cdef cnp.npy_intp o, i, j, n = cube.inner
+    cdef Number total
+    for o in range(cube.outer):
+        if n == 1:
+            total = x[0]
+            y[0] = total
+            for i in range(1, cube.size):
+                total = add_up(total, x[i])
+                y[i] = total
+        else:
+            for j in range(n):
+                y[j] = x[j]
+            for i in range(1, cube.size):
+                for j in range(n):
+                    y[i * n + j] = add_up(y[(i - 1) * n + j], x[i * n + j])
+        x += cube.size * n
+        y += cube.size * n
+
+
+cdef inline Number add_up(Number a, Number b) noexcept:
+    """a + b; whole numbers wrap around."""
+    if Number is cnp.npy_int32:
+        return <cnp.npy_int32>(<cnp.npy_uint32>a + <cnp.npy_uint32>b)
+    elif Number is cnp.npy_int64:
+        return <cnp.npy_int64>(<cnp.npy_uint64>a + <cnp.npy_uint64>b)
+    else:
+        return a + b
+
+
+cdef class DirectRunningSum(Direct):
+    """Sums of all elements up to each."""
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef char *x = PyArray_BYTES(a)
+        cdef char *to
+        if setting(settings, "exclusive") is not False or setting(settings, "reverse") is not False:
+            return None
+        axis = setting(settings, "axis")
+        if type(axis) is not int or not cube_of(a, axis, True, &cube):
+            return None
+        if not is_float(descr) and descr is not I32 and descr is not I64:
+            return None
+        y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        if descr is F32:
+            running_sums(<float *>x, <float *>to, &cube)
+        elif descr is F64:
+            running_sums(<double *>x, <double *>to, &cube)
+        elif descr is I32:
+            running_sums(<cnp.npy_int32 *>x, <cnp.npy_int32 *>to, &cube)
+        else:
+            running_sums(<cnp.npy_int64 *>x, <cnp.npy_int64 *>to, &cube)
+        return y
+
+
+cdef inline bint is_ahead(Number a, Number b, bint greatest) noexcept:
+    """Whether `a` comes before `b`, which stands earlier: it is greater, or less, or the first NaN."""
+    if Number is float or Number is double:
+        if a != a:
+            return b == b
+    return a > b if greatest else a < b
+
+
+cdef void positions(
+    Number *x, char *y, Cube *cube, bint greatest, bint wide
+) noexcept:
+    cdef cnp.npy_intp o, i, j, place, n = cube.inner
+    cdef Number extreme
+    for o in range(cube.outer):
+        for j in range(n):
+            extreme = x[j]
+            place = 0
+            for i in range(1, cube.size):
+                if is_ahead(x[i * n + j], extreme, greatest):
+                    extreme = x[i * n + j]
+                    place = i
+            if wide:
+                (<cnp.npy_int64 *>y)[o * n + j] = place
+            else:
+                (<cnp.npy_int32 *>y)[o * n + j] = <cnp.npy_int32>place
+        x += cube.size * n
+
+
+cdef class DirectPosition(Direct):
+    """Where the greatest or the least elements are, the first of equal ones."""
+
+    cdef bint greatest
+
+    def __init__(self, bint greatest):
+        self.greatest = greatest
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef Cube cube
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef char *x = PyArray_BYTES(a)
+        cdef char *to
+        cdef bint wide
+        axis, dtype = setting(settings, "axis"), setting(settings, "dtype")
+        if type(axis) is tuple or not axes_of(a, settings, &cube):
+            return None
+        if dtype == "int64":
+            wide = True
+        elif dtype == "int32":
+            wide = False
+        else:
+            return None
+        y = empty(cube.nd, cube.dims, I64 if wide else I32)
+        to = PyArray_BYTES(<PyArrayObject *>y)
+        if descr is F32:
+            positions(<float *>x, to, &cube, self.greatest, wide)
+        elif descr is F64:
+            positions(<double *>x, to, &cube, self.greatest, wide)
+        elif descr is I32:
+            positions(<cnp.npy_int32 *>x, to, &cube, self.greatest, wide)
+        elif descr is I64:
+            positions(<cnp.npy_int64 *>x, to, &cube, self.greatest, wide)
+        else:
+            return None
+        return y
+
+
+def has_nan(x):
+    """Whether a NaN is among the floats of an array; `None` for arrays of other kinds."""
+    cdef PyArrayObject *a
+    cdef cnp.npy_intp i, n, count = 0
+    if not is_array(x):
+        return None
+    a = <PyArrayObject *>x
+    n = PyArray_SIZE(a)
+    if not in_order(a):
+        return None
+    # Counted to the end, which compilers make vector code of.
+    if PyArray_DESCR(a) is F32:
+        for i in range(n):
+            count += (<float *>PyArray_BYTES(a))[i] != (<float *>PyArray_BYTES(a))[i]
+    elif PyArray_DESCR(a) is F64:
+        for i in range(n):
+            count += (<double *>PyArray_BYTES(a))[i] != (<double *>PyArray_BYTES(a))[i]
+    else:
+        return None
+    return count != 0
