@@ -114,7 +114,7 @@ class LlvmCode:
         """Pairs (output, input): the output may be written into the input's memory."""
         return {(output.index, source.index) for output, source in self._pairs}
 
-    @property
+    @functools.cached_property  # a program asks once for each output
     def makers(self) -> list[Callable[[], Any]]:
         """Functions that make the outputs' arrays, in the layout that the code writes."""
         return [_maker(view) for view in self.views]
