@@ -316,7 +316,6 @@ class Trainer(Layer):
             validation_freq=validation_freq,
         )
 
-    @with_known_arguments
     @overload
     def evaluate(
         self,
@@ -342,6 +341,7 @@ class Trainer(Layer):
         callbacks: Any = None,
         return_dict: bool = False,
     ) -> Any: ...
+    @with_known_arguments
     def evaluate(
         self,
         x: Any = None,

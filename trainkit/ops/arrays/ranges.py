@@ -135,7 +135,6 @@ def _linspace_spec(a: Bound) -> Any:
     return (Spec(dims, result_dtype), step) if a["retstep"] else Spec(dims, result_dtype)
 
 
-@needs_values("num", gives=_linspace_spec)
 @overload
 def linspace(
     start: TensorLike,
@@ -156,6 +155,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any: ...
+@needs_values("num", gives=_linspace_spec)
 def linspace(
     start: TensorLike,
     stop: TensorLike,

@@ -186,7 +186,6 @@ def _fit(array: Any, axis: int, size: int | None, fill: Any) -> Any:
     return np.pad(array, widths, constant_values=fill)
 
 
-@one_node("unique")
 @overload
 def unique(
     x: TensorLike,
@@ -209,6 +208,7 @@ def unique(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any: ...
+@one_node("unique")
 def unique(
     x: TensorLike,
     sorted: bool = True,

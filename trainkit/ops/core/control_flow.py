@@ -59,7 +59,6 @@ def _check_branches(pred: Any, true_fn: Any, false_fn: Any) -> None:
         )
 
 
-@one_node("cond", check=_check_branches)
 @overload
 def cond(
     pred: TensorLike, true_fn: Callable[[], Tensor], false_fn: Callable[[], Leaf]
@@ -70,6 +69,7 @@ def cond(
 ) -> Tensor: ...
 @overload
 def cond(pred: TensorLike, true_fn: Callable[[], T], false_fn: Callable[[], T]) -> T: ...
+@one_node("cond", check=_check_branches)
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`.
 
@@ -132,7 +132,6 @@ def switch(index: TensorLike, branches: Sequence[Callable[..., T]], *operands: A
     )
 
 
-@one_node("while_loop")
 @overload
 def while_loop(
     cond: Callable[..., Any],
@@ -154,6 +153,7 @@ def while_loop(
     loop_vars: T,
     maximum_iterations: TensorLike | None = None,
 ) -> T: ...
+@one_node("while_loop")
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -232,7 +232,6 @@ def _next_value(x: Any) -> Any:
     return _value(x) if is_tensor(x) else convert_to_tensor(x)
 
 
-@one_node("fori_loop")
 @overload
 def fori_loop(
     lower: TensorLike, upper: TensorLike, body_fun: Callable[[Any, Any], Any], init_val: Leaf
@@ -241,6 +240,7 @@ def fori_loop(
 def fori_loop(
     lower: TensorLike, upper: TensorLike, body_fun: Callable[[Any, Any], Any], init_val: T
 ) -> T: ...
+@one_node("fori_loop")
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """Fold `body_fun(i, value)` over the integers from `lower` up to, not including, `upper`.
 
@@ -391,11 +391,11 @@ def scan(
     return carry, _stack(outputs)
 
 
-@one_node("map")
 @overload
 def map(f: Callable[[Tensor], Leaf], xs: Leaf) -> Tensor: ...
 @overload
 def map(f: Callable[[Any], Any], xs: Any) -> Any: ...
+@one_node("map")
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """Apply `f` to each item of the first axis of `xs` and stack the results.
 
@@ -421,7 +421,6 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     return _stack([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 
-@one_node("associative_scan")
 @overload
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: Leaf, reverse: bool = False, axis: int = 0
@@ -430,6 +429,7 @@ def associative_scan(
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
 ) -> T: ...
+@one_node("associative_scan")
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
