@@ -243,6 +243,7 @@ ROWS = (
         (*_PRODUCTS, "product, 128 x 128 x 128"),
     ),
     Row("kernels/matmul/product_tuned.py", "_BLOCKS_EACH", _PRODUCTS),
+    Row("kernels/matmul/product_tuned.py", "_LEAST_HEIGHT", _PRODUCTS),
     Row(
         "kernels/matmul/product_tuned.py",
         "_LEAST_PARTS",
@@ -270,9 +271,10 @@ ROWS = (
     ),
     Row(
         "kernels/matmul/product_compiled.py",
-        "_REUSED",
-        (*_PRODUCTS, "product, 512 x 512 x 16"),
+        "_FETCHED",
+        _PRODUCTS,
     ),
+    Row("kernels/matmul/product_compiled.py", "_PAGE", _PRODUCTS),
     Row(
         "kernels/recurrent/recurrent_tuned.py",
         "SAMPLES",

@@ -49,13 +49,13 @@ class Tile:
         store.align = BYTES
 
     def fetch_line(self, at: Any) -> None:
-        """Ask for a line of memory to be in the first cache; there may be nothing at `at`."""
+        """Ask for a line of memory to be in the second cache; there may be nothing at `at`."""
         byte = ir.IntType(8).as_pointer()
         name, kinds = "llvm.prefetch.p0", [byte, I32, I32, I32]
         module = self.builder.module
         declared = module.globals.get(name)
         fetch = declared or ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-        hints = [ir.Constant(I32, n) for n in (0, 3, 1)]  # to read, as data
+        hints = [ir.Constant(I32, n) for n in (0, 2, 1)]  # to read, as data
         self.builder.call(fetch, [self.builder.inttoptr(at, byte), *hints])
 
     def turned(self, rows: list[Any]) -> list[Any]:

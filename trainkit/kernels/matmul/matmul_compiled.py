@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from trainkit.kernels.convolution.conv_microkernels import copy_floats
 from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
-from trainkit.kernels.jit.simd import Loop, Tile, literal
+from trainkit.kernels.jit.simd import CACHE_LINE, Loop, Tile, literal
 
 _F64 = ir.DoubleType()
 _ROWS, _VECTORS, _LANES = product_tiling()
@@ -148,6 +148,7 @@ def fetching_product_tile(
     y,
     y_step,
     following,
+    ahead,
 ):
     """As `whole_product_tile` with all rows, which brings near what comes next meanwhile.
 
@@ -167,31 +168,33 @@ def fetching_product_tile(
         start_step: bytes.
         y: address.
         y_step: bytes.
-        following: address of the results of the tile that comes next, as far apart as these: its
-            lines are asked for while the sums of this one are made.
+        following: address of the results of the next tile, asked for meanwhile: writes that miss
+            the caches would hold up all that comes behind them.
+        ahead: address of lines, one for each number of a row, that are asked for, too.
     """
     literals = size, rows, vectors, lanes
     sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 12)
+    signature = types.void(*literals, *(types.intp,) * 13)
 
     def codegen(context, builder, signature, arguments):
         tile = _TILES[sizes[0]](builder, *sizes[1:])
         last = tile.word(tile.rows - 1)
-        *operands, y, y_step, following = arguments[4:]
-        _write_tile(tile, [*operands, last, y, y_step], None, following)
+        *operands, y, y_step, following, ahead = arguments[4:]
+        fetched = following, ahead
+        _write_tile(tile, [*operands, last, y, y_step], None, fetched)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
-def _write_tile(tile, arguments, masks, following=None):
+def _write_tile(tile, arguments, masks, fetched=None):
     """Emit the code of a tile.
 
     Args:
         tile: its sizes.
         arguments: those of `product_tile`.
         masks: which columns there are, `None` for all.
-        following: address of the results that come next, `None` for none.
+        fetched: the last two arguments of `fetching_product_tile`, `None` for none.
     """
     builder = tile.builder
     x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step = arguments[:11]
@@ -206,18 +209,22 @@ def _write_tile(tile, arguments, masks, following=None):
     for q in numbered:
         sums += row_at(tile.plus(start, builder.mul(q, start_step)))
     apart = [builder.mul(q, x_step) for q in numbered]
-    loop = Loop(builder, depth, [x, w, tile.word(0) if following is None else following, *sums])
-    at, weight, line, *sums = loop.values
-    if following is not None:
+    first_line, ahead = fetched or [tile.word(0)] * 2
+    loop = Loop(builder, depth, [x, w, first_line, ahead, *sums])
+    at, weight, line, far_line, *sums = loop.values
+    if fetched:
         for v in range(tile.vectors):
             tile.fetch_line(tile.plus(line, v * tile.width))
+        tile.fetch_line(far_line)
     row = row_at(weight)
     numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
     sums = tile.add_products(sums, numbers, row)
-    if following is not None:
+    if fetched:
         is_row = builder.icmp_signed("<", loop.index, tile.word(tile.rows - 1))
         line = tile.plus(line, builder.select(is_row, y_step, tile.word(0)))
-    _, _, _, *sums = loop.close([tile.plus(at, x_next), tile.plus(weight, w_step), line, *sums])
+        far_line = tile.plus(far_line, CACHE_LINE)
+    next_numbers = tile.plus(at, x_next), tile.plus(weight, w_step)
+    _, _, _, _, *sums = loop.close([*next_numbers, line, far_line, *sums])
     for i, total in enumerate(sums):
         to = builder.mul(numbered[i // tile.vectors], y_step)
         address = tile.plus(y, to, i % tile.vectors * tile.width)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from trainkit.kernels.convolution.conv_microkernels import copy_floats, copy_rows, turn_square
+from trainkit.kernels.convolution.winograd_transforms import fetch_line
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.local_arrays import keep_alive
 from trainkit.kernels.jit.options import compiled
@@ -37,9 +38,10 @@ _TOGETHER = 4
 """Rows that are laid side by side at a time: what is read of one is not a page away each time."""
 _COPIED_ROWS = 24
 """From so many rows on, weights are laid side by side before they are multiplied."""
-_REUSED = 4
-"""With more tiles in a row, its numbers are laid side by side, too: where rows are a power of two
-apart they would take each other's place in the first cache."""
+_PAGE = 4096
+"""Rows that are so many bytes apart, or a multiple, take each other's place in the first cache."""
+_FETCHED = 8
+"""So many rows before they are copied they are asked for: no two of them are neighbours."""
 
 
 def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
@@ -56,6 +58,12 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
     vectors_of_rows = -(-_ROWS * each // _FLOATS)
     matrix = types.Array(kind, 2, "A", readonly=True)
     stack = types.Array(kind, 4, "A", readonly=True)
+
+    @compiled(parallel=False)
+    def fetch(at, length):
+        """Ask for so many bytes; there may be nothing at the address."""
+        for line in range(0, length, CACHE_LINE):
+            fetch_line(at + line, 0)
 
     @compiled(parallel=False)
     def turn(w, w_step, depth, count, packed):
@@ -80,6 +88,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             return
         for k in range(0, depth, _TOGETHER):
             some = min(_TOGETHER, depth - k)
+            for row in range(k + _FETCHED, k + _FETCHED + some):
+                fetch(w + row * w_step, size * columns)
             for f in range(0, columns, tile_columns):
                 to = packed + f // tile_columns * strip_step + size * tile_columns * k
                 copy_rows(
@@ -92,6 +102,8 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
         """Rows that lie by columns, at an address: those of a tile side by side, then the next."""
         for k in range(0, depth, _TOGETHER):
             some = min(_TOGETHER, depth - k)
+            for row in range(k + _FETCHED, k + _FETCHED + some):
+                fetch(x + row * x_next, size * rows)
             for q in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - q)
                 to = panels + q // _ROWS * panel_step + size * _ROWS * k
@@ -142,7 +154,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
             few_rows(x, x_step, x_next, w, w_step, bias, y, y_step, depth, rows, columns)
             return
         gathers = x_step == size and x_next > size and columns > tile_columns
-        copies = x_next == size and columns > _REUSED * tile_columns
+        copies = x_next == size and x_step % _PAGE == 0 and columns > tile_columns
         deepest, tiles = min(depth, BLOCK_DEPTH), (rows + _ROWS - 1) // _ROWS
         strips = min(_STRIPS, (columns + tile_columns - 1) // tile_columns)
         # A line more from one to the next: at a power of two they would meet in the first cache.
@@ -163,6 +175,7 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                 tile_step, next_step = panel_step, size * _ROWS
             elif copies:
                 for q in range(rows):
+                    fetch(first + (q + _FETCHED) * x_step, size * deep)
                     to = beside.ctypes.data + q * copy_step
                     copy_floats(to, first + q * x_step, each * deep)
                 first, row_step, tile_step = beside.ctypes.data, copy_step, _ROWS * copy_step
@@ -185,9 +198,11 @@ def _kernels(number: Any, kind: Any) -> tuple[Any, Any, Any, Any]:
                         following = to + _ROWS * y_step
                         if rows - q == _ROWS:
                             following = y + size * (f + tile_columns)
+                        # numbers come from far while they are multiplied for the first time
+                        ahead = x_rows if copies or gathers or f else x_rows + _ROWS * x_step
                         fetching_product_tile(
                             size, _ROWS, _VECTORS, lanes, x_rows, row_step, next_step, source, step,
-                            deep, start, start_step, to, y_step, following,
+                            deep, start, start_step, to, y_step, following, ahead,
                         )  # fmt: skip
                         continue
                     for p in range(0, min(_ROWS, rows - q), _SHORT):

@@ -45,6 +45,8 @@ _BLOCKS_EACH, _LEAST_PARTS = 4, 16
 
 With more blocks numbers are laid side by side more often.
 """
+_LEAST_HEIGHT = 504
+"""Rows for which weights are laid side by side, at least, where a cache has room for them."""
 _NARROWEST = 8
 """With fewer columns most of a vector is multiplied in vain."""
 _SECONDS = 1e-11
@@ -205,14 +207,18 @@ def _blocks(
 ) -> tuple[int, int, int]:
     """Height and width of blocks, and their number.
 
-    The numbers of a block's rows take up half of the second cache at most. Blocks that are shared
-    among threads are as good as square: then the least is laid side by side for each product. Each
+    The numbers of a block's rows take up half of the second cache at most, and so do the results
+    with them unless there would be few rows then. Blocks that are shared among threads are as good
+    as square: then the least is laid side by side for each product. Each
     sum is added up in order whatever the blocks, so no bit depends on them.
     """
     tall, vectors, lanes = block_tiling()
     tile = vectors * lanes * 4 // size
     tiles_down, tiles_across = -(-rows // tall), -(-columns // tile)
-    near = max(1, cache_bytes(2) // 2 // (min(depth, BLOCK_DEPTH) * size * tall))
+    near = cache_bytes(2) // 2 // size // tall  # numbers of one row of each tile
+    deep = min(depth, BLOCK_DEPTH)
+    with_results = near // (deep + columns)
+    near = max(1, with_results, min(near // deep, -(-_LEAST_HEIGHT // tall)))
     down, across = -(-tiles_down // near), 1
     work = rows * depth * columns
     shared = min(_BLOCKS_EACH * threads, work // _BLOCK) if threads > 1 else 1
