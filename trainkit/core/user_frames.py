@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 from typing import Any
@@ -29,13 +30,17 @@ def origin_of(filename: str, line: int) -> Line | None:
     return origin
 
 
+@functools.cache  # each operation that is traced asks for all frames from it to the user's
+def _is_inside(module: str) -> bool:
+    """Whether a module is one of this package, or of its source rewriter."""
+    return module == _PACKAGE or module.startswith((_PACKAGE + ".", "malt."))
+
+
 def user_line() -> Line | None:
     """The innermost line that is running outside of this package and its source rewriter."""
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        inside = module == _PACKAGE or module.startswith((_PACKAGE + ".", "malt."))
-        if not inside:
+        if not _is_inside(frame.f_globals.get("__name__", "")):
             code = frame.f_code
             origin = origin_of(code.co_filename, frame.f_lineno)
             return origin or (code.co_filename, frame.f_lineno, code.co_name)
