@@ -39,6 +39,33 @@ def test_exit_ends_work_that_would_go_on_for_ever(program):
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
 
 
+COMPILES = """
+import hashlib, threading
+from trainkit.core.process import forks, side_work
+begun = threading.Event()
+def work():
+    with forks.COMPILING:
+        begun.set()
+        # a call without Python's lock, of longer than an exit waits for other work
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+        print("compiled", flush=True)
+    with forks.COMPILING:
+        print("once more", flush=True)
+START
+begun.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    ['side_work.start(work, "compiler")', "threading.Thread(target=work, daemon=True).start()"],
+)
+def test_exit_waits_for_a_compiler_and_lets_it_do_nothing_else(start):
+    program = COMPILES.replace("START", start)
+    run = subprocess.run([sys.executable, "-c", program], timeout=100, capture_output=True)
+    assert (run.returncode, run.stdout.split(), run.stderr) == (0, [b"compiled"], b"")
+
+
 def test_work_runs_and_its_thread_goes():
     done = []
     thread = side_work.start(lambda: done.append(threading.current_thread().name), "some work")

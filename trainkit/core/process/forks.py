@@ -51,6 +51,7 @@ class _Compilers:
         self._changed = threading.Condition()
         self._inside = 0
         self._of_thread = threading.local()
+        self._last_thread: int | None = None
 
     def _own(self) -> int:
         return getattr(self._of_thread, "depth", 0)
@@ -62,6 +63,8 @@ class _Compilers:
             self._changed.notify_all()
 
     def __enter__(self) -> None:
+        if self._last_thread not in (None, threading.get_ident()):
+            threading.Event().wait()  # for the end of the process, which is near
         self._move(1)
 
     def __exit__(self, *error: object) -> None:
@@ -72,6 +75,12 @@ class _Compilers:
         self._changed.acquire()
         self._changed.wait_for(lambda: self._inside == self._own())
 
+    def close(self, seconds: float) -> None:
+        """Wait so long for other threads that compile, none of which begins once more."""
+        self._last_thread = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: self._inside == self._own(), seconds)
+
     def release(self) -> None:
         """Go on, in the process that forked."""
         self._changed.release()
@@ -79,6 +88,7 @@ class _Compilers:
     def begin_child(self) -> None:
         """Go on in the process that was forked off, where no other thread is."""
         self._changed, self._inside = threading.Condition(), self._own()
+        self._last_thread = None
 
 
 COMPILING = _Compilers()

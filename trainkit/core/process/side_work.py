@@ -8,7 +8,8 @@ alone for longer than a turn: at most a quarter of the program's time is lost to
 A compiler works without that lock, for longer than a turn. Where all cores are busy with steps, it
 would take half of one, and steps would take twice as long; so threads here have a lower priority.
 
-Python's exit does not wait for such work: it asks it to stop, which happens at its next pause.
+Python's exit does not wait for such work: it asks it to stop, which happens at its next pause. It
+waits for a compiler alone, which is done with one kernel in about a second.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from trainkit.core.process import forks
+
 TURN_SECONDS = 0.001
 """The lock is held for about so long at a time."""
 PAUSE_SECONDS = 0.003
@@ -33,7 +36,10 @@ Linux gives such a thread a quarter of a core that it shares with a step. Of 10 
 and short steps would go on without compiled loops for ten times as long as compiling takes.
 """
 EXIT_SECONDS = 0.2
-"""What Python's exit allows a piece of work that can't pause, such as a call of LLVM."""
+"""What Python's exit allows a piece of work that can't pause."""
+COMPILER_SECONDS = 30.0
+"""What it allows a compiler that is at work. LLVM takes down its own data when the process exits,
+so a thread that is in the middle of it would end the process by a signal."""
 
 _NEVER = float("inf")
 
@@ -116,6 +122,7 @@ def stop() -> None:
     latest = time.perf_counter() + EXIT_SECONDS
     for thread in list(_THREADS):
         thread.join(max(0.0, latest - time.perf_counter()))
+    forks.COMPILING.close(COMPILER_SECONDS)
 
 
 def _begin_child() -> None:
