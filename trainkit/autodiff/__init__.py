@@ -1,7 +1,6 @@
 """Gradients: tapes, rules of users, forward mode, and the check of rules against differences."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainkit import ops as ops
 from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
@@ -11,7 +10,7 @@ from trainkit.autodiff.forward import jvp as jvp
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import NoGradientWarning as NoGradientWarning
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
-from trainkit.core.names import unknown_name
+from trainkit.core.process.later_imports import later_members as _later_members
 from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 
 if TYPE_CHECKING:
@@ -44,14 +43,8 @@ ops.jvp = ops.linalg.jvp = jvp
 
 
 if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise unknown_name(__name__, name, __dir__())
-        value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = _later_members(globals(), {n: f"{__name__}.{file}" for n, file in _LATER.items()})
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER} - {"TYPE_CHECKING", "Any", "importlib", "unknown_name"})
+    return sorted({*globals(), *_LATER} - {"TYPE_CHECKING"})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from trainkit.core.config_values import SafeModeScope, check_outside_file, config_scope
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.registry import CustomObjectScope
 from trainkit.layers.base.layer import Layer
+
+_model_loading = DeferredModule("trainkit.saved_graph.model_loading")
 
 
 class TFSMLayer(Layer):
@@ -56,8 +58,7 @@ class TFSMLayer(Layer):
         self.call_endpoint = call_endpoint
         self.call_training_endpoint = call_training_endpoint
         check_outside_file(self.filepath, type(self).__name__, "an exported model")
-        reading: Any = importlib.import_module("trainkit.saved_graph.model_loading")
-        loaded = reading.load_model(self.filepath)
+        loaded = _model_loading.load_model(self.filepath)
         self._endpoint = _endpoint(loaded, call_endpoint)
         self._training_endpoint = (
             self._endpoint

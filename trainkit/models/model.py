@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import inspect
 import os
 import warnings
@@ -15,6 +14,7 @@ from trainkit.checkpoints import weights
 from trainkit.core import nest
 from trainkit.core.names import explain_attribute
 from trainkit.core.process.console import say
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, set_silently, traverse
 from trainkit.core.values import torch_names
@@ -34,6 +34,8 @@ from trainkit.models.summarizing import summary_text
 from trainkit.models.training import fit_arguments, state_tree
 from trainkit.models.training.state_tree import set_state_tree
 from trainkit.models.training.trainer import Trainer
+
+_quantizing = DeferredModule("trainkit.models.quantizing")
 
 
 class Model(Trainer):
@@ -428,8 +430,7 @@ class Model(Trainer):
         Raises:
             ValueError: an argument is none that there is, or a layer is not built.
         """
-        quantizing: Any = importlib.import_module("trainkit.models.quantizing")
-        return quantizing.quantize_model(self, mode, config, filters, verbose, kwargs)
+        return _quantizing.quantize_model(self, mode, config, filters, verbose, kwargs)
 
     def get_quantization_layer_structure(self, mode: Any = None) -> Any:
         """What modes that look at data calibrate; a class with blocks says it.
@@ -448,8 +449,7 @@ class Model(Trainer):
         Args:
             verbose: whether it is printed.
         """
-        quantizing: Any = importlib.import_module("trainkit.models.quantizing")
-        text: str = quantizing.summary_of_quantization(self)
+        text: str = _quantizing.summary_of_quantization(self)
         if verbose:
             print(text)
         return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import warnings
@@ -11,10 +10,13 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.graph.tracing.function import function
 from trainkit.layers.base.input_spec import any_batch
 from trainkit.saved_graph.onnx.onnx_export import SUFFIX
+
+_exporting = DeferredModule("trainkit.models.exporting")
 
 FORMATS = ("tf_saved_model", "onnx")
 READERS = {
@@ -40,12 +42,11 @@ def export_model(
             f"export: the format {format!r} is not supported; 'tf_saved_model' is, for "
             "tk.saved_model.load, and 'onnx', for onnxruntime" + READERS.get(format, "")
         )
-    exporting: Any = importlib.import_module("trainkit.models.exporting")
     is_onnx = format == "onnx" or str(local_path(filepath)).endswith(SUFFIX)
     if is_onnx:
-        exporting.check_onnx_arguments(filepath, arguments)
+        _exporting.check_onnx_arguments(filepath, arguments)
     signature = served_inputs(model) if input_signature is None else input_signature
-    archive = exporting.ExportArchive()
+    archive = _exporting.ExportArchive()
     archive.track_and_add_endpoint("serve", model, signature, **({} if is_onnx else arguments))
     if is_onnx:
         archive.write_onnx(filepath, verbose=verbose is not False, **arguments)

@@ -12,6 +12,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.names import near_names
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.model import Model
 from trainkit.onnx.attribute_weights import weights_of_attributes
@@ -26,6 +27,8 @@ from trainkit.onnx.graph_records import (
 from trainkit.onnx.message_reading import read_model
 from trainkit.onnx.onnx_graph import GraphParts, OnnxGraph
 from trainkit.onnx.operator_rules import OPSET_VERSIONS, RULES
+
+_models = DeferredModule("trainkit.models")
 
 
 def load(
@@ -122,7 +125,6 @@ def _results(graph: ImportedGraph, outputs: Sequence[str] | None, file: str) -> 
 
 def _model(layer: OnnxGraph, shapes: dict[str, Any], name: str | None) -> Model:
     graph, file = layer.imported.graph, layer.imported.file
-    functional: Any = importlib.import_module("trainkit.models")
     for unknown in shapes.keys() - {v.name for v in graph.inputs}:
         raise InvalidArgumentError(
             f"onnx.load: {file} has no input {unknown!r}, which input_shapes names; it has "
@@ -131,7 +133,7 @@ def _model(layer: OnnxGraph, shapes: dict[str, Any], name: str | None) -> Model:
     if not graph.inputs:
         raise UnimplementedError(f"onnx.load: {file} has no inputs, so it is no model")
     symbols = {
-        v.name: functional.Input(batch_shape=_shape(v, shapes, file), dtype=v.dtype, name=v.name)
+        v.name: _models.Input(batch_shape=_shape(v, shapes, file), dtype=v.dtype, name=v.name)
         for v in graph.inputs
     }
     inputs = next(iter(symbols.values())) if len(symbols) == 1 else symbols

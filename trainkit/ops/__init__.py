@@ -5,13 +5,12 @@ lines below are those without one. The modules that are imported whole give tens
 their operators.
 """
 
-import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 import trainkit.ops.arrays.dlpack
 import trainkit.ops.core.operators
-from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.core.process.later_imports import later_members as _later_members
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import linalg as linalg
 from trainkit.ops import nn as nn
@@ -108,12 +107,8 @@ if TYPE_CHECKING:
 custom_gradient: _Any  # set by trainkit.autodiff, which stands above
 
 
-if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> _Any:
-        if name != "image":  # the one namespace that is loaded when it is asked for
-            raise _unknown_name(__name__, name, __dir__())
-        return _importlib.import_module("trainkit.ops.image")
+if not TYPE_CHECKING:  # the one namespace that is loaded when it is asked for
+    __getattr__ = _later_members(globals(), {"image": "trainkit.ops.image"})
 
 
 def __dir__() -> list[str]:

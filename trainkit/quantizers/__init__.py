@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trainkit.core.names import unknown_name
+from trainkit.core.process.later_imports import later_members
 
 if TYPE_CHECKING:
     from trainkit.quantizers.abs_max import AbsMaxQuantizer as AbsMaxQuantizer
@@ -87,18 +86,12 @@ _FILES = {
     "quantization_report": "QuantizationReport",
     "resolving": "validate_and_resolve_config",
 }
-_FILE_OF = {name: file for file, names in _FILES.items() for name in names.split()}
+_MODULES = {name: f"{__name__}.{file}" for file, names in _FILES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # names that are not there are errors in editors
-
-    def __getattr__(name: str) -> Any:
-        if name not in _FILE_OF:
-            raise unknown_name(__name__, name, __dir__())
-        value = getattr(importlib.import_module(f"{__name__}.{_FILE_OF[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = later_members(globals(), _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted(_FILE_OF)
+    return sorted(_MODULES)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.convolution.sliding_windows import Windows, placed, reach
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.matmul.matmul_gpu import matmul
 
 windows_cuda = DeferredModule("trainkit.kernels.convolution.windows_cuda")

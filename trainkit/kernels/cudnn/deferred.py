@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.core.process.later_imports import DeferredModule
 
 MODES = ("heuristic", "measure", "force", "off")
 _OFF = ("0", "off", "false", "no")

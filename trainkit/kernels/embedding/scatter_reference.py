@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.threads import pools
 
 rows_gpu = DeferredModule("trainkit.kernels.indexing.rows_gpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NoReturn
 
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.trackable import set_silently
 from trainkit.layers.base.building import put_back, state_of
 from trainkit.layers.base.dtype_policy import DTypePolicyMap, policy_of
@@ -12,8 +13,9 @@ from trainkit.layers.quantized import quantized_policies as quantized_policies
 from trainkit.layers.quantized.variants import Variant, plain_class
 from trainkit.quantizers.quantizer_family import QUANTIZATION_MODES
 
-_RESOLVING = "trainkit.quantizers.resolving"
-_READING = "trainkit.quantizers.reading"
+_resolving = DeferredModule("trainkit.quantizers.resolving")
+_reading = DeferredModule("trainkit.quantizers.reading")
+_configs = DeferredModule("trainkit.quantizers.quantization_config")
 
 
 class LayerQuantization:
@@ -124,8 +126,7 @@ def is_quantized(layer: Any) -> bool:
 
 def resolve_config(mode: Any, config: Any) -> Any:
     """The config that a mode and a config, of which one may be missing, mean together."""
-    resolve: Any = importlib.import_module(_RESOLVING)
-    return resolve.validate_and_resolve_config(mode, config)
+    return _resolving.validate_and_resolve_config(mode, config)
 
 
 def check_can_be_quantized(layer: Any, mode: str) -> None:
@@ -178,16 +179,12 @@ def _config_of_policy(layer: Any, mode: str) -> Any:
     block_size = getattr(layer.dtype_policy.at(layer._path), "block_size", None)
     if mode != "int4" or block_size is None:
         return None
-    configs: Any = importlib.import_module("trainkit.quantizers.quantization_config")
-    return configs.Int4QuantizationConfig(block_size=block_size)
+    return _configs.Int4QuantizationConfig(block_size=block_size)
 
 
 def read_config(config: Any) -> Any:
     """A quantization config as an object, from a dict that describes it."""
-    if not isinstance(config, dict):
-        return config
-    reading: Any = importlib.import_module(_READING)
-    return reading.deserialize(config)
+    return _reading.deserialize(config) if isinstance(config, dict) else config
 
 
 def _serialization_spec(layer: Any) -> dict[str | None, list[str]]:

@@ -23,11 +23,11 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.kernels.concat import concat_tuned
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values

@@ -20,9 +20,9 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     known_number,

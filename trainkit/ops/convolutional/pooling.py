@@ -16,10 +16,10 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.shaping import as_tensor, reshape

@@ -24,9 +24,9 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values

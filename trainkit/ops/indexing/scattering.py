@@ -14,9 +14,9 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import INDEXING, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes

@@ -16,10 +16,10 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import INDEXING, NO_LAYER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values

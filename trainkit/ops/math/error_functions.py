@@ -18,7 +18,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.kernels.cuda.deferred_module import DeferredModule
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     exp,

@@ -18,9 +18,9 @@ from trainkit.core.dispatch.facets import (
     Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.math.elementwise import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose

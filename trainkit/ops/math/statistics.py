@@ -20,11 +20,11 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.values.docstrings import describe_arguments
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values

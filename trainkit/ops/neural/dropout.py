@@ -8,8 +8,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.random import random_tuned
 from trainkit.ops.core.vmap import in_front, stacked
 

@@ -11,9 +11,9 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import INDEXING, SHAPE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.embedding import embedding_tuned
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor

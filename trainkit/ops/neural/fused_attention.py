@@ -14,11 +14,11 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
 from trainkit.kernels.attention.attention_room import MOST_SCORES
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.cudnn.deferred import CudnnModule, is_there
 from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to

@@ -15,9 +15,9 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import COMPOSITE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor, reshape

@@ -11,8 +11,8 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     add,

@@ -12,9 +12,9 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, FLAT, TRACE, Direct, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (

@@ -25,9 +25,9 @@ from trainkit.core.dispatch.facets import (
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.shaping import as_tensor

@@ -13,9 +13,9 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, Tuned
 from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.normalization import norm_reference
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, multiply, rsqrt, square, subtract

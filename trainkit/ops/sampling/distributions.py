@@ -17,10 +17,10 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.kernels.cuda.constants import on_device
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import filled, sizes_to_fill
 from trainkit.ops.collective.global_rows import global_batch, rows_of_others

@@ -22,8 +22,8 @@ from trainkit.core.dispatch.eager import with_tuned
 from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
-from trainkit.kernels.cuda.deferred_module import DeferredModule
 from trainkit.kernels.random import random_tuned
 from trainkit.ops.arrays.shaping import filled
 

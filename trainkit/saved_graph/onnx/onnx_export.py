@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
 
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core.files.local_paths import local_path
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.onnx.runtime_check import Check, check_file, onnxruntime
 from trainkit.saved_graph.saving import concrete_function
+
+# with the rules of all operations, which are loaded when a file is written
+_model_encoding = DeferredModule("trainkit.saved_graph.onnx.model_encoding")
 
 OPSET_VERSIONS = range(18, 26)
 IR_VERSIONS = range(8, 14)
@@ -109,10 +112,8 @@ def write_onnx(
     """
     if verify:
         onnxruntime()
-    # the rules of all operations are loaded when a file is written, not with trainkit
-    encoding: Any = importlib.import_module("trainkit.saved_graph.onnx.model_encoding")
     location = Path(local_path(path)).name
-    model = encoding.encode(concrete, opset_version, ir_version, batch_name, name, location)
+    model = _model_encoding.encode(concrete, opset_version, ir_version, batch_name, name, location)
     with AtomicFile(path) as file:
         _write(file.fd, model.data)
         check = check_file(concrete, model, batch_name is not None) if verify else None
