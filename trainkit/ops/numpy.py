@@ -84,6 +84,19 @@ from trainkit.ops.math.bitwise import left_shift as bitwise_left_shift  # noqa: 
 from trainkit.ops.math.bitwise import left_shift as left_shift
 from trainkit.ops.math.bitwise import right_shift as bitwise_right_shift  # noqa: F401  (another name)
 from trainkit.ops.math.bitwise import right_shift as right_shift
+from trainkit.ops.math.comparisons import equal as equal
+from trainkit.ops.math.comparisons import greater as greater
+from trainkit.ops.math.comparisons import greater_equal as greater_equal
+from trainkit.ops.math.comparisons import isfinite as isfinite
+from trainkit.ops.math.comparisons import isinf as isinf
+from trainkit.ops.math.comparisons import isnan as isnan
+from trainkit.ops.math.comparisons import less as less
+from trainkit.ops.math.comparisons import less_equal as less_equal
+from trainkit.ops.math.comparisons import logical_and as logical_and
+from trainkit.ops.math.comparisons import logical_not as logical_not
+from trainkit.ops.math.comparisons import logical_or as logical_or
+from trainkit.ops.math.comparisons import logical_xor as logical_xor
+from trainkit.ops.math.comparisons import not_equal as not_equal
 from trainkit.ops.math.complex_parts import angle as angle
 from trainkit.ops.math.complex_parts import conj as conj
 from trainkit.ops.math.complex_parts import conj as conjugate  # noqa: F401  (another name)
@@ -104,30 +117,17 @@ from trainkit.ops.math.elementwise import add as add
 from trainkit.ops.math.elementwise import divide as divide
 from trainkit.ops.math.elementwise import divide as true_divide  # noqa: F401  (another name)
 from trainkit.ops.math.elementwise import divide_no_nan as divide_no_nan
-from trainkit.ops.math.elementwise import equal as equal
 from trainkit.ops.math.elementwise import exp as exp
 from trainkit.ops.math.elementwise import expm1 as expm1
 from trainkit.ops.math.elementwise import fabs as fabs
 from trainkit.ops.math.elementwise import fmax as fmax
 from trainkit.ops.math.elementwise import fmin as fmin
-from trainkit.ops.math.elementwise import greater as greater
-from trainkit.ops.math.elementwise import greater_equal as greater_equal
-from trainkit.ops.math.elementwise import isfinite as isfinite
-from trainkit.ops.math.elementwise import isinf as isinf
-from trainkit.ops.math.elementwise import isnan as isnan
-from trainkit.ops.math.elementwise import less as less
-from trainkit.ops.math.elementwise import less_equal as less_equal
 from trainkit.ops.math.elementwise import log as log
 from trainkit.ops.math.elementwise import log1p as log1p
-from trainkit.ops.math.elementwise import logical_and as logical_and
-from trainkit.ops.math.elementwise import logical_not as logical_not
-from trainkit.ops.math.elementwise import logical_or as logical_or
-from trainkit.ops.math.elementwise import logical_xor as logical_xor
 from trainkit.ops.math.elementwise import maximum as maximum
 from trainkit.ops.math.elementwise import minimum as minimum
 from trainkit.ops.math.elementwise import multiply as multiply
 from trainkit.ops.math.elementwise import negative as negative
-from trainkit.ops.math.elementwise import not_equal as not_equal
 from trainkit.ops.math.elementwise import power as power
 from trainkit.ops.math.elementwise import reciprocal as reciprocal
 from trainkit.ops.math.elementwise import sign as sign

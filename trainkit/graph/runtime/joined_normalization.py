@@ -21,7 +21,8 @@ from trainkit.graph.ir.passes import rebuild
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.normalization import norm_tuned
 from trainkit.kernels.normalization.norm_tuned import NONE, RELU, RELU6, Rectifier
-from trainkit.ops.math.elementwise import greater, keep_where, less, logical_and
+from trainkit.ops.math.comparisons import greater, less, logical_and
+from trainkit.ops.math.elementwise import keep_where
 from trainkit.ops.neural.activations import relu, relu6, relu_gradient
 from trainkit.ops.neural.fused_normalization import (
     fused_normalization,

@@ -16,7 +16,7 @@ from trainkit.core.values.aggregation import AGGREGATIONS
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.layers.base.keras_tensor import known_sizes
-from trainkit.ops.math import bitwise, elementwise
+from trainkit.ops.math import bitwise, comparisons, elementwise
 
 _SYNCHRONIZATIONS = ("none", "on_read", "on_write", "auto")
 
@@ -303,19 +303,19 @@ def _binary(op: Callable[..., Any], reflected: bool) -> Any:
 
 def _install() -> None:
     logical = {
-        "and": elementwise.logical_and,
-        "or": elementwise.logical_or,
-        "xor": elementwise.logical_xor,
+        "and": comparisons.logical_and,
+        "or": comparisons.logical_or,
+        "xor": comparisons.logical_xor,
         "truediv": elementwise.divide,
     }
     for name, op in logical.items():
         setattr(KerasVariable, f"__{name}__", _binary(op, False))
         setattr(KerasVariable, f"__r{name}__", _binary(op, True))
-    KerasVariable.__eq__ = _binary(elementwise.equal, False)  # type: ignore[method-assign]
-    KerasVariable.__ne__ = _binary(elementwise.not_equal, False)  # type: ignore[method-assign]
+    KerasVariable.__eq__ = _binary(comparisons.equal, False)  # type: ignore[method-assign]
+    KerasVariable.__ne__ = _binary(comparisons.not_equal, False)  # type: ignore[method-assign]
 
     def inverted(self: Any) -> Any:
-        op = elementwise.logical_not if self.dtype.is_bool else bitwise.bitwise_not
+        op = comparisons.logical_not if self.dtype.is_bool else bitwise.bitwise_not
         return op(self._read())
 
     KerasVariable.__invert__ = inverted  # type: ignore[method-assign]

@@ -18,7 +18,8 @@ from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.scattering import scatter
-from trainkit.ops.math.elementwise import cast, divide, equal, maximum, not_equal, subtract
+from trainkit.ops.math.comparisons import equal, not_equal
+from trainkit.ops.math.elementwise import cast, divide, maximum, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_

@@ -24,12 +24,8 @@ from trainkit.ops.core.dynamic_shapes import (
     rows,
 )
 from trainkit.ops.math.bitwise import bitwise_not
-from trainkit.ops.math.elementwise import (
-    cast,
-    less,
-    less_equal,
-    negative,
-)
+from trainkit.ops.math.comparisons import less, less_equal
+from trainkit.ops.math.elementwise import cast, negative
 from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.statistics import bincount
 

@@ -27,12 +27,8 @@ from trainkit.ops.arrays.shaping import (
     reshape_like,
 )
 from trainkit.ops.core.one_node import one_node
-from trainkit.ops.math.elementwise import (
-    cast,
-    equal,
-    logical_not,
-    where,
-)
+from trainkit.ops.math.comparisons import equal, logical_not
+from trainkit.ops.math.elementwise import cast, where
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike

@@ -14,9 +14,10 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full
 from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.math.comparisons import not_equal
 from trainkit.ops.math.cumulative import cumprod, cumsum
 from trainkit.ops.math.cumulative import prod as prod_
-from trainkit.ops.math.elementwise import cast, not_equal
+from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.reductions import summed_dtype
 

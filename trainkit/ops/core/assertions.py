@@ -18,8 +18,7 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.core.run_time_checks import assert_true
-from trainkit.ops.math.elementwise import (
-    absolute,
+from trainkit.ops.math.comparisons import (
     equal,
     greater,
     greater_equal,
@@ -27,8 +26,8 @@ from trainkit.ops.math.elementwise import (
     less,
     less_equal,
     not_equal,
-    subtract,
 )
+from trainkit.ops.math.elementwise import absolute, subtract
 from trainkit.ops.math.predicates import all as all_
 
 if TYPE_CHECKING:

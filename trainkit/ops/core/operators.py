@@ -15,7 +15,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Reading, Variable
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.math import bitwise, rounding
+from trainkit.ops.math import bitwise, comparisons, rounding
 from trainkit.ops.math import elementwise as ew
 
 # ------------------------------------------------------------------ arithmetic
@@ -84,13 +84,13 @@ def _reflect(op: Any) -> Any:
 
 def _equals(self: Any, other: Any) -> Any:
     """Whether elements are equal; one False for what is no number or does not broadcast."""
-    comparison = _compare(ew.equal, self, other)
+    comparison = _compare(comparisons.equal, self, other)
     return _of_foreign(other, "__eq__", False) if comparison is None else comparison
 
 
 def _differs(self: Any, other: Any) -> Any:
     """Whether elements differ; one True for what is no number or does not broadcast."""
-    comparison = _compare(ew.not_equal, self, other)
+    comparison = _compare(comparisons.not_equal, self, other)
     return _of_foreign(other, "__ne__", True) if comparison is None else comparison
 
 
@@ -134,7 +134,7 @@ def _dtype_of(x: Any) -> DType:
 
 def _invert(self: Any) -> Any:
     """`logical_not` of bools, `bitwise_not` of integers."""
-    return ew.logical_not(self) if self.dtype.is_bool else bitwise.bitwise_not(self)
+    return comparisons.logical_not(self) if self.dtype.is_bool else bitwise.bitwise_not(self)
 
 
 def _positive(self: Any) -> Any:
@@ -156,9 +156,9 @@ _BINARY = {
     "mod": rounding.mod,
     "pow": ew.power,
     "matmul": _matmul,
-    "and": _by_kind(ew.logical_and, bitwise.bitwise_and),
-    "or": _by_kind(ew.logical_or, bitwise.bitwise_or),
-    "xor": _by_kind(ew.logical_xor, bitwise.bitwise_xor),
+    "and": _by_kind(comparisons.logical_and, bitwise.bitwise_and),
+    "or": _by_kind(comparisons.logical_or, bitwise.bitwise_or),
+    "xor": _by_kind(comparisons.logical_xor, bitwise.bitwise_xor),
     "lshift": bitwise.left_shift,
     "rshift": bitwise.right_shift,
 }
@@ -166,10 +166,10 @@ _METHODS = {"truediv": _quotient, "matmul": _product}
 _OTHERS = {
     "__eq__": _equals,
     "__ne__": _differs,
-    "__lt__": ew.less,
-    "__le__": ew.less_equal,
-    "__gt__": ew.greater,
-    "__ge__": ew.greater_equal,
+    "__lt__": comparisons.less,
+    "__le__": comparisons.less_equal,
+    "__gt__": comparisons.greater,
+    "__ge__": comparisons.greater_equal,
     "__neg__": ew.negative,
     "__pos__": _positive,
     "__abs__": ew.absolute,

@@ -14,7 +14,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate, split, stack
 from trainkit.ops.arrays.shaping import as_tensor, reshape
-from trainkit.ops.math.elementwise import add, cast, divide, greater, multiply, subtract, where
+from trainkit.ops.math.comparisons import greater
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract, where
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.max_and_argmax import min as min_
 from trainkit.ops.math.trigonometry import cos, sin, tan

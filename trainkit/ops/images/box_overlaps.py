@@ -13,14 +13,13 @@ from trainkit.ops.arrays.concat_and_split import concatenate, unstack
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.images.box_formats import convert_format
 from trainkit.ops.indexing.get_item import get_item
+from trainkit.ops.math.comparisons import less, logical_or
 from trainkit.ops.math.elementwise import (
     add,
     cast,
     divide,
     exp,
-    less,
     log,
-    logical_or,
     maximum,
     minimum,
     multiply,

@@ -12,13 +12,12 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate, split
 from trainkit.ops.images.image_layout import batched, computed, floats_only
+from trainkit.ops.math.comparisons import equal, greater
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
     divide,
-    equal,
-    greater,
     maximum,
     minimum,
     multiply,

@@ -24,17 +24,8 @@ from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.images.resizing import resize as resize_
 from trainkit.ops.images.resizing import resized_by
 from trainkit.ops.indexing.gathering import take
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    greater_equal,
-    less_equal,
-    logical_and,
-    multiply,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import greater_equal, less_equal, logical_and
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, subtract, where
 from trainkit.ops.math.rounding import ceil, floor
 from trainkit.ops.math.value_limits import clip
 

@@ -26,16 +26,8 @@ from trainkit.ops.images.color_adjustments import (
     adjust_saturation,
 )
 from trainkit.ops.indexing.dynamic_slice import slice as block
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    greater,
-    less,
-    minimum,
-    multiply,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import greater, less
+from trainkit.ops.math.elementwise import add, cast, minimum, multiply, subtract, where
 from trainkit.ops.math.predicates import all as all_
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.sampling.seeded_random import stateless_uniform, uniform

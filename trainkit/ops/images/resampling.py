@@ -27,14 +27,12 @@ from trainkit.ops.images.image_layout import (
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.linear_solve import solve
+from trainkit.ops.math.comparisons import greater_equal, less, logical_and
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
     divide,
-    greater_equal,
-    less,
-    logical_and,
     multiply,
     sign,
     subtract,

@@ -35,16 +35,13 @@ from trainkit.ops.images.image_layout import (
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.einsum import einsum
+from trainkit.ops.math.comparisons import greater, less, less_equal, logical_and
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
     divide,
     exp,
-    greater,
-    less,
-    less_equal,
-    logical_and,
     maximum,
     multiply,
     subtract,

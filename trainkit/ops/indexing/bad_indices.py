@@ -17,7 +17,8 @@ from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.arrays.shaping import reshape, reshape_like
 from trainkit.ops.arrays.shaping import shape as sizes
 from trainkit.ops.indexing.gathering import gather_nd
-from trainkit.ops.math.elementwise import cast, logical_and, multiply, where
+from trainkit.ops.math.comparisons import logical_and
+from trainkit.ops.math.elementwise import cast, multiply, where
 
 POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
 

@@ -29,13 +29,8 @@ from trainkit.ops.indexing.gathering import (
     positions,
     rows_as_index,
 )
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    equal,
-    multiply,
-    where,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import cast, divide, multiply, where
 from trainkit.ops.math.reductions import sum_to_like
 from trainkit.ops.vmap_rules.gather_rules import numbered
 

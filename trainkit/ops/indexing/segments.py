@@ -35,16 +35,8 @@ from trainkit.ops.indexing.gathering import (
     positions,
     take,
 )
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    equal,
-    greater_equal,
-    less,
-    multiply,
-    where,
-)
+from trainkit.ops.math.comparisons import equal, greater_equal, less
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, where
 from trainkit.ops.vmap_rules.gather_rules import check_now
 
 if TYPE_CHECKING:

@@ -18,13 +18,9 @@ from trainkit.ops.linear_algebra.linear_solve import solve as solve_
 from trainkit.ops.linear_algebra.linear_solve import solve_triangular
 from trainkit.ops.linear_algebra.matmul import matmul as matmul_
 from trainkit.ops.linear_algebra.singular_values import svd as svd_
+from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.complex_parts import conj
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    greater,
-    multiply,
-)
+from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
 

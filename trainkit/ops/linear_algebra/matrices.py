@@ -18,14 +18,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.axes import swap_last_axes
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, matmul
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    conjugated,
-    divide,
-    equal,
-    where,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import add, cast, conjugated, divide, where
 from trainkit.ops.math.reductions import sum_to_like
 
 

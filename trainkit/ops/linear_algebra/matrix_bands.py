@@ -20,7 +20,8 @@ from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as sizes
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.indexing.gathering import take
-from trainkit.ops.math.elementwise import cast, logical_and, maximum, minimum, where
+from trainkit.ops.math.comparisons import logical_and
+from trainkit.ops.math.elementwise import cast, maximum, minimum, where
 from trainkit.ops.math.value_limits import clip
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")

@@ -26,7 +26,8 @@ from trainkit.ops.linear_algebra.matrix_bands import (
     to_band,
     with_band,
 )
-from trainkit.ops.math.elementwise import equal, multiply, where
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import multiply, where
 from trainkit.ops.math.value_limits import clip
 
 if TYPE_CHECKING:

@@ -13,15 +13,8 @@ from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matrices import same_type
 from trainkit.ops.linear_algebra.singular_values import singular_values
-from trainkit.ops.math.elementwise import (
-    absolute,
-    cast,
-    not_equal,
-    power,
-    sqrt,
-    square,
-    subtract,
-)
+from trainkit.ops.math.comparisons import not_equal
+from trainkit.ops.math.elementwise import absolute, cast, power, sqrt, square, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.max_and_argmax import min as min_
 from trainkit.ops.math.reductions import sum as sum_

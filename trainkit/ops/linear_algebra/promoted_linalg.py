@@ -33,15 +33,9 @@ from trainkit.ops.linear_algebra.matmul import matmul as matmul_
 from trainkit.ops.linear_algebra.norms import norm
 from trainkit.ops.linear_algebra.singular_values import singular_values
 from trainkit.ops.linear_algebra.singular_values import svd as svd_
+from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.differences import cross as cross_
-from trainkit.ops.math.elementwise import (
-    cast,
-    conjugated,
-    divide,
-    greater,
-    multiply,
-    where,
-)
+from trainkit.ops.math.elementwise import cast, conjugated, divide, multiply, where
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
 

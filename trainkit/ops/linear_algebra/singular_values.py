@@ -27,13 +27,8 @@ from trainkit.ops.linear_algebra.matrices import (
     safe_reciprocal,
     times,
 )
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    greater,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.comparisons import greater
+from trainkit.ops.math.elementwise import add, cast, multiply, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import sum as sum_
 

@@ -14,22 +14,9 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.docstrings import describe_arguments
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.math.comparisons import equal, isfinite, less, logical_and, logical_not, not_equal
 from trainkit.ops.math.complex_parts import conj
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    divide,
-    equal,
-    isfinite,
-    less,
-    logical_and,
-    logical_not,
-    multiply,
-    not_equal,
-    square,
-    subtract,
-    where,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, square, subtract, where
 from trainkit.ops.math.gamma import lgamma
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor_divide, trunc

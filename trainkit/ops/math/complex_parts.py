@@ -20,15 +20,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.one_node import one_node
-from trainkit.ops.math.elementwise import (
-    absolute,
-    cast,
-    divide,
-    equal,
-    multiply,
-    promoted,
-    square,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import absolute, cast, divide, multiply, promoted, square
 from trainkit.ops.math.trigonometry import cos, sin
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from trainkit.ops.core.vmap import NoBatch
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.linear_algebra.matrices import adjoint
+from trainkit.ops.math.comparisons import not_equal
 from trainkit.ops.math.complex_parts import real
 from trainkit.ops.math.elementwise import (
     add,
@@ -29,7 +30,6 @@ from trainkit.ops.math.elementwise import (
     conjugated,
     divide,
     multiply,
-    not_equal,
     promoted,
     sqrt,
     subtract,

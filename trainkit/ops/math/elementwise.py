@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, rounding, exponential and trigonometric operations, element by element.
+"""Arithmetic, exponentials, and the choice between two tensors, element by element.
 
 Two inputs broadcast against each other by NumPy's rule. Operands of different dtypes promote as in
 Keras 3; Python numbers are weak. Integers become the default float where the result is no integer.
@@ -32,6 +32,15 @@ from trainkit.core.tensor import ON_LARGE, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
+from trainkit.ops.math.comparisons import (
+    equal,
+    greater,
+    greater_equal,
+    less_equal,
+    logical_not,
+    logical_or,
+    not_equal,
+)
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, TensorLike
@@ -430,110 +439,6 @@ tanh = ufunc(
 )
 tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
 tanh.declare(residuals=frozenset({RESULT}))
-
-# ------------------------------------------------------------------ comparison
-
-equal = ufunc(
-    "equal",
-    np.equal,
-    shapes.broadcast_bool,
-    "Whether x1 == x2.",
-    example=("tk.math.equal([1, 2], [1, 3]).numpy()", "array([ True, False])"),
-    recompute="cheap",
-    text="alone",
-)
-not_equal = ufunc(
-    "not_equal",
-    np.not_equal,
-    shapes.broadcast_bool,
-    "Whether x1 != x2.",
-    example=("tk.math.not_equal([1, 2], [1, 3]).numpy()", "array([False,  True])"),
-    recompute="cheap",
-    text="alone",
-)
-less = ufunc(
-    "less",
-    np.less,
-    shapes.broadcast_bool,
-    "Whether x1 < x2.",
-    example=("tk.math.less([1, 2], [2, 2]).numpy()", "array([ True, False])"),
-    recompute="cheap",
-)
-less_equal = ufunc(
-    "less_equal",
-    np.less_equal,
-    shapes.broadcast_bool,
-    "Whether x1 <= x2.",
-    example=("tk.math.less_equal([1, 3], [1, 2]).numpy()", "array([ True, False])"),
-    recompute="cheap",
-)
-greater = ufunc(
-    "greater",
-    np.greater,
-    shapes.broadcast_bool,
-    "Whether x1 > x2.",
-    example=("tk.math.greater([1, 2], [1, 1]).numpy()", "array([False,  True])"),
-    recompute="cheap",
-)
-greater_equal = ufunc(
-    "greater_equal",
-    np.greater_equal,
-    shapes.broadcast_bool,
-    "Whether x1 >= x2.",
-    example=("tk.math.greater_equal([1, 0], [1, 1]).numpy()", "array([ True, False])"),
-    recompute="cheap",
-)
-logical_and = ufunc(
-    "logical_and",
-    np.logical_and,
-    shapes.broadcast_bool,
-    "Whether both are true.",
-    example=("tk.math.logical_and([True, True], [True, False]).numpy()", "array([ True, False])"),
-)
-logical_or = ufunc(
-    "logical_or",
-    np.logical_or,
-    shapes.broadcast_bool,
-    "Whether one is true.",
-    example=("tk.math.logical_or([True, False], [False, False]).numpy()", "array([ True, False])"),
-)
-logical_xor = ufunc(
-    "logical_xor",
-    np.logical_xor,
-    shapes.broadcast_bool,
-    "Whether exactly one is true.",
-    example=("tk.math.logical_xor([True, True], [True, False]).numpy()", "array([False,  True])"),
-)
-logical_not = ufunc(
-    "logical_not",
-    np.logical_not,
-    shapes.unchanged_bool,
-    "Whether x is false.",
-    example=("tk.math.logical_not([True, False]).numpy()", "array([False,  True])"),
-    recompute="cheap",
-    simplify=INVOLUTION,
-)
-isfinite = ufunc(
-    "isfinite",
-    np.isfinite,
-    shapes.unchanged_bool,
-    "Whether x is a finite number.",
-    example=('tk.math.is_finite([1.0, float("inf")]).numpy()', "array([ True, False])"),
-)
-isinf = ufunc(
-    "isinf",
-    np.isinf,
-    shapes.unchanged_bool,
-    "Whether x is infinite.",
-    example=('tk.math.is_inf([1.0, float("inf")]).numpy()', "array([False,  True])"),
-)
-isnan = ufunc(
-    "isnan",
-    np.isnan,
-    shapes.unchanged_bool,
-    "Whether x is not a number.",
-    example=('tk.math.is_nan([1.0, float("nan")]).numpy()', "array([False,  True])"),
-)
 
 # ------------------------------------------------------------------ choice
 

@@ -13,6 +13,7 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, REDUCTION
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.math.comparisons import equal, logical_or, not_equal
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -21,12 +22,9 @@ from trainkit.ops.math.elementwise import (
     conjugated,
     divide,
     divide_no_nan,
-    equal,
     exp,
-    logical_or,
     multiply,
     negative,
-    not_equal,
     square,
     subtract,
     where,

@@ -22,7 +22,7 @@ from trainkit.core.process.later_imports import DeferredModule
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.vmap import stacked
-from trainkit.ops.math.elementwise import isfinite, isnan, logical_and
+from trainkit.ops.math.comparisons import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
 

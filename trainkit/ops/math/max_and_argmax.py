@@ -17,12 +17,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
 from trainkit.ops.core.vmap import later, reshaped
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    equal,
-    multiply,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import cast, divide, multiply
 from trainkit.ops.math.reductions import (
     Axis,
     axis_setting,

@@ -20,18 +20,9 @@ from trainkit.ops.arrays.sorting import TopK, top_k
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math import max_and_argmax, predicates, reductions
+from trainkit.ops.math.comparisons import isnan, logical_not
 from trainkit.ops.math.cumulative import cumprod, cumsum, prod
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    isnan,
-    logical_not,
-    multiply,
-    sqrt,
-    square,
-    subtract,
-    where,
-)
+from trainkit.ops.math.elementwise import cast, divide, multiply, sqrt, square, subtract, where
 from trainkit.ops.math.reductions import Axis, axis_setting
 from trainkit.ops.math.statistics import percents, quantile_of, shares_later
 

@@ -16,10 +16,10 @@ from trainkit.ops.arrays.creation import ones_like
 from trainkit.ops.arrays.shaping import size as size_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.batch_gathering import gather as _gather
+from trainkit.ops.math.comparisons import greater
 from trainkit.ops.math.elementwise import (
     cast,
     divide,
-    greater,
     maximum,
     minimum,
     multiply,

@@ -13,14 +13,8 @@ from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    equal,
-    multiply,
-    negative,
-    where,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import cast, divide, multiply, negative, where
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, TensorLike

@@ -18,13 +18,8 @@ from trainkit.ops.indexing.segments import segment_max as segment_max_
 from trainkit.ops.indexing.segments import segment_min as segment_min_
 from trainkit.ops.indexing.segments import segment_prod as segment_prod_
 from trainkit.ops.indexing.segments import segment_sum as segment_sum_
-from trainkit.ops.math.elementwise import (
-    divide,
-    greater,
-    maximum,
-    sqrt,
-    where,
-)
+from trainkit.ops.math.comparisons import greater
+from trainkit.ops.math.elementwise import divide, maximum, sqrt, where
 from trainkit.ops.math.max_and_argmax import max as max_
 
 if TYPE_CHECKING:

@@ -29,14 +29,8 @@ from trainkit.kernels.threads import pools
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    multiply,
-    not_equal,
-    promoted,
-    subtract,
-)
+from trainkit.ops.math.comparisons import not_equal
+from trainkit.ops.math.elementwise import cast, divide, multiply, promoted, subtract
 from trainkit.ops.math.max_and_argmax import max as greatest
 from trainkit.ops.math.max_and_argmax import min as least
 from trainkit.ops.math.reductions import (

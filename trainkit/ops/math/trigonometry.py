@@ -11,13 +11,13 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER
 from trainkit.core.dispatch.primitive import Operation, primitive, ufunc
 from trainkit.core.tensor import Tensor
+from trainkit.ops.math.comparisons import less
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
     along,
     conjugated,
     divide,
-    less,
     multiply,
     negative,
     rsqrt,

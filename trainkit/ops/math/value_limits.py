@@ -13,17 +13,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise import elementwise_tuned
-from trainkit.ops.math.elementwise import (
-    cast,
-    greater,
-    greater_equal,
-    keep_where,
-    less,
-    less_equal,
-    logical_and,
-    maximum,
-    promoted,
-)
+from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
+from trainkit.ops.math.elementwise import cast, keep_where, maximum, promoted
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike

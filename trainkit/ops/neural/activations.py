@@ -14,17 +14,14 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, RESULT
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.ops.math.comparisons import greater, greater_equal, less, logical_and
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
     along,
     divide,
     exp,
-    greater,
-    greater_equal,
     keep_where,
-    less,
-    logical_and,
     minimum,
     multiply,
     rsqrt,

@@ -9,18 +9,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.ops.math.elementwise import (
-    add,
-    divide,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    multiply,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import greater, greater_equal, less, less_equal, logical_and
+from trainkit.ops.math.elementwise import add, divide, multiply, subtract, where
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.math.value_limits import clip
 

@@ -28,13 +28,8 @@ from trainkit.ops.arrays.tile_and_repeat import repeat
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.core.vmap import ItemStack, stacked
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.math.elementwise import (
-    cast,
-    logical_and,
-    logical_not,
-    multiply,
-    where,
-)
+from trainkit.ops.math.comparisons import logical_and, logical_not
+from trainkit.ops.math.elementwise import cast, multiply, where
 from trainkit.ops.math.predicates import any
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.neural.softmax import powers_share as softmax

@@ -13,15 +13,13 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones_like, zeros_like
 from trainkit.ops.collective.denominators import summing_replicas
 from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.comparisons import greater_equal, less_equal, logical_and
 from trainkit.ops.math.elementwise import (
     add,
     cast,
     divide,
     exp,
-    greater_equal,
-    less_equal,
     log,
-    logical_and,
     multiply,
     square,
     subtract,

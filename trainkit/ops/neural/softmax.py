@@ -17,14 +17,8 @@ from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
-from trainkit.ops.math.elementwise import (
-    cast,
-    exp,
-    greater,
-    keep_where,
-    multiply,
-    subtract,
-)
+from trainkit.ops.math.comparisons import greater
+from trainkit.ops.math.elementwise import cast, exp, keep_where, multiply, subtract
 from trainkit.ops.math.reductions import axis_setting
 from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.neural.activations import sigmoid

@@ -25,13 +25,8 @@ from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    greater_equal,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import greater_equal
+from trainkit.ops.math.elementwise import cast, divide, subtract, where
 from trainkit.ops.math.elementwise import cast as _cast
 from trainkit.ops.math.elementwise import divide as _divide
 from trainkit.ops.sampling import random as _random

@@ -27,14 +27,8 @@ from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.core.one_node import one_node
 from trainkit.ops.indexing.get_item import get_item
-from trainkit.ops.math.elementwise import (
-    cast,
-    divide,
-    greater,
-    multiply,
-    square,
-    where,
-)
+from trainkit.ops.math.comparisons import greater
+from trainkit.ops.math.elementwise import cast, divide, multiply, square, where
 from trainkit.ops.math.reductions import sum as reduce_sum
 from trainkit.ops.signal.fourier import Pair, irfft, rfft
 from trainkit.ops.signal.fourier import _real as real_signal

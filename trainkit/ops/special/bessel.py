@@ -17,7 +17,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.ops.math.elementwise import divide, equal, multiply, negative, subtract, where
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import divide, multiply, negative, subtract, where
 from trainkit.ops.special.chebyshev import log_above_zero, series_between, widened
 
 _LEAST_LARGE = 8.0

@@ -15,16 +15,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.ops.math.elementwise import (
-    divide,
-    equal,
-    exp,
-    log,
-    multiply,
-    square,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import divide, exp, log, multiply, square, subtract, where
 from trainkit.ops.math.trigonometry import cos, sin
 from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between, widened
 

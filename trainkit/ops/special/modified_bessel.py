@@ -16,16 +16,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.ops.math.elementwise import (
-    add,
-    divide,
-    equal,
-    multiply,
-    negative,
-    sign,
-    subtract,
-    where,
-)
+from trainkit.ops.math.comparisons import equal
+from trainkit.ops.math.elementwise import add, divide, multiply, negative, sign, subtract, where
 from trainkit.ops.special.chebyshev import log_above_zero, series_at, series_between, widened
 
 _I0_SMALL = (

@@ -32,14 +32,8 @@ from trainkit.ops.indexing.gathering import (
     take_along_axis_sum,
     take_sum,
 )
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    greater_equal,
-    less,
-    logical_and,
-    where,
-)
+from trainkit.ops.math.comparisons import greater_equal, less, logical_and
+from trainkit.ops.math.elementwise import add, cast, where
 from trainkit.ops.vmap_rules.shared_rules import blank
 
 
