@@ -100,6 +100,15 @@ class CallSpec:
         return {name: shape for name, shape in pairs if shape is not None}
 
 
+def call_spec_of(kind: type, base: type) -> CallSpec:
+    """The facts of a layer class, whose base is `base`, read at the first call of this."""
+    # Of this very class: a base's would be inherited, and its `call` may have other arguments.
+    spec: CallSpec | None = kind.__dict__.get("_call_spec")
+    if spec is None:
+        spec = kind._call_spec = CallSpec(kind, base)  # type: ignore[attr-defined]
+    return spec
+
+
 def _names_of(method: Any) -> list[str]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

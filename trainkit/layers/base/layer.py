@@ -25,7 +25,7 @@ from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base import mask_propagation, output_specs, tracking
 from trainkit.layers.base.autocast import first_input, symbol_in, to_input
 from trainkit.layers.base.building import all_built, first_call, marking_built
-from trainkit.layers.base.call_spec import FRAME, CallSpec
+from trainkit.layers.base.call_spec import FRAME, CallSpec, call_spec_of
 from trainkit.layers.base.config import (
     LAYERS,
     accepted,
@@ -114,7 +114,7 @@ class Layer(WeightHolder):
         # setting.
         layer = object.__new__(cls)
         layer.__dict__.update(
-            _facts=_facts_of(cls),
+            _facts=call_spec_of(cls, Layer),
             _init_arguments=(args, kwargs),
             _own=[],
             _losses=[],
@@ -689,15 +689,6 @@ def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     if "input_shape" in kwargs:
         return (None, *kwargs.pop("input_shape"))
     return None
-
-
-def _facts_of(kind: type) -> CallSpec:
-    # Of this very class: a base's would be inherited, and its `call` may have other arguments.
-    facts = kind.__dict__.get("_call_spec")
-    if facts is None:
-        facts = CallSpec(kind, Layer)
-        kind._call_spec = facts  # type: ignore[attr-defined]
-    return facts
 
 
 # `__init_subclass__` does not run for Layer itself.
