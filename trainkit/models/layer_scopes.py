@@ -9,10 +9,23 @@ from typing import Any
 
 from trainkit.core.dispatch import trace_state
 from trainkit.graph.ir.graph import Graph
+from trainkit.graph.tracing.function import function
+
+
+def graph_by_layers(model: Any, x: Any) -> Graph:
+    """The graph of the outputs for inputs like `x`, each operation named after its layer."""
+
+    def outputs(x: Any) -> Any:
+        return model(x, training=False)
+
+    with _layer_scopes(model):
+        graph = function(outputs).get_concrete_function(x).graph
+    _shorten_names(graph)
+    return graph
 
 
 @contextlib.contextmanager
-def layer_scopes(model: Any) -> Iterator[None]:
+def _layer_scopes(model: Any) -> Iterator[None]:
     """Context in which operations of a graph are named after their layers: `block/dense/MatMul`.
 
     Calls of layers have no such names otherwise, which would cost each of them time.
@@ -49,7 +62,7 @@ def _scope(layer: Any) -> Callable[..., Any]:
     return scoped
 
 
-def shorten_names(graph: Any) -> None:
+def _shorten_names(graph: Any) -> None:
     """Number the names within each scope, and not over the whole graph: `dense_1/kernel`.
 
     Args:
@@ -66,4 +79,4 @@ def shorten_names(graph: Any) -> None:
         used_names.add(name)
         node.name = name
         for inner in node.subgraphs():
-            shorten_names(inner)
+            _shorten_names(inner)

@@ -1,18 +1,21 @@
-"""What `Model.fit` does with its arguments: feeds of batches, a list of callbacks, the loop."""
+"""What `fit`, `evaluate` and `predict` do: feeds of batches, a list of callbacks, the loop."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from trainkit.callbacks import run_journal
 from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.callbacks.loggers import log_metrics
-from trainkit.callbacks.progress import ProgressBar
+from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints.interruption import Interruption
+from trainkit.core import nest
 from trainkit.core.process import console
 from trainkit.core.trackable import set_silently
 from trainkit.models.replicas import replica_feeds
@@ -162,3 +165,36 @@ def fit_model(
             return training_loop.run_fit(
                 model, feed, called, history, epochs, initial_epoch, validate, interruption
             )
+
+
+def evaluate_model(
+    model: Any, data: tuple[Any, ...], batch_size: Any, steps: Any, verbose: Any, callbacks: Any
+) -> Any:
+    """The loss and metrics on some data: what `Model.evaluate` gives, by name."""
+    feed = batch_sources.feed(*data, batch_size=batch_size, steps=steps)
+    loop = training_loop.run_evaluate
+    return _run_over(model, loop, feed, verbose, callbacks, stop_evaluating=False)
+
+
+def predict_model(
+    model: Any, x: Any, batch_size: Any, steps: Any, verbose: Any, callbacks: Any
+) -> Any:
+    """The outputs for some data, those of all batches joined, as NumPy arrays."""
+    feed = batch_sources.feed(x, batch_size=batch_size, steps=steps)
+    loop = training_loop.run_predict
+    outputs = _run_over(model, loop, feed, verbose, callbacks, stop_predicting=False)
+    if len(outputs) == 1:
+        return nest.map_structure(np.array, outputs[0])
+    return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+
+def _run_over(
+    model: Any, loop: Callable[..., Any], feed: Any, verbose: Any, callbacks: Any, **flags: bool
+) -> Any:
+    """What a loop without training gives for this process's batches; `flags` are set before it."""
+    batches = divide(model, feed)
+    params = {"steps": batches.steps, "verbose": fit_arguments.verbosity(verbose)}
+    callbacks = callback_list(model, callbacks, None, LoopBar, params)
+    set_silently(model, **flags)
+    with speaking(model):
+        return loop(model, batches, callbacks)

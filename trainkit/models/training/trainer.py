@@ -10,22 +10,19 @@ import numpy as np
 from trainkit.autodiff.tape import GradientTape
 from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.history import History
-from trainkit.callbacks.progress import LoopBar
 from trainkit.core import nest
 from trainkit.core.names import with_known_arguments
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.trackable import set_silently
 from trainkit.distribution.strategy import Strategy, get_strategy, scoped_strategy
-from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.stateless_call import scope_of_values
 from trainkit.models.functional import FunctionalGraph
 from trainkit.models.layer_links import LayerLinks
-from trainkit.models.layer_scopes import layer_scopes, shorten_names
+from trainkit.models.layer_scopes import graph_by_layers
 from trainkit.models.training import (
-    batch_sources,
     data_adapters,
     first_batch,
     fit_arguments,
@@ -34,7 +31,7 @@ from trainkit.models.training import (
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.compiling import compile_model
-from trainkit.models.training.fit import callback_list, divide, fit_model, speaking
+from trainkit.models.training.fit import evaluate_model, fit_model, predict_model
 from trainkit.models.training.step_cache import StepCache, held_metrics
 from trainkit.models.training.step_function import make_steps, minimize
 
@@ -202,7 +199,8 @@ class Trainer(Layer):
         """
         if spec is None:
             return
-        x, y, _ = data_adapters.unpack(nest.map_structure(_core_spec, spec))
+        specs = nest.map_structure(lambda x: x if x is None else Spec(x.shape, x.dtype), spec)
+        x, y, _ = data_adapters.unpack(specs)
         try:
             y_pred = self.compute_output_spec(x)
         except Exception:  # a call that looks at values; what is missing is made by the first step
@@ -220,15 +218,7 @@ class Trainer(Layer):
         Args:
             spec: nest of `TensorSpec`s of a batch.
         """
-        x, _, _ = data_adapters.unpack(spec)
-
-        def outputs(x: Any) -> Any:
-            return self(x, training=False)
-
-        with layer_scopes(self):
-            graph = function(outputs).get_concrete_function(x).graph
-        shorten_names(graph)
-        return graph
+        return graph_by_layers(self, data_adapters.unpack(spec)[0])
 
     def layer_links(self, graph: Any) -> LayerLinks:
         """How the layers feed one another in a graph that `graph_for` gave."""
@@ -373,14 +363,8 @@ class Trainer(Layer):
             ValueError: the model is not compiled, or there is no data.
         """
         self._require_compiled("evaluate")
-        feed = divide(
-            self, batch_sources.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
-        )
-        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
-        called = callback_list(self, callbacks, None, LoopBar, params)
-        set_silently(self, stop_evaluating=False)
-        with speaking(self):
-            values = training_loop.run_evaluate(self, feed, called)
+        data = (x, y, sample_weight)
+        values = evaluate_model(self, data, batch_size, steps, verbose, callbacks)
         return values if return_dict else fit_arguments.in_order(values, self.metrics)
 
     @with_known_arguments
@@ -404,15 +388,7 @@ class Trainer(Layer):
         Raises:
             ValueError: there is no data.
         """
-        feed = divide(self, batch_sources.feed(x, batch_size=batch_size, steps=steps))
-        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
-        called = callback_list(self, callbacks, None, LoopBar, params)
-        set_silently(self, stop_predicting=False)
-        with speaking(self):
-            outputs = training_loop.run_predict(self, feed, called)
-        if len(outputs) == 1:
-            return nest.map_structure(np.array, outputs[0])
-        return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+        return predict_model(self, x, batch_size, steps, verbose, callbacks)
 
     # ------------------------------------------------------------------ one batch
 
@@ -744,7 +720,3 @@ class Trainer(Layer):
         """Make `predict_function`, which gives the outputs for so many batches, joined."""
         self.predict_function = make_steps(self, "predict", self.predict_step, force)
         return self.predict_function
-
-
-def _core_spec(spec: Any) -> Any:
-    return None if spec is None else Spec(spec.shape, spec.dtype)
