@@ -70,6 +70,7 @@ CORE_ORDER = [
     "dispatch/ownership",
     "dispatch/late_ops",
     "process/forks",
+    "process/key_locks",
     "process/garbage",
     "process/launcher",
     "cpu/cpu_count",
