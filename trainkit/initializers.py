@@ -54,11 +54,17 @@ class Initializer:
         super().__init_subclass__(**kwargs)
         INITIALIZERS.add_built_in(cls)
 
-    def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
-        """A tensor of `shape`; `dtype` by default float32."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no method __call__(self, shape, dtype)"
-        )
+    if TYPE_CHECKING:  # a method of users takes what it needs
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor: ...
+
+    else:
+
+        def __call__(self, shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
+            """A tensor of `shape`; `dtype` by default float32."""
+            raise NotImplementedError(
+                f"{type(self).__name__} has no method __call__(self, shape, dtype)"
+            )
 
     def __repr__(self) -> str:
         return config_text(self)

@@ -57,3 +57,36 @@ tk.cos([1.0]).nump()  # error
 tk.nn.conv2d(1.0, 1.0, 1, "SAME").nump()  # error
 tk.nn.max_pool2d(1.0, 2, 2, "SAME").nump()  # error
 model.fit(np.ones((3, 2))).histry()  # error
+
+x, v = tk.constant([1.0]), tk.Variable(1.0)
+tk.zeros(2, 3)  # error
+tk.cast(x, 1.5)  # error
+tk.reduce_sum(x, axis="rows")  # error
+tk.exp(model)  # error
+tk.add(x, None)  # error
+tk.nn.softmax(model)  # error
+tk.matmul(x, lambda: x)  # error
+tk.cond(True, 1, 2)  # error
+tk.cond(x > 0.0, lambda: x, lambda: x).nump()  # error
+tk.map_fn(3, x)  # error
+tk.random.normal([2], seed=1.5)  # error
+tk.one_hot([1], depth=3, dtype=3.0)  # error
+tape = tk.GradientTape()
+tape.gradient(x, [v]).numpy()  # error
+tape.gradient(x, v).nump()  # error
+Dense(3, kernel_initializer=3)  # error
+Dense(3, activation=1.0)  # error
+layers.Conv2D(3, kernel_size="3")  # error
+keras.optimizers.get("adam").apply_gradient([])  # error
+model.evaluate(x, return_dict=True).summary()  # error
+
+
+@tk.function
+def traced(a: tk.Tensor, training: bool = False) -> tk.Tensor:
+    return a
+
+
+traced()  # error
+traced(x, trainin=True)  # error
+traced(x).nump()  # error
+traced.get_concrete_functions(x)  # error

@@ -34,7 +34,7 @@ def run_pyright(*arguments):
 @pytest.mark.skipif(not PYRIGHT.exists(), reason="pyright is not installed")
 @pytest.mark.skipif(shutil.which("node") is None, reason="pyright needs Node.js")
 def test_pyright_sees_each_mistake_and_no_other():
-    done = run_pyright(pages.PROGRAM, pages.MISTAKES)
+    done = run_pyright(*pages.PROGRAMS, pages.MISTAKES)
     if done is None or "informations" not in done.stdout:
         pytest.skip("pyright can't be fetched")
     assert pages.differences(done.stdout) == []

@@ -153,20 +153,26 @@ class Optimizer(OutsideState):
 
     # ------------------------------------------------------------------ what a subclass says
 
-    def update(self, xp: Any, weight: Any, grad: Any, lr: Any, *slots: Any) -> Any:
-        """One step of one weight.
+    if TYPE_CHECKING:  # a method of users has an argument for each slot
 
-        Args:
-            xp: module of array functions.
-            weight: the value now.
-            grad: the gradient, of the shape of `weight`.
-            lr: what `rates` gave: by default the learning rate.
-            *slots: in the order of `slots`.
+        def update(self, *args: Any, **kwargs: Any) -> Any: ...
 
-        Returns:
-            The new weight, or a tuple of the new weight and the new slots.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has neither update nor update_step")
+    else:
+
+        def update(self, xp: Any, weight: Any, grad: Any, lr: Any, *slots: Any) -> Any:
+            """One step of one weight.
+
+            Args:
+                xp: module of array functions.
+                weight: the value now.
+                grad: the gradient, of the shape of `weight`.
+                lr: what `rates` gave: by default the learning rate.
+                *slots: in the order of `slots`.
+
+            Returns:
+                The new weight, or a tuple of the new weight and the new slots.
+            """
+            raise NotImplementedError(f"{type(self).__name__} has neither update nor update_step")
 
     def count(self, xp: Any, lr: Any, step: Any, *counters: Any) -> tuple[Any, ...]:
         """The next values of `counters`, scalars; called once a step, before `rates`."""
