@@ -140,3 +140,35 @@ def test_same_structures_at_the_door(a, b, error):
             check()
     if error is TypeError:
         check(check_types=False)
+
+
+def test_paths_have_keys_positions_and_fields():
+    @dataclasses.dataclass
+    class Record:
+        b: int
+        a: list
+
+    structure = {"y": Pair(1, (2,)), "x": Record(3, [4])}
+    expected = [
+        (("x", "b"), 3),
+        (("x", "a", 0), 4),
+        (("y", 0), 1),
+        (("y", 1, 0), 2),
+    ]
+    assert nest.flatten_with_path(structure) == expected
+    assert [leaf for _, leaf in expected] == nest.flatten(structure)
+    assert nest.flatten_with_path(5) == [((), 5)]
+
+
+def test_a_shape_is_a_leaf_for_tensorflow_and_a_tuple_for_keras():
+    shapes = [tk.TensorShape([2, 3])]
+    assert tk.nest.flatten(shapes) == shapes
+    assert tk.keras.tree.flatten(shapes) == [2, 3]
+    assert tk.keras.tree.pack_sequence_as(shapes, [4, 5]) == [tk.TensorShape([4, 5])]
+
+
+def test_records_and_other_mappings_are_leaves_for_keras():
+    record = types.SimpleNamespace(a=1)
+    proxy = types.MappingProxyType({"a": 1})
+    assert tk.keras.tree.flatten([record, proxy]) == [record, proxy]
+    assert nest.flatten(proxy) == [1]
