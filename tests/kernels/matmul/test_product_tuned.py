@@ -1,5 +1,6 @@
 """Products of float32 in blocks, against sums of float64."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -166,6 +167,49 @@ def test_dense_layers(kernels, rng, shape, activation):
     for found, expected in zip(both(), plain, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert product_tuned.PRODUCT.find((), 0.0) is not None
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("shape", [(96, 200), (4, 24, 200)])
+def test_bias_and_rectifier_of_a_dense_layer_are_the_kernels(
+    eager, rng, monkeypatch, shape, activation
+):
+    x = rng.normal(size=shape).astype("float32")
+    w, bias = (rng.normal(size=d).astype("float32") for d in ((200, 120), (240,)))
+    bias = bias[::2]  # with gaps
+    expected = x @ w + bias
+    expected = np.maximum(expected, 0) if activation else expected
+    module = sys.modules["trainkit.ops.neural.dense"]
+    monkeypatch.setattr(module, "finished", lambda *a: pytest.fail("a pass by one core"))
+    y = dense(tk.constant(x), w, bias, activation)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+    turned = np.ascontiguousarray(np.moveaxis(x, -1, 0))
+    again = dense(tk.constant(np.moveaxis(turned, 0, -1)), w, bias, activation)
+    np.testing.assert_array_equal(again, y)  # a layout changes no bit
+    monkeypatch.undo()
+    exact = dense(tk.constant(x.astype("float64")), w.astype("float64"), bias, activation)
+    np.testing.assert_allclose(exact, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [20, 200])  # rectified by NumPy, and by the kernel
+def test_a_rectified_dense_layer_sends_back_the_same_bits_eagerly_and_compiled(eager, rng, rows):
+    x = tk.constant(rng.normal(size=(rows, 160)).astype("float32"))
+    w, bias = tk.Variable(rng.normal(size=(160, 128)).astype("float32")), tk.Variable(tk.ones(128))
+    factors = tk.constant(rng.normal(size=(rows, 128)).astype("float32"))
+
+    def gradients(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            loss = tk.reduce_sum(dense(x, w, bias, "relu") * factors)
+        return tape.gradient(loss, [x, w, bias])
+
+    by_x, by_w, by_bias = (g.numpy() for g in gradients(x))
+    for a, b in zip(tk.function(gradients)(x), (by_x, by_w, by_bias), strict=True):
+        np.testing.assert_array_equal(a, b)
+    passed = factors * (x.numpy() @ w.numpy() + 1 > 0)
+    np.testing.assert_allclose(by_bias, passed.numpy().sum(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(by_w, x.numpy().T @ passed.numpy(), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(by_x, passed.numpy() @ w.numpy().T, rtol=1e-4, atol=1e-3)
 
 
 def test_many_sizes(eager, rng):

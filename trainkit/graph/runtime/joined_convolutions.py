@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from trainkit.core.shapes import Spec
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import prune, rebuild
@@ -33,7 +31,7 @@ from trainkit.ops.convolutional.convolution import _conv
 from trainkit.ops.convolutional.convolution_geometry import facts_of
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, multiply
-from trainkit.ops.neural.dense import _dense, finished
+from trainkit.ops.neural.dense import _dense, multiply_and_finish
 
 Array = Any
 
@@ -92,9 +90,10 @@ def _multiplier(primitive: Any) -> Any:
     ) -> Array:
         # fewer go to the body, whose bits are others
         if x.ndim > 1 and x.size >= product_tuned.FEWEST and x.flags.c_contiguous:
-            y = product_tuned.product(x.reshape(-1, x.shape[-1]), kernel, weights=weights)
+            rows = x.reshape(-1, x.shape[-1])
+            y = multiply_and_finish(rows, kernel, bias, activation, weights)
             if y is not None:
-                return finished(np, y.reshape(*x.shape[:-1], -1), bias, activation)
+                return y.reshape(*x.shape[:-1], -1)
         if primitive is matmul.primitive:
             return primitive.kernel(xp, x, kernel)
         return primitive.kernel(xp, x, kernel, bias, activation=activation)

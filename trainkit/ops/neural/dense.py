@@ -21,6 +21,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.matmul import matmul_gpu, product_tuned
 from trainkit.kernels.pooling import pool_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import TensorLike
 
 
+_F32 = np.dtype(np.float32)
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 _LARGE = 1 << 14
-"""Arrays of so many elements are rectified in two fast passes."""
+"""So many elements are rectified in two fast passes, and their gradients by the kernel."""
 ACTIVATIONS = (None, "relu")
 """What `dense` and `conv_with_bias` can apply to their result in place."""
 
@@ -120,9 +122,30 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
 
 
 def _on_pool(x: Array, kernel: Array, bias: Array | None, *, activation: str | None) -> Any:
-    """The same by the tuned product, `None` where that does not pay."""
-    y = product_tuned.product_of(x, kernel)
-    return None if y is None else finished(np, y, bias, activation)
+    """The same by the tuned product, `None` where that does not pay.
+
+    Its sums of float32 start from the bias, and are rectified while they are near: a pass over the
+    result would be done by one core.
+    """
+    if x.ndim < 2:
+        return None
+    # one product also where rows have gaps between them, so that layouts change no bit
+    y = multiply_and_finish(_rows(x), kernel, bias, activation)
+    return None if y is None else y.reshape(*x.shape[:-1], kernel.shape[1])
+
+
+def multiply_and_finish(
+    rows: Array, kernel: Array, bias: Array | None, activation: str | None, weights: Any = None
+) -> Array | None:
+    """The tuned product of two matrices, with bias and rectifier, `None` where that does not pay.
+
+    `weights` keeps what is made of the kernel for further calls.
+    """
+    if rows.dtype is not _F32:
+        y = product_tuned.product(rows, kernel, weights=weights)
+        return None if y is None else finished(np, y, bias, activation)
+    shift = None if bias is None else owned(bias)
+    return product_tuned.product(rows, kernel, shift, activation == "relu", weights)
 
 
 def finished(xp: ArrayModule, y: Array, bias: Array | None, activation: str | None) -> Array:
@@ -183,13 +206,17 @@ def _sent_back(
     needed: tuple[bool, ...],
     multiplied: Callable[[Array, Array], Array],
     summed: Callable[[Array], Array],
+    by_bias: Array | None = None,
 ) -> Any:
-    """The gradients by functions that multiply matrices and sum columns."""
+    """The gradients by functions that multiply matrices and sum columns.
+
+    With `by_bias`, the sums of columns, `g` has been rectified already.
+    """
     g, y, x, kernel = arrays
     dtype = g.dtype
     if _is_short(xp, dtype):
         g, x, kernel = _wide(g), _wide(x), _wide(kernel)
-    if activation == "relu":
+    if activation == "relu" and by_bias is None:
         g = g * (y > 0)
     flat = _rows(g)
     result = []
@@ -199,7 +226,7 @@ def _sent_back(
     if needed[1]:
         result.append(multiplied(_rows(x).T, flat))
     if needed[2]:
-        result.append(summed(flat))
+        result.append(summed(flat) if by_bias is None else by_bias)
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
 
@@ -210,7 +237,16 @@ def _by_blas(flat: Array) -> Array:
 def _gradient_on_pool(
     g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
 ) -> Any:
-    return _sent_back(np, (g, y, x, kernel), activation, wanted, tuned_product, _by_blas)
+    by_bias = None
+    if activation == "relu":
+        g, by_bias = _rectify(g, y)
+    return _sent_back(np, (g, y, x, kernel), activation, wanted, tuned_product, _by_blas, by_bias)
+
+
+def _rectify(g: Array, y: Array) -> tuple[Array, Array | None]:
+    """`g` where `y` is above 0, with its sums for each feature; for few elements `g` and `None`."""
+    pair = pool_tuned.rectified_gradient(g, y) if g.size >= _LARGE else None
+    return (g, None) if pair is None else pair
 
 
 @primitive(
@@ -292,14 +328,17 @@ def _joint_on_arrays(
 ) -> Any:
     if not (x.ndim == 2 and x.dtype is g.dtype is kernel.dtype):
         return NotImplemented
+    by_bias = None
     if activation == "relu":
-        g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
+        g, by_bias = _rectify(g, y)
+        if by_bias is None:
+            g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
     # small ones are not even asked about
     multiplied = product if g.size < product_tuned.FEWEST > x.size else tuned_product
     return (
         multiplied(g, kernel.T) if needed[0] else None,
         multiplied(x.T, g) if needed[1] else None,
-        leading_sum(g, 1) if needed[2] else None,
+        (leading_sum(g, 1) if by_bias is None else by_bias) if needed[2] else None,
     )
 
 
