@@ -265,3 +265,22 @@ def test_a_body_that_does_more_stays_what_is_called(body):
 
 def test_numbers_made_of_settings_alone_are_pythons():
     assert steps_of(lambda xp, x, *, a: x * (a + 1), 1, ["a"]) is None
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (4096,), (4097,), (513, 512)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cubes_and_variances_have_the_bits_of_several_passes(shape, dtype):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    x.flat[0] = -np.inf
+    assert_same_bits(lambda t: t**3.0, x)
+    assert_same_bits(lambda t: t**3, x.T)
+    assert_same_bits(tk.ops.var, x)
+
+
+def test_cubes_have_their_gradient():
+    x = tk.constant([[2.0, -1.0]])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = x**3
+    np.testing.assert_array_equal(tape.gradient(y, x), [[12.0, 3.0]])
+    np.testing.assert_array_equal(y, x**3)

@@ -27,6 +27,7 @@ from trainkit.core.dispatch.facets import (
     Direct,
     Tuned,
 )
+from trainkit.core.dispatch.native import squared_distances
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
@@ -388,8 +389,10 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
     for start in range(0, x.size, 2 * LARGE):
         some = x[start : start + 2 * LARGE]
         wide = WIDE[0] if WIDE and some.size >= LARGE else _call
-        away = wide(np.subtract, some, centre)
-        squares = wide(np.multiply, away, away)
+        squares = squared_distances(some, centre) if wide is _call else None
+        if squares is None:
+            away = wide(np.subtract, some, centre)
+            squares = wide(np.multiply, away, away)
         enough = squares.size >= FEWEST
         totals.append((_total_by_blas if enough else _total)(np, squares, None, False))
     return np.add.reduce(np.array(totals))
