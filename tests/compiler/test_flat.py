@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit.compiler.flat import FlatProgram, on_arrays
+from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.ir import Unsupported
 
 
@@ -70,7 +70,7 @@ def test_steps_give_the_bits_of_the_rule(rule, n_slots, dtype, rng):
     buffers = [rng.random(50).astype(dtype) for _ in range(2 + n_slots)]
     scalars = tuple(map(dtype, SCALARS))
     program = FlatProgram(rule, n_slots, 2, dtype)
-    results = program.evaluate(on_arrays(np), buffers, scalars)
+    results = array_function(program, np)(*buffers, *scalars)
     for result, expected in zip(results, results_of(rule, buffers, scalars), strict=True):
         assert (result.dtype, result.tobytes()) == (dtype, expected.tobytes())
 

@@ -208,12 +208,46 @@ def _with_numbers(step: Elementwise) -> Elementwise:
     return Elementwise(step.name, tuple(inputs), step.out)
 
 
-def on_arrays(xp: Any) -> Callable[[Elementwise, Sequence[Any]], Any]:
-    """What `FlatProgram.evaluate` applies to arrays of `xp`, NumPy or CuPy."""
+def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ...]]:
+    """A function of the arrays, then the scalars of a program, that gives its results.
 
-    def apply(step: Elementwise, operands: Sequence[Any]) -> Any:
-        if len(operands) == 1 and step.name in NO_UFUNCS:
-            return operands[0].astype(step.out.dtype)
-        return getattr(xp, step.name)(*operands)
+    It is a text with a line for each step, of which an optimizer has a dozen for each weight: to
+    look up functions and operands took as long as the arithmetic of small weights. A result lies in
+    the memory of an operand that nothing reads later, which is in a cache.
 
-    return apply
+    Args:
+        program: what is done.
+        xp: NumPy or CuPy.
+    """
+    names = [f"x{k}" for k in range(len(program.arrays) + len(program.scalars))]
+    parameters, lines = ", ".join(names), []
+    namespace: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}  # of the arrays that steps have made
+
+    def constant(x: Any) -> str:
+        name = f"c{len(namespace)}"
+        namespace[name] = x
+        return name
+
+    for step, operands, unused in program._schedule:
+        result, dtype = f"y{len(names)}", step.out.dtype
+        arguments = [names[x] if type(x) is int else constant(x) for x in operands]
+        unread = [names[k] for k in unused if names[k] in dtypes]
+        if step.name in NO_UFUNCS and len(arguments) == 1:
+            lines.append(f"{result} = {arguments[0]}.astype({constant(dtype)})")
+        else:
+            same = [name for name in unread if dtypes[name] == dtype]
+            if same and step.name not in NO_UFUNCS:
+                arguments.append(f"out={same[0]}")
+            function = constant(getattr(xp, step.name))
+            lines.append(f"{result} = {function}({', '.join(arguments)})")
+        if unread:
+            lines.append(f"del {', '.join(unread)}")
+        if step.out.shape:
+            dtypes[result] = dtype
+        names.append(result)
+    results = ", ".join(names[k] for k in program._result_registers)
+    text = "\n    ".join([f"def run({parameters}):", *lines, f"return {results},"])
+    exec(compile(text, "<flat program>", "exec"), namespace)
+    run: Callable[..., tuple[Any, ...]] = namespace["run"]
+    return run

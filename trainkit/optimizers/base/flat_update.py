@@ -7,12 +7,12 @@ once the rule has done enough work for that to pay. Until then NumPy does the ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.flat import FlatProgram, on_arrays
+from trainkit.compiler.flat import FlatProgram, array_function
 from trainkit.compiler.llvm.flat_kernel import flat_kernel, has_expressions
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.threads.thread_pool import shared
@@ -29,8 +29,6 @@ _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 _NANOSECONDS = 0.15
 """What the call takes on one core for an element of each buffer, in memory."""
 
-_STEPS = on_arrays(np)
-
 
 class FlatUpdate:
     """A rule for arrays in place, by NumPy's steps or, once there is one, by one call.
@@ -46,6 +44,7 @@ class FlatUpdate:
         self._key = (flat_kernel(program),) if has_expressions(program) else None
         self._numbers = [float(x.value) for x in program.numbers]
         self._n_steps = len(program.steps)
+        self._steps: Callable[..., tuple[Any, ...]] | None = None
 
     @property
     def kernel_key(self) -> kernel_family.Key | None:
@@ -87,16 +86,23 @@ class FlatUpdate:
         total = sum(member[0].size for member in members)
         if not self.run(buffers, len(members), total, scalars):
             numbers = [np.asarray(x, self.program.dtype) for x in scalars]
+            if self._steps is None:
+                self._steps = array_function(self.program, np)
+            targets = [self.program.target(i) for i in range(len(self.program.results))]
             for member in members:
-                self._run_in_pieces(member, numbers)
+                self._run_in_pieces(self._steps, member, numbers, targets)
 
-    def _run_in_pieces(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
+    @staticmethod
+    def _run_in_pieces(
+        steps: Callable[..., tuple[Any, ...]],
+        buffers: Sequence[Any],
+        scalars: Sequence[Any],
+        targets: Sequence[int],
+    ) -> None:
         # they are in order, so these are views to write to
         flat = [x.reshape(-1) for x in buffers]
         for start in range(0, flat[0].size, PIECE):
-            piece = [x[start : start + PIECE] for x in flat]
-            results = self.program.evaluate(_STEPS, piece, scalars)
-            for i, result in enumerate(results):
-                target = piece[self.program.target(i)]
-                if result is not target:
-                    target[...] = result
+            piece = [x[start : start + PIECE] for x in flat] if flat[0].size > PIECE else flat
+            for i, result in zip(targets, steps(*piece, *scalars), strict=True):
+                if result is not piece[i]:
+                    piece[i][...] = result

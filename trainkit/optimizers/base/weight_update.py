@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.compiler.flat import on_arrays
+from trainkit.compiler.flat import array_function
 from trainkit.compiler.ir import Elementwise
 from trainkit.compiler.tracer import NO_UFUNCS
 from trainkit.core import devices
@@ -106,7 +106,7 @@ class WeightUpdate:
             xp, where = XP_OF[type(member[0])], devices.device_of(member[0])
             buffers = [devices.to_device(x, where) for x in member]
 
-            results += self._program.evaluate(on_arrays(xp), buffers, numbers)
+            results += array_function(self._program, xp)(*buffers, *numbers)
         return tuple(results)
 
     def bound(self, buffers: Sequence[Variable | None]) -> Callable[..., list[Any]]:
