@@ -217,7 +217,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of `x`; see `trainkit.ops.arrays.dlpack.from_dlpack`."""
+    """A tensor that shares the memory of `x`; see `trainkit.ops.arrays.dlpack.from_dlpack`.
+
+    Raises:
+        InvalidArgumentError: another device is asked for, and `copy` is False.
+    """
     shared = _from_dlpack(x)
     moved: Tensor = shared if device is None else shared.to_device(device)  # type: ignore[attr-defined]
     if copy is False and moved is not shared:

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.type_limits import clip as clip
 
-Unary = Callable[[Any], Tensor]
-Binary = Callable[[Any, Any], Tensor]
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import TensorLike
+
+Unary = Callable[["TensorLike"], Tensor]
+Binary = Callable[["TensorLike", "TensorLike"], Tensor]
+
+_ONE = "x: an array, or what becomes one."
+_TWO = "x1: an array, or what becomes one.\n    x2: the same; shapes broadcast, dtypes promote."
 
 
-def _set_title(function: Any, name: str, op: Any) -> Any:
+def _set_title(function: Any, name: str, op: Any, args: str) -> Any:
     function.__name__ = function.__qualname__ = name
     line = (op.__doc__ or name).strip().split("\n")[0]
-    function.__doc__ = f"{line}\n\nThe standard's `{name}`; see `trainkit.ops` for the details."
+    function.__doc__ = (
+        f"{line}\n\nThe standard's `{name}`; see `trainkit.ops` for the details.\n\n"
+        f"Args:\n    {args}\n"
+    )
     return function
 
 
 def _unary(name: str, op: Any) -> Unary:
-    def function(x: Any, /) -> Tensor:
+    def function(x: TensorLike, /) -> Tensor:
         result: Tensor = op(x)
         return result
 
-    return _set_title(function, name, op)
+    return _set_title(function, name, op, _ONE)
 
 
 def _binary(name: str, op: Any) -> Binary:
-    def function(x1: Any, x2: Any, /) -> Tensor:
+    def function(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         result: Tensor = op(x1, x2)
         return result
 
-    return _set_title(function, name, op)
+    return _set_title(function, name, op, _TWO)
 
 
 def _whole_kept(op: Any) -> Any:

@@ -124,7 +124,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
-    """The slices of `x` at positions along an axis, which a vector may leave out."""
+    """The slices of `x` at positions along an axis, which a vector may leave out.
+
+    Raises:
+        ShapeError: `axis` is left out, and `x` has another number of axes than one.
+    """
     tensor = as_tensor(x)
     if axis is None and len(tensor.shape) != 1:
         raise ShapeError(f"take: axis must be given for a tensor of shape {tuple(tensor.shape)}")

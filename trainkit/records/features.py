@@ -89,6 +89,9 @@ class FixedLenSequenceFeature(_DescribedFeature):
         allow_missing: must be True: an example without the feature has no rows.
         default_value: what rows are filled up with, 0 or an empty text by default.
 
+    Raises:
+        InvalidArgumentError: `allow_missing` is False.
+
     Example:
         >>> tk.io.FixedLenSequenceFeature([], tk.int64, allow_missing=True).dtype.name
         'int64'

@@ -66,6 +66,9 @@ def diff(first: JournaledRun, second: JournaledRun) -> RunDifference:
     Returns:
         The difference. Where a run can't be gone back into, it says what the journals alone tell,
         and why no more.
+
+    Raises:
+        FailedPreconditionError: no step is in both runs.
     """
     step = _first_difference(first, second)
     elsewhere = surroundings(first.header, second.header)

@@ -380,6 +380,9 @@ def pad(
         mode: `"CONSTANT"`, `"REFLECT"` or `"SYMMETRIC"`, in any case.
         constant_values: the value of a constant border.
 
+    Raises:
+        ValueError: `mode` is none of the three.
+
     Example:
         >>> tk.pad([[1, 2]], [[0, 1], [1, 0]]).numpy()
         array([[0, 1, 2],
@@ -462,6 +465,11 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
         equation: such as `"ij,jk->ik"`.
         *inputs: a tensor for each group of letters.
         **kwargs: `optimize`, which changes nothing, and `name`.
+
+    Raises:
+        TypeError: an unknown keyword argument.
+        InvalidArgumentError: the formula is malformed, or the number of operands is another.
+        ShapeError: axes of the same letter differ in size.
 
     Example:
         >>> tk.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()

@@ -236,6 +236,9 @@ def _pool(rank: int, op: str, kind: str) -> Callable[..., Tensor]:
         padding: `"SAME"` or `"VALID"`.
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
+
+    Raises:
+        ValueError: `padding` is neither of the two.
     """
     return pool_windows
 

@@ -245,7 +245,11 @@ def resize_volumes(
 def bias_add(
     x: Tensor | Variable, bias: Tensor | Variable, data_format: str | None = None
 ) -> Tensor:
-    """`x` and a bias for each channel, or one with all axes of `x` but that of the batch."""
+    """`x` and a bias for each channel, or one with all axes of `x` but that of the batch.
+
+    Raises:
+        InvalidArgumentError: the bias has neither one axis nor all of those of `x` but the batch's.
+    """
     bias = convert_to_tensor(bias)
     inner = len(x.shape) - 1
     if len(bias.shape) not in (1, inner):

@@ -342,6 +342,9 @@ def assert_type(
     Args:
         tf_type: dtype.
 
+    Raises:
+        TypeError: the dtype is another.
+
     Example:
         >>> tk.debugging.assert_type(tk.ones(2), tk.float32)
     """
@@ -354,6 +357,9 @@ def assert_type(
 
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise `TypeError` unless `x` has an integer dtype.
+
+    Raises:
+        TypeError: the dtype is another.
 
     Example:
         >>> tk.debugging.assert_integer([1, 2])
@@ -371,6 +377,9 @@ def assert_same_float_dtype(tensors: Any = None, dtype: DTypeLike | None = None)
     Args:
         tensors: list of tensors.
         dtype: that they must have; by default that of the first.
+
+    Raises:
+        ValueError: two dtypes differ, or one has no floats.
 
     Example:
         >>> tk.debugging.assert_same_float_dtype([tk.ones(2), tk.zeros(3)]).name

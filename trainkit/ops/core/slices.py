@@ -158,6 +158,9 @@ def boolean_mask(
         mask: bool tensor.
         axis: where the axes of the mask start, 0 by default.
 
+    Raises:
+        InvalidArgumentError: its shape is not that of the axes that it stands for.
+
     Example:
         >>> tk.boolean_mask([1, 2, 3], [True, False, True]).numpy()
         array([1, 3], dtype=int32)

@@ -429,6 +429,9 @@ def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
         inputs: list of tensors that broadcast.
         separator: between two texts.
 
+    Raises:
+        InvalidArgumentError: the list is empty.
+
     Example:
         >>> tk.strings.join(["a", "b"], separator="-").numpy()
         b'a-b'

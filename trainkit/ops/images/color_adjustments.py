@@ -299,6 +299,9 @@ def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     Args:
         images: (..., 1).
 
+    Raises:
+        InvalidArgumentError: the last axis has another size than 1.
+
     Example:
         >>> tk.image.grayscale_to_rgb(tk.ones((4, 4, 1))).shape
         TensorShape([4, 4, 3])

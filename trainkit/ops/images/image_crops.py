@@ -158,6 +158,9 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     Args:
         central_fraction: in (0, 1].
 
+    Raises:
+        ValueError: the fraction is 0 or less, or above 1.
+
     Example:
         >>> tk.image.central_crop(tk.ones((4, 8, 3)), 0.5).shape
         TensorShape([2, 4, 3])
@@ -180,6 +183,9 @@ def pad_to_bounding_box(
     Args:
         offset_height: rows above.
         offset_width: columns to the left.
+
+    Raises:
+        InvalidArgumentError: the image does not fit into the target at these offsets.
 
     Example:
         >>> tk.image.pad_to_bounding_box(tk.ones((2, 2, 1)), 1, 1, 4, 4).shape

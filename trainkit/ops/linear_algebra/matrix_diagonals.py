@@ -138,6 +138,9 @@ def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     Args:
         input: (d..., d...).
 
+    Raises:
+        InvalidArgumentError: the shape is not one shape twice.
+
     Example:
         >>> tk.linalg.tensor_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
         array([1., 4.], dtype=float32)

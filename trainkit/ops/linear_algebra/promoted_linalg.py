@@ -98,7 +98,11 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """Sum of products over one axis, the first factor conjugated; the other axes broadcast."""
+    """Sum of products over one axis, the first factor conjugated; the other axes broadcast.
+
+    Raises:
+        ShapeError: the two have different sizes along `axis`.
+    """
     a, b = as_tensor(x1), as_tensor(x2)
     n, m = a.shape[axis], b.shape[axis]
     if n != m:

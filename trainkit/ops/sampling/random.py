@@ -377,6 +377,9 @@ def set_global_generator(generator: Generator) -> None:
     Args:
         generator: a `Generator`.
 
+    Raises:
+        TypeError: it is no `Generator`.
+
     Example:
         >>> tk.random.set_global_generator(tk.random.Generator.from_seed(1))
         >>> tk.random.get_global_generator().normal((2,)).shape
