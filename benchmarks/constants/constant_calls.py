@@ -199,6 +199,7 @@ def _lstm(batch: int, steps: int, units: int) -> Any:
 
 call("LSTM, 32 units")(_lstm(16, 20, 32))
 call("LSTM, 128 units")(_lstm(32, 30, 128))
+call("LSTM, 1 sequence of 128 units")(_lstm(1, 20, 128))
 call("LSTM, 512 units")(_lstm(32, 10, 512))
 call("LSTM, 640 units")(_lstm(32, 10, 640))
 call("600 steps of LSTM from nothing, 32 units", fresh=600)(_lstm(16, 20, 32))

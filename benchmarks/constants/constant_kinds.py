@@ -93,6 +93,7 @@ OF_NO_MACHINE = {
         core/dtypes.py PROTO_NUMBERS
         core/values/aggregation.py NONE SUM MEAN ONLY_FIRST_REPLICA
         core/files/folder_descent.py _OTHERS_WRITE _GROUP_WRITES
+        graph/runtime/joined_convolutions.py _INPUT_COUNTS _KERNEL_POSITIONS
         core/variable_owner.py NONE AUTO ON_WRITE ON_READ
         kernels/convolution/conv_tuned.py _AS_IT_IS
         kernels/convolution/depthwise_microkernels.py _TO_READ
@@ -105,6 +106,7 @@ OF_NO_MACHINE = {
         kernels/jit/object_format.py _NO_BITS _SHORT_RELOCATIONS _UNDEFINED _ABSOLUTE _COMMON _WEAK
         kernels/jit/python_entry.py ALIGNED
         kernels/jit/simd.py BYTES CACHE_LINE
+        kernels/matmul/prepared_weights.py CACHE_LINE
         kernels/threads/malloc.py _TRIM_THRESHOLD
     """,
     "what is served, kept or said, and how much": """

@@ -244,6 +244,7 @@ ROWS = (
     ),
     Row("kernels/matmul/product_tuned.py", "_BLOCKS_EACH", _PRODUCTS),
     Row("kernels/matmul/product_tuned.py", "_LEAST_HEIGHT", _PRODUCTS),
+    Row("kernels/matmul/matmul_compiled.py", "_MANY_CALLS", ("LSTM, 1 sequence of 128 units",)),
     Row(
         "kernels/matmul/product_tuned.py",
         "_LEAST_PARTS",

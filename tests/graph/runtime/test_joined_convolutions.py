@@ -12,6 +12,7 @@ from trainkit.graph.runtime.joined_convolutions import with_joined_convolutions
 from trainkit.graph.runtime.sized_graphs import at_sizes
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.matmul import prepared_weights
+from trainkit.ops.neural.recurrence import lstm
 
 layers = tk.layers
 
@@ -308,3 +309,37 @@ def test_an_error_is_that_of_the_operation(rng):
     f(tk.ones((70, 64)))
     with pytest.raises(ShapeError, match="matmul"):
         f(tk.ones((70, 63)))
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("lstm", layers.LSTM(24)),
+        ("gru", layers.GRU(24)),
+        ("gru", layers.GRU(24, reset_after=False)),
+    ],
+)
+def test_recurrent_kernels_are_kept_for_one_sequence(rng, name, layer):
+    model = randomized(rng, tk.Sequential([tk.Input((20, 8)), layer]))
+    one, two = (tk.constant(rng.normal(size=(n, 20, 8)).astype("float32")) for n in (1, 2))
+    assert f"{name}_by_kept_kernel" in names(model, one)
+    assert_same_bits(model, one)
+    before = kept_count()
+    f = tk.function(model)
+    for x, more in ((two, 0), (one, 1)):
+        for _ in range(2):
+            for _ in range(4):
+                np.testing.assert_array_equal(f(x), model(x))
+            assert kept_count() == before + more
+            recurrent_kernel = layer.cell.recurrent_kernel
+            recurrent_kernel.assign(0.5 * recurrent_kernel)
+
+
+def test_an_error_of_a_recurrence_names_its_shapes(rng):
+    kernel = tk.Variable(rng.normal(size=(8, 32)).astype("float32"))
+    shapes = (None, None, None), (None, None)
+    signature = [tk.TensorSpec(shape, "float32") for shape in shapes]
+    f = tk.function(lambda x, h: lstm(x, h, h, kernel), input_signature=signature)
+    f(tk.ones((1, 3, 32)), tk.ones((1, 8)))
+    with pytest.raises(ShapeError, match=r"lstm: projected must be[^$]*\(1, 3, 31\)[^$]*\(8, 32\)"):
+        f(tk.ones((1, 3, 31)), tk.ones((1, 8)))

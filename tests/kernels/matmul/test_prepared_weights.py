@@ -203,3 +203,16 @@ def test_a_copy_begins_anew(rng):
     del weights
     gc.collect()
     assert not any(strips.owner is array for strips in prepared_weights._all())
+
+
+def test_what_is_kept_begins_at_a_line_of_the_cache(rng):
+    w = rng.normal(size=(37, 50)).astype("float32")
+    for address in range(4):
+        room = np.empty(w.size + 4, np.float32)
+        view = room[address : address + w.size].reshape(w.shape)
+        view[...] = w
+        weights = PreparedWeights()
+        while (strips := weights.strips(view, np.asarray)) is None:
+            pass
+        assert strips.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(strips, w)

@@ -178,3 +178,32 @@ def test_products_of_all_steps_are_made_on_the_pool(eager, rng, monkeypatch):
             (units, batch * steps, units),
             (units, batch * steps, 2 * units),
         ]
+
+
+def at_each_address(array):
+    """Copies whose first number is 0 to 15 numbers behind the beginning of a line of the cache."""
+    room = np.empty(array.size + 32, np.float32)
+    first = -room.ctypes.data % 64 // 4
+    for offset in range(16):
+        copy = room[first + offset :][: array.size].reshape(array.shape)
+        copy[...] = array
+        yield copy
+
+
+@pytest.mark.parametrize("units", [16, 33])
+def test_where_the_recurrent_kernel_is_read_changes_no_bits(eager, rng, units):
+    """One sequence of many steps reads a copy whose rows begin at lines of the cache."""
+    x, h, c, kernel = floats(rng, (1, 20, 4 * units), *[(1, units)] * 2, (units, 4 * units))
+    runs = [(kernel, lambda x, kernel: recurrent_tuned.lstm(x, h, c, kernel))]
+    for reset_after in (True, False):
+
+        def run_gru(x, kernel, reset_after=reset_after):
+            return recurrent_tuned.gru(x, h, kernel, None, reset_after)
+
+        runs.append((np.ascontiguousarray(kernel[:, : 3 * units]), run_gru))
+    for weights, run in runs:
+        steps = np.ascontiguousarray(x[..., : weights.shape[1]])
+        few = run(np.ascontiguousarray(steps[:, :15]), weights)
+        for copy in at_each_address(weights):
+            for a, b in zip(run(steps, copy), few, strict=True):
+                np.testing.assert_array_equal(a[:, :15], b)

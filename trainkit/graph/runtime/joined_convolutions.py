@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from trainkit.core.shapes import Spec
+import numpy as np
+
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.ir.passes import prune, rebuild
 from trainkit.graph.runtime.joined_normalization import (
@@ -32,6 +33,7 @@ from trainkit.ops.convolutional.convolution_geometry import facts_of
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.neural.dense import _dense, multiply_and_finish
+from trainkit.ops.neural.recurrence import _gru, _lstm
 
 Array = Any
 
@@ -101,22 +103,53 @@ def _multiplier(primitive: Any) -> Any:
     return multiply_by_weights
 
 
+def _recurrence(primitive: Any) -> Any:
+    """A kernel of `lstm` or `gru` that keeps a copy of its recurrent kernel.
+
+    Of one sequence each step reads the whole kernel once, so it matters where that begins.
+    """
+    position = _KERNEL_POSITIONS[primitive]
+
+    def run_by_kept_kernel(
+        xp: Any, *inputs: Any, weights: PreparedWeights, **settings: Any
+    ) -> tuple[Array, ...]:
+        if len(inputs[0]) == 1:
+            kernel = weights.strips(inputs[position], np.asarray, "rows")
+            if kernel is not None:
+                inputs = *inputs[:position], kernel, *inputs[position + 1 :]
+        results: tuple[Array, ...] = primitive.kernel(xp, *inputs, **settings)
+        return results
+
+    return run_by_kept_kernel
+
+
 def _shape_of(primitive: Any) -> Any:
     """The shape rule of an operation whose call has more inputs and settings here."""
 
-    def rule(x: Spec, kernel: Spec, bias: Any = None, *others: Any, **settings: Any) -> Any:
-        inputs = (x, kernel) if primitive is matmul.primitive else (x, kernel, bias)
-        return primitive.shape_rule(*inputs, **settings_of_first(settings))
+    def rule(*inputs: Any, **settings: Any) -> Any:
+        own_inputs = inputs[: _INPUT_COUNTS[primitive]]
+        return primitive.shape_rule(*own_inputs, **settings_of_first(settings))
 
     return rule
 
 
 _CONV, _DENSE, _MATMUL = _conv.primitive, _dense.primitive, matmul.primitive
+_LSTM, _GRU = _lstm.primitive, _gru.primitive
 _RESHAPE = _reshape.primitive
-CONVOLUTION = JoinedOperation("finished_conv", _convolve, _shape_of(_CONV), _CONV)
-PRODUCTS = {
-    p: JoinedOperation(f"{p.name}_by_strips", _multiplier(p), _shape_of(p), p)
-    for p in (_DENSE, _MATMUL)
+_INPUT_COUNTS = {_CONV: 3, _DENSE: 3, _MATMUL: 2, _LSTM: 4, _GRU: 4}
+_KERNEL_POSITIONS = {_CONV: 1, _DENSE: 1, _MATMUL: 1, _LSTM: 3, _GRU: 2}
+"""By operation, which input are the weights that are kept."""
+
+
+def _joined(name: str, kernel: Any, primitive: Any) -> JoinedOperation:
+    return JoinedOperation(name, kernel, _shape_of(primitive), primitive, _INPUT_COUNTS[primitive])
+
+
+CONVOLUTION = _joined("finished_conv", _convolve, _CONV)
+JOINED = {
+    _CONV: CONVOLUTION,
+    **{p: _joined(f"{p.name}_by_strips", _multiplier(p), p) for p in (_DENSE, _MATMUL)},
+    **{p: _joined(f"{p.name}_by_kept_kernel", _recurrence(p), p) for p in (_LSTM, _GRU)},
 }
 
 # ------------------------------------------------------------------ the pass
@@ -147,7 +180,7 @@ def with_joined_convolutions(graph: Graph) -> Graph:
     whoever runs them may assign what they read.
     """
     nodes = needed_nodes(graph)
-    if graph.outer is not None or not any(n.primitive in (_CONV, *PRODUCTS) for n in nodes):
+    if graph.outer is not None or not any(n.primitive in JOINED for n in nodes):
         return graph
     if kernel_family.mode() == "off" or not epilogue_tuned.is_compiled():
         return graph
@@ -176,17 +209,17 @@ class _ConvolutionJoiner:
         if node in self._members:  # nothing reads its copy in the end
             self._inputs[node] = inputs
             return None
-        if node.primitive is not _CONV and node.primitive not in PRODUCTS:
+        operation = JOINED.get(node.primitive)
+        if operation is None:
             return None
-        weights = self._weights(inputs)
+        weights = self._weights(inputs, _KERNEL_POSITIONS[node.primitive])
         if weights is None:
             return None
         settings = {**node.settings, "weights": weights}
         if node.primitive is _CONV:
             settings["rectifier"] = NONE
-            operands_after = None, None, None
-            return joined_call(new, node, CONVOLUTION, (*inputs, *operands_after), settings).outputs
-        return joined_call(new, node, PRODUCTS[node.primitive], inputs, settings).outputs
+            inputs = *inputs, None, None, None
+        return joined_call(new, node, operation, inputs, settings).outputs
 
     def _join(self, new: Graph, end: Node, chain: _FinishedConvolution) -> tuple[GraphTensor, ...]:
         def operand(position: tuple[Node, int] | None) -> Any:
@@ -196,16 +229,17 @@ class _ConvolutionJoiner:
         operands_after = operand(chain.factor), operand(chain.shift), operand(chain.residual)
         settings = {
             **chain.conv.settings,
-            "weights": self._weights(operands),
+            "weights": self._weights(operands, _KERNEL_POSITIONS[_CONV]),
             "rectifier": chain.rectifier,
         }
         return joined_call(new, end, CONVOLUTION, (*operands, *operands_after), settings).outputs
 
-    def _weights(self, inputs: tuple[Any, ...]) -> PreparedWeights | None:
-        """Where strips of the second input are kept, if the graph does not change its value."""
-        if not all(isinstance(x, GraphTensor) and x.dtype.name == "float32" for x in inputs[:2]):
+    def _weights(self, inputs: tuple[Any, ...], position: int) -> PreparedWeights | None:
+        """Where what is made of an input is kept, if the graph does not change its value."""
+        operands = inputs[0], inputs[position]
+        if not all(isinstance(x, GraphTensor) and x.dtype.name == "float32" for x in operands):
             return None
-        node = inputs[1].node
+        node = operands[1].node
         if node.primitive is _RESHAPE:
             node = node.inputs[0].node
         stays = node.kind == "constant" or (

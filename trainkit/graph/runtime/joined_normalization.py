@@ -52,14 +52,17 @@ class JoinedOperation:
         shape_rule: function of `Spec`s of inputs and settings to those of results.
         facets: its record, as operations have one.
         first: the operation whose inputs come first among its own, `None` where there is none.
+        count: how many inputs that has.
     """
 
     is_ufunc = False
     rules = None
     joint = None
 
-    def __init__(self, name: str, kernel: Any, shape_rule: Any, first: Any = None) -> None:
-        self.name, self.first = name, first
+    def __init__(
+        self, name: str, kernel: Any, shape_rule: Any, first: Any = None, count: int = 3
+    ) -> None:
+        self.name, self.first, self.count = name, first, count
         self.kernel = self.body = kernel
         self.shape_rule = shape_rule
         self.facets = Facets(self, _JOINED)
@@ -68,7 +71,8 @@ class JoinedOperation:
         """The error as the first operation says it, or itself: it comes from one of them."""
         if self.first is None:
             return error
-        explained: Exception = self.first.explained(error, inputs[:3], settings_of_first(settings))
+        settings = settings_of_first(settings)
+        explained: Exception = self.first.explained(error, inputs[: self.count], settings)
         return explained
 
 

@@ -20,6 +20,11 @@ WIDE = _VECTORS * _LANES
 _ROW_VECTORS = _ROWS * _VECTORS
 """Vectors of a tile of one row: as many sums as another has hide the time of each product."""
 _ROW_WIDE = _ROW_VECTORS * _LANES
+_LINE = CACHE_LINE // 4
+"""Numbers of a line of the cache."""
+_MANY_CALLS = 16
+"""Products with a row from which on a copy of the weights pays whose rows begin at such lines:
+vectors across two of them take the processor a third more time."""
 
 
 class _DoubleTile(Tile):
@@ -305,26 +310,38 @@ def pack_strips(w, w_step, depth, width, packed):
 
 
 @compiled(parallel=False)
-def packed_size(depth, width, rows):
+def packed_size(depth, width, rows, calls):
     """How many numbers of room `packed_weights` takes."""
-    return (width + WIDE - 1) // WIDE * WIDE * depth if rows > 1 else 1
+    if rows > 1:
+        return (width + WIDE - 1) // WIDE * WIDE * depth + _LINE
+    if calls >= _MANY_CALLS:
+        return (width + _LINE - 1) // _LINE * _LINE * depth + _LINE
+    return 1
 
 
 @inlined
-def packed_weights(w, depth, width, rows, room):
+def packed_weights(w, depth, width, rows, calls, room):
     """What `add_rows` takes as weights, for `rows` rows at most.
 
     Args:
         w: a pair of their address and the numbers from row to row.
         depth: rows of the weights.
         width: their columns.
-        rows: with one, weights are read as they lie.
+        rows: with one, weights are read as they lie, or from rows that begin at lines of a cache.
+        calls: how often they are read.
         room: address of `packed_size` numbers.
     """
     at, step = w
+    first = (room + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
     if rows > 1:
-        pack_strips(at, 4 * step, depth, width, room)
-        return room, WIDE, WIDE * depth
+        pack_strips(at, 4 * step, depth, width, first)
+        return first, WIDE, WIDE * depth
+    is_aligned = at % CACHE_LINE == 0 and step % _LINE == 0
+    if calls >= _MANY_CALLS and not is_aligned:
+        row = (width + _LINE - 1) // _LINE * _LINE
+        for k in range(depth):
+            copy_floats(first + 4 * row * k, at + 4 * step * k, width)
+        return first, row, WIDE
     return at, step, WIDE
 
 

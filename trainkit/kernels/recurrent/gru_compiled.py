@@ -27,9 +27,9 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    strips = np.empty(packed_size(units, width, batch), np.float32)
+    strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
-    weights = packed_weights(lying, units, width, batch, strips.ctypes.data)
+    weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -63,12 +63,12 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, re
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    strips = np.empty(packed_size(units, 2 * units, batch), np.float32)
-    strips_of_new = np.empty(packed_size(units, units, batch), np.float32)
+    strips = np.empty(packed_size(units, 2 * units, batch, steps), np.float32)
+    strips_of_new = np.empty(packed_size(units, units, batch, steps), np.float32)
     lying = kernel.ctypes.data, width
-    weights = packed_weights(lying, units, 2 * units, batch, strips.ctypes.data)
+    weights = packed_weights(lying, units, 2 * units, batch, steps, strips.ctypes.data)
     lying = behind(lying, 2 * units)
-    weights_of_new = packed_weights(lying, units, units, batch, strips_of_new.ctypes.data)
+    weights_of_new = packed_weights(lying, units, units, batch, steps, strips_of_new.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -116,9 +116,9 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    strips = np.empty(packed_size(width, units, batch), np.float32)
+    strips = np.empty(packed_size(width, units, batch, steps), np.float32)
     lying = turned.ctypes.data, units
-    weights = packed_weights(lying, width, units, batch, strips.ctypes.data)
+    weights = packed_weights(lying, width, units, batch, steps, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -163,12 +163,12 @@ def gru_reset_before_gradient(
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    strips = np.empty(packed_size(2 * units, units, batch), np.float32)
-    strips_of_new = np.empty(packed_size(units, units, batch), np.float32)
+    strips = np.empty(packed_size(2 * units, units, batch, steps), np.float32)
+    strips_of_new = np.empty(packed_size(units, units, batch, steps), np.float32)
     lying, zeros = (turned.ctypes.data, units), (none.ctypes.data, 0)
-    weights = packed_weights(lying, 2 * units, units, batch, strips.ctypes.data)
+    weights = packed_weights(lying, 2 * units, units, batch, steps, strips.ctypes.data)
     lying = behind(lying, 2 * units * units)
-    weights_of_new = packed_weights(lying, units, units, batch, strips_of_new.ctypes.data)
+    weights_of_new = packed_weights(lying, units, units, batch, steps, strips_of_new.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)

@@ -38,9 +38,9 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     units = state.shape[2]
     width = 4 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-    strips = np.empty(packed_size(units, width, batch), np.float32)
+    strips = np.empty(packed_size(units, width, batch, steps), np.float32)
     lying = kernel.ctypes.data, width
-    weights = packed_weights(lying, units, width, batch, strips.ctypes.data)
+    weights = packed_weights(lying, units, width, batch, steps, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
@@ -84,9 +84,9 @@ def lstm_gradient(
     width = 4 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
-    strips = np.empty(packed_size(width, units, batch), np.float32)
+    strips = np.empty(packed_size(width, units, batch, steps), np.float32)
     lying = turned.ctypes.data, units
-    weights = packed_weights(lying, width, units, batch, strips.ctypes.data)
+    weights = packed_weights(lying, width, units, batch, steps, strips.ctypes.data)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
