@@ -78,10 +78,12 @@ def _conv(batch: int, side: int, channels: int, filters: int, dtype: str = "floa
     return prepare
 
 
-def _conv_gradient(batch: int, side: int, channels: int, filters: int, groups: int = 1) -> Any:
+def _conv_gradient(
+    batch: int, side: int, channels: int, filters: int, groups: int = 1, window: int = 3
+) -> Any:
     def prepare(tk: Any) -> Step:
         x, g = _array(batch, side, side, channels), _array(batch, side, side, filters)
-        settings = {**_SAME, "kernel_size": (3, 3), "groups": groups}
+        settings = {**_SAME, "kernel_size": (window, window), "groups": groups}
         return _kernel("conv_kernel_gradient", x, g, **settings)
 
     return prepare
@@ -97,6 +99,10 @@ call("convolution of float64, 8 channels")(_conv(8, 28, 8, 16, "float64"))
 call("gradient by weights, 16 filters")(_conv_gradient(8, 32, 3, 16))
 call("gradient by weights, 64 filters")(_conv_gradient(8, 28, 64, 64))
 call("gradient by weights, 256 filters")(_conv_gradient(4, 14, 256, 256))
+for _filters in (96, 1024):
+    call(f"gradient by weights of one element, {_filters} filters")(
+        _conv_gradient(8, 14, 256, _filters, window=1)
+    )
 for _side, _channels in ((28, 64), (14, 256), (7, 1024)):
     call(f"depthwise, gradient by weights, {_channels} channels")(
         _conv_gradient(8, _side, _channels, _channels, groups=_channels)

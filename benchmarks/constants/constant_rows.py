@@ -189,6 +189,11 @@ ROWS = (
             "gradient by weights, 256 filters",
         ),
     ),
+    Row(
+        _IN_CONV + "conv_tuned.py",
+        "_WIDE_PRODUCT",
+        tuple(f"gradient by weights of one element, {n} filters" for n in (96, 1024)),
+    ),
     Row(_IN_CONV + "conv_layout.py", "PARTS", ("gradient by weights, 16 filters",)),
     Row(
         _IN_CONV + "conv_layout.py",

@@ -5,6 +5,7 @@ import pytest
 
 from trainkit.kernels.convolution import conv_layout, conv_reference, conv_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.matmul import product_tuned
 from trainkit.kernels.threads import pools
 
 # sizes, window, channels, filters, strides, padding, dilation
@@ -29,6 +30,7 @@ CASES = [
     ((37, 41), (3, 3), 24, 40, (1, 1), "same", (1, 1)),  # gradients are packed in several steps
     ((29, 23), (1, 1), 33, 40, (1, 1), "valid", (1, 1)),  # products of matrices
     ((29, 23), (1, 1), 33, 40, (2, 3), "valid", (1, 1)),
+    ((7, 6), (1, 1), 256, 1024, (2, 3), "valid", (1, 1)),  # so is the gradient by weights
     ((4, 4), (2, 2), 1, 8, (1, 1), "valid", (1, 1)),  # the ends of a tile lie as if side by side
     ((900,), (1,), 17, 64, (1,), "same", (1,)),
     ((900,), (1,), 17, 64, (1,), ((2, 1),), (1,)),  # of which some see the padding alone
@@ -252,3 +254,20 @@ def test_series_of_many_lengths_are_planned_once_each(monkeypatch):
     assert len(made) == len(asked)
     assert all(conv_layout.forward(g) is found for g, found in zip(asked, first, strict=True))
     assert len(made) == len(asked)
+
+
+def test_a_gradient_by_weights_of_one_element_has_the_bits_of_the_product(eager, rng):
+    w, x, _, g = arrays(((7, 8), (1, 1), 256, 1024, (1, 1), "valid", (1, 1)), rng)
+    pixels, grads = x.reshape(-1, 256), g.reshape(-1, 1024)
+    expected = product_tuned.product(pixels.T, grads)
+    np.testing.assert_array_equal(conv_tuned.kernel_gradient(w, x, g, 1)[0, 0], expected)
+
+
+def test_numbers_that_are_not_finite_stay_in_their_weights_of_one_element(eager, rng):
+    w, x, _, g = arrays(((7, 8), (1, 1), 256, 1024, (1, 1), "valid", (1, 1)), rng)
+    x[1, 2, 3, 4], g[0, 5, 6, 7] = np.inf, np.nan
+    found = conv_tuned._kernel_gradient(w, x, g, 1)[0, 0]
+    outside = np.delete(np.delete(found, 4, 0), 7, 1)
+    assert np.isnan(found[:, 7]).all()
+    assert not np.isfinite(found[4]).any()
+    assert np.isfinite(outside).all()

@@ -35,6 +35,9 @@ STEPS_SECONDS = 1e-4
 _NANOSECONDS = 0.02
 """What the compiled version takes for a product on one core."""
 
+_WIDE_PRODUCT = 1 << 18
+"""Weights from which on the gradient by a kernel of one element is left to products: these lay the
+input side by side for each block of filters, which smaller ones do not make up for."""
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
@@ -310,6 +313,11 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.kernel_gradient(w, x, g, seconds)
+    if groups == 1 and w.pointwise and channels * filters >= _WIDE_PRODUCT:
+        grads = kernel_family.owned(g).reshape(-1, filters)
+        gradient = product(_pixels_seen(w, x).T, grads)
+        if gradient is not None:
+            return gradient.reshape(*w.window, channels, filters)
     if winograd_tuned.serves(w, batch, channels, filters, groups, by_kernel=True):
         gradient = winograd_tuned.kernel_gradient(w, x, g, seconds)
         if gradient is not None:
