@@ -61,6 +61,7 @@ OF_NO_MACHINE = {
     "mathematics": """
         autodiff/check.py _STEP _STENCIL
         autodiff/custom_vjp_check.py _TOLERANCE _MOST_ELEMENTS
+        autodiff/vjps_on_arrays.py _FULL
         autodiff/test_case.py _SEED _TOLERANCES
         core/fingerprints.py _WORD _K0 _MURMUR _START
         core/rng.py WORDS_PER_BLOCK _MASK
@@ -71,8 +72,8 @@ OF_NO_MACHINE = {
         kernels/elementwise/elementwise_compiled.py _ZERO _SIX
         kernels/elementwise/vector_math.py _LOG2_E _HALF_LOG2_E _FARTHEST _TOP_BITS
         kernels/elementwise/vector_math.py _LOG_2_HIGH _LOG_2_LOW _LOG_2 _C7 _HALF _LEAST
-        kernels/random/philox_compiled.py _FIRST
-        kernels/random/random_tuned.py _LOW
+        kernels/random/philox_compiled.py _FIRST _UNIT
+        kernels/random/random_tuned.py _LOW _HALVES_PER_BLOCK
         kernels/reductions/reductions_compiled.py _SIGN _ALL_BUT_SIGN
         kernels/softmax/softmax_columns.py _LEAST
         ops/neural/activations.py _SELU_ALPHA _SELU_SCALE
@@ -116,14 +117,17 @@ OF_NO_MACHINE = {
         compiler/sizes.py ALIGNMENT
         compiler/llvm/module.py _LONGEST_ENTRY
         compiler/schedule/rows.py _MOST_ENDS
+        core/dispatch/formulas.py MOST_STEPS
         core/dispatch/known_sizes.py _LARGEST
         core/dispatch/slow_work.py PATIENCE_SECONDS
         core/files/folder_descent.py _MOST_LINKS
         core/names.py _MOST_COMPARED
-        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS NICENESS
+        core/process/side_work.py TURN_SECONDS PAUSE_SECONDS EXIT_SECONDS COMPILER_SECONDS
+        core/process/side_work.py NICENESS
         core/shapes.py MOST_ELEMENTS
         core/values/html_text.py _MOST_PIXELS _PIXEL_SIDE _WIDTH _LIGHT _IMAGE_AXES _FEW_VALUES
         core/values/table_columns.py _MOST_COLUMNS
+        graph/control_flow/host_calls.py _MOST_RANKS
         graph/ir/passes.py _FOLD_LIMIT
         graph/ir/assigned_devices.py _MOST_NODES
         graph/runtime/fusion.py _FEWEST_STEPS MOST_STEPS

@@ -1,4 +1,4 @@
-"""`tk.switch_case` takes its functions as a list, as a dict, and as pairs of numbers and functions."""
+"""`tk.switch_case` takes functions as a list, as a dict, and as pairs of numbers and functions."""
 
 import pytest
 

@@ -141,15 +141,15 @@ _KERNEL_POSITIONS = {_CONV: 1, _DENSE: 1, _MATMUL: 1, _LSTM: 3, _GRU: 2}
 """By operation, which input are the weights that are kept."""
 
 
-def _joined(name: str, kernel: Any, primitive: Any) -> JoinedOperation:
+def _joined_operation(name: str, kernel: Any, primitive: Any) -> JoinedOperation:
     return JoinedOperation(name, kernel, _shape_of(primitive), primitive, _INPUT_COUNTS[primitive])
 
 
-CONVOLUTION = _joined("finished_conv", _convolve, _CONV)
+CONVOLUTION = _joined_operation("finished_conv", _convolve, _CONV)
 JOINED = {
     _CONV: CONVOLUTION,
-    **{p: _joined(f"{p.name}_by_strips", _multiplier(p), p) for p in (_DENSE, _MATMUL)},
-    **{p: _joined(f"{p.name}_by_kept_kernel", _recurrence(p), p) for p in (_LSTM, _GRU)},
+    **{p: _joined_operation(f"{p.name}_by_strips", _multiplier(p), p) for p in (_DENSE, _MATMUL)},
+    **{p: _joined_operation(f"{p.name}_by_kept_kernel", _recurrence(p), p) for p in (_LSTM, _GRU)},
 }
 
 # ------------------------------------------------------------------ the pass

@@ -131,7 +131,7 @@ def _strips_of(
         _ALL[0] = tuple(map(weakref.ref, everything))
     if let_go not in WATCHERS:
         WATCHERS.append(let_go)
-    array = _aligned(prepare(weights))
+    array = _aligned_copy(prepare(weights))
     strips.array = array
     if strips.owner is None:  # in this order: let go between the two lines, they are dropped here
         strips.array = None
@@ -139,7 +139,7 @@ def _strips_of(
     return strips
 
 
-def _aligned(array: Array) -> Array:
+def _aligned_copy(array: Array) -> Array:
     """An array, or a copy that begins at a line of a cache.
 
     A vector across two of them takes longer to read.
