@@ -7,14 +7,16 @@ import socket
 import time
 from typing import Any
 
-from trainkit import summary
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.core.files.output_folders import make_folder
 from trainkit.profiler import rows as tables
 from trainkit.profiler.chrome import write_trace
 from trainkit.profiler.session import Session
 from trainkit.profiler.xplane import xspace
+from trainkit.summary.media import text as text_summary
 from trainkit.summary.protos import message_field, number_field
+from trainkit.summary.runs import graph as graph_summary
+from trainkit.summary.writer import create_file_writer
 
 MOST_ROWS = 100
 
@@ -31,12 +33,12 @@ def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 
         The path of the trace.
     """
     run = time.strftime("%Y_%m_%d_%H_%M_%S")
-    writer = summary.create_file_writer(logdir, filename_suffix=".profile.v2")
+    writer = create_file_writer(logdir, filename_suffix=".profile.v2")
     with writer.as_default(step):
-        summary.text("profile", _text(session))
+        text_summary("profile", _text(session))
         if session.programs:
             definition, metadata = _graphs(session)
-            summary.graph(definition, step)
+            graph_summary(definition, step)
             writer.add_run_metadata(f"profile {run}", metadata, step)
     writer.close()
     folder = os.path.join(logdir, "plugins", "profile", run)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
 from trainkit.core.files.local_paths import local_path
 from trainkit.core.process import forks
+from trainkit.core.process.later_imports import DeferredModule
 from trainkit.summary.defaults import chosen_step, current_writer
 from trainkit.summary.runs import run_graphs
+
+# Profiles are written with summaries, so they stand above them.
+_profiling = DeferredModule("trainkit.profiler.profiling")
+_profile_files = DeferredModule("trainkit.profiler.tensorboard")
 
 
 class _Tracing:
@@ -56,7 +60,7 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
         return
     folder = _path(profiler_outdir)
     if profiler:
-        _profiler("profiling").begin(synchronize=True)
+        _profiling.begin(synchronize=True)
         _TRACING.profiles, _TRACING.folder = True, folder
     if graph:
         _TRACING.graphs = []
@@ -79,14 +83,9 @@ def _stop(save: bool) -> None:
         trace_state.GRAPH_LISTENERS.remove(_TRACING.hear)
     if _TRACING.profiles:
         folder, _TRACING.profiles, _TRACING.folder = _TRACING.folder, False, None
-        session = _profiler("profiling").end()
+        session = _profiling.end()
         if save:
-            _profiler("tensorboard").write_profile(session, folder)
-
-
-def _profiler(module: str) -> Any:
-    # by name, since profiles are written with summaries and stand above them
-    return importlib.import_module(f"trainkit.profiler.{module}")
+            _profile_files.write_profile(session, folder)
 
 
 def _path(folder: Any) -> str | None:

@@ -2,9 +2,9 @@
 
 A replay does to the same memory what the capture noted down. So arrays of a call are copied into
 buffers of the graph, results are copied out of theirs, and a variable that the program assigns
-keeps the memory that it had at the capture, its home, which the graph writes in place. Before each
-replay it is asked whether every variable is still at home, and whether anybody else holds the
-memory that would be written; a tensor never changes after it is made.
+keeps the memory that it had at the capture, which the graph writes in place. Before each replay it
+is asked whether every variable still has that memory, and whether anybody else holds what would be
+written; a tensor never changes after it is made.
 Source: NVIDIA, "CUDA C++ Programming Guide", section 3.2.8.7 (CUDA graphs, stream capture).
 """
 
@@ -33,24 +33,24 @@ class NotCaptured(Exception):
     """The launches can't be captured; the text says why."""
 
 
-class Away(Exception):
-    """A variable is not where the graph has it."""
+class CannotReplay(Exception):
+    """The stream is another, or a variable is not where the graph has it."""
 
 
-class _Home:
+class _CapturedMemory:
     """The memory that a variable had at the capture.
 
     The memory is kept, the array on it is not: as long as the variable alone refers to that, it is
     known that nobody else can see what is written.
 
     Attributes:
-        variable: whose home it is.
+        variable: whose memory it is.
         written: whether the graph writes to it.
     """
 
     def __init__(self, variable: Any, written: bool) -> None:
         if written and not _may_be_written(variable):
-            _settle(variable, variable._value._array.copy())
+            _give_array(variable, variable._value._array.copy())
         array = variable._value._array
         self.variable = variable
         self.written = written
@@ -58,28 +58,28 @@ class _Home:
         self._array = weakref.ref(array)
 
     def check(self) -> None:
-        """See that the variable is at home, and alone there if the graph writes.
+        """See that the variable has this memory, and alone if the graph writes.
 
         Raises:
-            Away: it is not and can't be brought there.
+            CannotReplay: it has not, and can't be brought back.
         """
         if self._array() is not self.variable._value._array:
             self._bring_back()
         elif self.written and ownership.sole_array(self.variable) is None:
-            raise Away(f"the value of {self.variable.name!r} is held by another tensor")
+            raise CannotReplay(f"the value of {self.variable.name!r} is held by another tensor")
 
     def _bring_back(self) -> None:
         array = self.variable._value._array
         if not self.written or self._array() is not None:
-            raise Away(f"{self.variable.name!r} has got other memory")
+            raise CannotReplay(f"{self.variable.name!r} has got other memory")
         xp = XP_OF[type(array)]
         if xp is np or (array.shape, array.dtype) != (self._shape, self._dtype):
-            raise Away(f"{self.variable.name!r} has got another shape or device")
-        home = xp.ndarray(self._shape, self._dtype, self._memory)
-        home[...] = array
+            raise CannotReplay(f"{self.variable.name!r} has got another shape or device")
+        memory = xp.ndarray(self._shape, self._dtype, self._memory)
+        memory[...] = array
         del array
-        self._array = weakref.ref(home)
-        _settle(self.variable, home)
+        self._array = weakref.ref(memory)
+        _give_array(self.variable, memory)
 
     def array(self) -> Any:
         """The array there."""
@@ -95,7 +95,7 @@ def _may_be_written(variable: Any) -> bool:
     return array is not None and array.flags.c_contiguous
 
 
-def _settle(variable: Any, array: Any) -> None:
+def _give_array(variable: Any, array: Any) -> None:
     """Let `variable` hold `array` itself, a scalar's too."""
     variable._value = wrap(array)
 
@@ -132,7 +132,7 @@ class Capture:
         written = {id(v): v for some in assigned for v in some}
         variables_by_id = {id(v): v for v in variables if v is not None} | written
         self._check_device([*arrays, *(v._value._array for v in variables_by_id.values())])
-        self._homes = {i: _Home(v, i in written) for i, v in variables_by_id.items()}
+        self._memories = {i: _CapturedMemory(v, i in written) for i, v in variables_by_id.items()}
         self._pool = xp.cuda.MemoryPool()
         self._products = matmul_gpu.here(xp)
         self._workspace = self._products.workspace(self._stream.ptr)
@@ -141,7 +141,7 @@ class Capture:
             self._inputs = [xp.empty(array.shape, array.dtype) for array in arrays]
             self._numbers = HostNumbers(xp, numbers)
             inputs = iter(self._inputs)
-            read = [next(inputs) if v is None else self._homes[id(v)].array() for v in variables]
+            read = [next(inputs) if v is None else self._memories[id(v)].array() for v in variables]
             self._graph, self._results = self._capture_graph(
                 program, variables, [*read, *self._numbers.arrays], assigned, results
             )
@@ -187,17 +187,17 @@ class Capture:
         return y.copy() if any(y.data.mem is mem for mem in input_buffers) else y
 
     def _write(self, values: Sequence[Any], assigned: Sequence[Sequence[Any]]) -> None:
-        """Note down the copies of new values into the variables' homes."""
-        homes = self._homes.values()
+        """Note down the copies of new values into the variables' memory."""
+        memories = self._memories.values()
         pairs = []
         for y, variables in zip(values, assigned, strict=True):
-            if len(variables) == 1 and self._homes[id(variables[0])].array() is y:
+            if len(variables) == 1 and self._memories[id(variables[0])].array() is y:
                 continue  # written already
-            if variables and any(home.has(y) for home in homes):
+            if variables and any(memory.has(y) for memory in memories):
                 y = y.copy()  # a value from before the writing
             pairs += [(variable, y) for variable in variables]
         for variable, y in pairs:
-            self._homes[id(variable)].array()[...] = y
+            self._memories[id(variable)].array()[...] = y
 
     def replay(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run once more.
@@ -210,12 +210,12 @@ class Capture:
             The results that are handed out, in memory of their own.
 
         Raises:
-            Away: a variable has other memory, or is held by others; nothing has run.
+            CannotReplay: a variable has other memory, or is held by others; nothing has run.
         """
         if self._xp.cuda.get_current_stream() != self._stream:
-            raise Away("another stream is the current one")
-        for home in self._homes.values():
-            home.check()
+            raise CannotReplay("another stream is the current one")
+        for memory in self._memories.values():
+            memory.check()
         self._copy_in(arrays, self._inputs)
         self._numbers.send(numbers)
         self._graph.launch()

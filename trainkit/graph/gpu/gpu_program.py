@@ -11,7 +11,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.devices import XP_OF, Device
 from trainkit.core.process import forks
-from trainkit.graph.gpu.cuda_graph import Away, Capture, NotCaptured
+from trainkit.graph.gpu.cuda_graph import CannotReplay, Capture, NotCaptured
 from trainkit.graph.gpu.fused_on_gpu import CUDA
 from trainkit.graph.gpu.placement import (
     NotApart,
@@ -227,7 +227,7 @@ class _ShapeProgram:
         assert self._capture is not None
         try:
             handed = self._capture.replay(inputs, numbers)
-        except Away as error:
+        except CannotReplay as error:
             self._miss(str(error))
             return None
         self.replays += 1
