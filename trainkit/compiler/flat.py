@@ -221,7 +221,7 @@ def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ..
     """
     names = [f"x{k}" for k in range(len(program.arrays) + len(program.scalars))]
     parameters, lines = ", ".join(names), []
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = {"__name__": __name__}  # NumPy's warnings name it as their module
     dtypes: dict[str, Any] = {}  # of the arrays that steps have made
 
     def constant(x: Any) -> str:

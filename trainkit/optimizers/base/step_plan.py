@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Unsupported
 from trainkit.core.tensor import Tensor
-from trainkit.core.variable import tell_watchers, writable_arrays
+from trainkit.core.variable import WATCHERS, tell_watchers, writable_arrays
 from trainkit.kernels.jit import kernel_family
 from trainkit.optimizers.base.flat_update import FlatUpdate
 from trainkit.optimizers.base.slot_state import SlotState
@@ -75,7 +75,8 @@ class StepPlan:
         """Update weights and slots with the arrays `grads`."""
         for group in self._groups:
             group.update(grads, scalars)
-        tell_watchers(self._weights)
+        if WATCHERS:  # there are none without kept weights: a call less
+            tell_watchers(self._weights)
 
 
 def _group(program: Any, members: list[tuple[int, SlotState]]) -> _Group | _GpuGroup:
