@@ -86,7 +86,7 @@ def _place(
     # it is the same element.
     for index in range(len(order) - 1, max(ready, 0) - 1, -1):
         loop = order[index]
-        if isinstance(loop, Loop) and _alike(loop.out, step.out) and _is_worth_joining(loop, step):
+        if isinstance(loop, Loop) and _alike(loop.out, step.out) and _is_faster_in(loop, step):
             inner = {m.out.buffer: m.out for m in loop.members}
             # Another offset or stride into a result of this loop is an element that it has not
             # reached yet, or that never gets to memory.
@@ -107,7 +107,7 @@ _SMALL = 4096
 """Elements up to which unrelated steps share a loop: there its start costs more than memory."""
 
 
-def _is_worth_joining(loop: Loop, step: Elementwise) -> bool:
+def _is_faster_in(loop: Loop, step: Elementwise) -> bool:
     """Whether `step` is done faster in this loop than in one of its own."""
     if step.out.size <= _SMALL:
         return True
