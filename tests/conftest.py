@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import signal
+import threading
 
 # Hot kernels compile in threads, and Numba sets warning filters meanwhile, which all threads share:
 # a test of a warning would depend on chance. Tests of kernels choose a mode themselves.
@@ -15,6 +16,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from trainkit.core.process.key_locks import KeyLocks
 from trainkit.kernels.jit import kernel_family
 
 SEED = 20
@@ -136,3 +138,19 @@ def on_cpu():
 @pytest.fixture
 def rng():
     return np.random.default_rng(SEED)
+
+
+@pytest.fixture
+def two_arrivals(monkeypatch):
+    """An event that is set once two threads have come for a lock of `KeyLocks`."""
+    arrivals, both, enter = [], threading.Event(), KeyLocks._enter
+
+    def note_arrival(self, key):
+        lock = enter(self, key)
+        arrivals.append(key)
+        if len(arrivals) == 2:
+            both.set()
+        return lock
+
+    monkeypatch.setattr(KeyLocks, "_enter", note_arrival)
+    return both

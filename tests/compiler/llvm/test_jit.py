@@ -2,14 +2,12 @@
 
 import concurrent.futures
 import gc
-import threading
 
 import numpy as np
 import pytest
 
 import trainkit as tk
 from trainkit.compiler.llvm import jit
-from trainkit.core.process.key_locks import KeyLocks
 from trainkit.kernels.jit import code_store, numpy_inner_loops
 
 TEXT = """
@@ -51,23 +49,14 @@ def test_equal_text_is_one_function():
 
 
 @pytest.mark.usefixtures("_own_cache")
-def test_two_threads_compile_a_text_once(monkeypatch):
-    machine, arrivals, both, compiled = jit.Machine(), [], threading.Event(), []
-    enter, compile_text = KeyLocks._enter, jit.Machine._compiled
-
-    def note_arrival(self, key):
-        lock = enter(self, key)
-        arrivals.append(key)
-        if len(arrivals) == 2:
-            both.set()
-        return lock
+def test_two_threads_compile_a_text_once(two_arrivals, monkeypatch):
+    machine, compiled, compile_text = jit.Machine(), [], jit.Machine._compiled
 
     def compile_late(self, text, name):
-        assert both.wait(60)
+        assert two_arrivals.wait(60)
         compiled.append(name)
         return compile_text(self, text, name)
 
-    monkeypatch.setattr(KeyLocks, "_enter", note_arrival)
     monkeypatch.setattr(jit.Machine, "_compiled", compile_late)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         functions = list(pool.map(lambda _: machine.function(text(1), symbols()), range(2)))

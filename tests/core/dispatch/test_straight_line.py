@@ -68,6 +68,15 @@ def test_results_come_in_memory_that_is_free():
     assert overwritten(lambda x: (lambda t: [t[:1], t + 1.0])(x + x), (3,)) == [None, None, None]
 
 
+def test_a_number_of_a_class_of_its_own_is_weak_as_a_float(rng):
+    class Share(float):
+        pass
+
+    x = rng.normal(size=(3,)).astype("float32")
+    (y,) = run(lambda x: (x + 1.0) * Share(0.5), x)
+    np.testing.assert_array_equal(y, (tk.constant(x) + 1.0) * 0.5)
+
+
 def test_a_view_of_the_input_is_not_written_over(rng):
     x = rng.normal(size=(2, 3)).astype("float32")
     before = x.copy()

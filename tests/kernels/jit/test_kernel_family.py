@@ -13,7 +13,6 @@ import pytest
 
 from trainkit import kernels
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.process.key_locks import KeyLocks
 from trainkit.kernels.jit import kernel_code, kernel_family
 
 THIRD = 0.3 * kernel_family.SWITCH_SECONDS
@@ -302,22 +301,13 @@ def test_eager_compiles_at_the_first_call_however_small(built):
     assert family("eager").find((1,), 0.0)() == (1,)
 
 
-def test_two_threads_compile_a_kernel_once(built, monkeypatch):
-    eager, arrivals, both = family("eager"), [], threading.Event()
-    enter, compile_kernel = KeyLocks._enter, kernel_family.Family._compile
-
-    def note_arrival(self, key):
-        lock = enter(self, key)
-        arrivals.append(key)
-        if len(arrivals) == 2:
-            both.set()
-        return lock
+def test_two_threads_compile_a_kernel_once(built, two_arrivals, monkeypatch):
+    eager, compile_kernel = family("eager"), kernel_family.Family._compile
 
     def compile_late(self, key):
-        assert both.wait(60)
+        assert two_arrivals.wait(60)
         compile_kernel(self, key)
 
-    monkeypatch.setattr(KeyLocks, "_enter", note_arrival)
     monkeypatch.setattr(kernel_family.Family, "_compile", compile_late)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         kernels = list(pool.map(lambda _: eager.find((1,), 0.0), range(2)))

@@ -114,7 +114,7 @@ def squared_distances(x: Any, centre: float) -> Any:
 
 def has_nan(x: Any) -> bool:
     """Whether a NaN is among the floats of an array that is not empty."""
-    answer: bool | None = None if NATIVE is None else NATIVE.has_nan(x)
+    answer: bool | None = NATIVE.has_nan(x) if is_on() else None
     if answer is None:
         minimum = np.minimum.reduce(x, None)  # NaN is the least of all, and equals nothing
         return bool(minimum != minimum)

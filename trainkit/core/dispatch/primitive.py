@@ -79,6 +79,7 @@ _TAPES = trace_state.TAPES
 _XP = devices.XP_OF
 _F32 = np.dtype(np.float32)
 _BF16 = dtypes.bfloat16.dtype
+_NUMBERS = (bool, int, float, complex)
 
 
 class Operation(Protocol[P]):
@@ -318,8 +319,9 @@ class Primitive:
                 continue
             # NumPy's float64 is a Python float as well, but one that has a dtype.
             if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
-                if isinstance(x, int) and type(x) is not bool:  # NumPy takes no class of it as weak
-                    x = ready[i] = int(x)
+                if type(x) not in _NUMBERS:  # NumPy takes no class of a user's as weak
+                    kind: Any = next(k for k in _NUMBERS if isinstance(x, k))
+                    x = ready[i] = kind(x)
                 # A ufunc itself takes the number for weak, so no array need be made of it.
                 if (
                     self.is_ufunc
