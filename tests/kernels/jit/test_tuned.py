@@ -110,6 +110,7 @@ ROWS = {
     "batch": lambda x: ops.fused_batch_normalization(x * 2.0, x[0], x[1])[0] + 1.0,
     "biased_gelu": lambda x: biased_gelu(x * 2.0, x[0]),
     "clip": lambda x: tk.clip_by_value(x * 2.0, -1.0, 1.0) + x,
+    "concatenate": lambda x: tk.concat([x * 2.0, x, x + 1.0, x * x], 1) + 1.0,
     "conv": lambda x: ops.conv(images_of(x), kernel_of(x), padding="same") + 1.0,
     "conv_transpose": lambda x: ops.conv_transpose(images_of(x), kernel_of(x), 2) + 1.0,
     "cumsum": lambda x: tk.cumsum(x * 2.0, 1) + x,
@@ -140,6 +141,9 @@ ROWS = {
     "softplus": lambda x: tk.math.softplus(x) * x,
     "sparse_softmax_cross_entropy_with_logits": sparse_loss,
     "sparse_softmax_cross_entropy_gradient": lambda x: sparse_gradient(x[0], labels_of(x), x * 2.0),
+    "split": lambda x: (
+        tk.split(tk.concat([x, x * 2.0, x + 1.0, x * x], 1), [200, 1000], 1)[1] * x[:, :1]
+    ),
     "sum": lambda x: tk.reduce_sum(x * x, 0) * 2.0,
     "sum_to_like": lambda x: tk.reduce_sum((x + x[0]) * x, 0),
     "var": lambda x: tk.math.reduce_variance(x * 2.0, 0) + 1.0,
