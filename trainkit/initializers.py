@@ -20,7 +20,7 @@ from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.config_text import config_text
 from trainkit.core.values.docstrings import describe_arguments
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 from trainkit.ops.signal import scipy_windows
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class RandomInitializer(Initializer):
     def __init__(self, seed: Any = None) -> None:
         self._given_seed = seed
         self.seed = rng.next_seed() if seed is None else seed
-        if not hasattr(self.seed, "__index__") and not isinstance(self.seed, random.Generator):
+        if not hasattr(self.seed, "__index__") and not isinstance(self.seed, generators.Generator):
             raise ValueError(
                 f"{type(self).__name__}: seed must be an int or a generator, got {seed!r}"
             )
@@ -211,7 +211,7 @@ class RandomInitializer(Initializer):
 
     def get_config(self) -> dict[str, Any]:
         seed = self._given_seed
-        return {"seed": None if isinstance(seed, random.Generator) else seed}
+        return {"seed": None if isinstance(seed, generators.Generator) else seed}
 
 
 class RandomNormal(RandomInitializer):

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 from trainkit.core.names import explain_unknown_names as _explain_unknown_names
 from trainkit.core.values.docstrings import describe_arguments as _describe_arguments
-from trainkit.ops.sampling.random import Generator as Generator
-from trainkit.ops.sampling.random import SeedGenerator as SeedGenerator
+from trainkit.ops.sampling.generators import Generator as Generator
+from trainkit.ops.sampling.generators import SeedGenerator as SeedGenerator
+from trainkit.ops.sampling.generators import global_generator as get_global_generator
+from trainkit.ops.sampling.generators import set_global_generator as set_global_generator
+from trainkit.ops.sampling.generators import set_seed as set_seed
 from trainkit.ops.sampling.random import dropout as dropout
-from trainkit.ops.sampling.random import global_generator as get_global_generator
 from trainkit.ops.sampling.random import randint as randint
-from trainkit.ops.sampling.random import set_global_generator as set_global_generator
-from trainkit.ops.sampling.random import set_seed as set_seed
 from trainkit.ops.sampling.random_draws import beta as beta
 from trainkit.ops.sampling.random_draws import binomial as binomial
 from trainkit.ops.sampling.seeded_random import categorical as categorical

@@ -14,7 +14,7 @@ import numpy as np
 
 import trainkit as tk
 from trainkit.journal.state_digests import StateDigests, array_of
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 ROWS, BATCH, EPOCHS = 52, 8, 3
 

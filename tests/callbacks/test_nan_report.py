@@ -151,7 +151,7 @@ def test_batches_of_any_structure_come_back(tmp_path, dtype):
     model.train_on_batch(*(part[:4] for part in data(0.0)))
     a, b = tk.ones((2, 3), dtype), tk.zeros((1,), "int32")
     batch = ({"b": [a, b], "a": (b,)}, None, a)
-    from trainkit.ops.sampling.random import global_generator
+    from trainkit.ops.sampling.generators import global_generator
 
     generator = global_generator()
     folder = nan_report.write_bundle(tmp_path / "x", model, generator, batch, "text")

@@ -7,7 +7,7 @@ import trainkit as tk
 from tests import stand_in
 from trainkit.core import devices
 from trainkit.core.errors import DeviceError
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators
 
 NAMES = ["/cpu:0", "CPU:0", "cpu", "/device:CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"]
 
@@ -73,7 +73,7 @@ def test_results_stay_where_their_inputs_are(device):
 
 @pytest.fixture
 def two_gpus(monkeypatch):
-    monkeypatch.setattr(random._Global, "generator", None)  # others made it on the CPU
+    monkeypatch.setattr(generators._Global, "generator", None)  # others made it on the CPU
     with stand_in.in_place(gpus=2):
         yield
 

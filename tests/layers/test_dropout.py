@@ -6,7 +6,7 @@ import pytest
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.graph.tracing.function import function
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators
 
 X = np.ones((40, 50, 3), "float32")
 NOISY = [
@@ -41,7 +41,7 @@ def test_a_traced_call_draws_anew_each_time_and_the_same_as_an_eager_one(make):
 
 def test_set_seed_before_the_layer_repeats_it():
     def draw():
-        random.set_seed(5)
+        generators.set_seed(5)
         return layers.Dropout(0.5)(X, training=True).numpy()
 
     np.testing.assert_array_equal(draw(), draw())

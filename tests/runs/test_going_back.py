@@ -5,7 +5,7 @@ import pytest
 
 import trainkit as tk
 from tests.runs.test_journal import X, Y, fitted, journal, new_model, train
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 
 class Seen(tk.callbacks.Callback):

@@ -48,7 +48,7 @@ LATE: dict[str, dict[str, str]] = {
     },
     "trainkit.kernels.jit.kernel_family": {"trainkit.kernels.jit.kernel_code": START_UP},
     "trainkit.optimizers.base.step_plan": {"trainkit.optimizers.base.update_cuda": START_UP},
-    "trainkit.ops.sampling.random": {"trainkit.ops.sampling.distributions": START_UP},
+    "trainkit.ops.sampling.generators": {"trainkit.ops.sampling.distributions": START_UP},
     "trainkit.profiler.profiling": {
         "trainkit.profiler.chrome": START_UP,
         "trainkit.profiler.tensorboard": START_UP,

@@ -28,7 +28,7 @@ from trainkit.journal.run_log import RunLog, unchanging
 from trainkit.journal.state_digests import StateDigests, digest_of, leaf_digest, rows_of
 from trainkit.journal.step_reader import StepEvent, StepReader
 from trainkit.kernels.jit.kernel_family import KernelChoice
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 MODEL_FILE, DATA_FOLDER = "model.json", "data"
 _MOST_CONFIG = 1 << 16

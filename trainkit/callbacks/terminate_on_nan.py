@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.nan_report import Replay, Snapshot, not_finite, read_bundle, write_bundle
 from trainkit.core.files.local_paths import local_path
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 from trainkit.profiler.numerics import checking_numerics
 
 

@@ -15,7 +15,7 @@ from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
 from trainkit.data.pass_draws import PassDraws
-from trainkit.ops.sampling.random import DRAWS, DrawsOfThread
+from trainkit.ops.sampling.generators import DRAWS, DrawsOfThread
 
 _ON_CPU = devices.device(devices.CPU)
 

@@ -23,14 +23,9 @@ from trainkit.data.traced_iteration import taken_later
 from trainkit.ops.arrays.shaping import sizes_to_fill
 from trainkit.ops.collective.global_rows import REPLICAS
 from trainkit.ops.sampling.batch_rows import by_rows
-from trainkit.ops.sampling.random import (
-    BLOCKS_OF_CALL,
-    DRAWS,
-    DrawSource,
-    global_generator,
-    take_state,
-)
+from trainkit.ops.sampling.generators import BLOCKS_OF_CALL, DRAWS, global_generator, take_state
 from trainkit.ops.sampling.seeded_random import mixed, process_state
+from trainkit.ops.sampling.source_draws import DrawSource
 
 _WORD = (1 << 64) - 1
 _TAKING = forks.make_lock()

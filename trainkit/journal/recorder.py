@@ -19,7 +19,7 @@ from trainkit.journal.run_log import RunLog, unchanging
 from trainkit.journal.state_digests import StateDigests
 from trainkit.journal.step_reader import StepReader
 from trainkit.kernels.jit.kernel_family import KernelChoice
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 
 def _numbers_of(logs: dict[str, Any]) -> dict[str, float]:

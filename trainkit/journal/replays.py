@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from trainkit.core.files.local_paths import local_path
 from trainkit.journal.lines import Step
 from trainkit.journal.state_digests import StateDigests, batch_digest
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 
 class Reached(BaseException):

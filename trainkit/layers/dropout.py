@@ -12,7 +12,7 @@ from trainkit.layers.base.arguments import format_of, share, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 from trainkit.ops.sampling.batch_rows import along_batch, at_once
 from trainkit.ops.sampling.draw_devices import beside
 
@@ -37,7 +37,7 @@ class _Noise(Layer):
 
     def _draw_if(self, noisy: float) -> None:
         if noisy:
-            self.seed_generator = random.SeedGenerator(self.seed)
+            self.seed_generator = generators.SeedGenerator(self.seed)
 
 
 def _checked_shape(layer: Layer, noise_shape: Any) -> tuple[int | None, ...] | None:

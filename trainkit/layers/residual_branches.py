@@ -12,7 +12,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.initializers import Constant
 from trainkit.layers.base.arguments import share
 from trainkit.layers.base.layer import Layer
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 
 
 class StochasticDepth(Layer):
@@ -36,7 +36,7 @@ class StochasticDepth(Layer):
         super().__init__(**kwargs)
         self.drop_path_rate = share(self, "drop_path_rate", drop_path_rate)
         if self.drop_path_rate:
-            self.seed_generator = random.SeedGenerator(None)
+            self.seed_generator = generators.SeedGenerator(None)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if not training or not self.drop_path_rate:

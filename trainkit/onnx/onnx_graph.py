@@ -10,7 +10,7 @@ from trainkit.core.variable import Variable
 from trainkit.layers.base.layer import Layer
 from trainkit.onnx.graph_records import ImportedGraph
 from trainkit.onnx.graph_running import GraphRun, check_result
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators
 
 
 class GraphParts:
@@ -49,7 +49,7 @@ class OnnxGraph(Layer):
     def __init__(self, parts: GraphParts, parameters: list[Variable], **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.parameters = parameters
-        self.seed_generator = random.SeedGenerator(None)
+        self.seed_generator = generators.SeedGenerator(None)
         self.imported = parts
 
     def call(self, inputs: Any, training: Any = None) -> Any:

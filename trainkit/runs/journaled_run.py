@@ -22,7 +22,7 @@ from trainkit.journal.replays import ProgramReplay, Reached
 from trainkit.journal.run_header import environment
 from trainkit.journal.run_log import checkpoints_of
 from trainkit.journal.state_digests import PARTS
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 from trainkit.runs.diagnosis.findings import RunDiagnosis
 from trainkit.runs.diagnosis.why import why
 from trainkit.runs.live_names import take_names

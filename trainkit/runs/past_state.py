@@ -10,7 +10,7 @@ from trainkit.callbacks.callback import numbers
 from trainkit.callbacks.nan_report import Snapshot
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.journal.state_digests import PARTS, StateDigests, batch_digest
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 
 class PastState:

@@ -17,7 +17,7 @@ from trainkit.core.errors import CheckpointError, FailedPreconditionError
 from trainkit.journal.replays import ProgramReplay, Reached, replaying
 from trainkit.kernels.jit.kernel_family import KernelChoice
 from trainkit.models import model_from_json
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 from trainkit.runs.live_names import drop_inputs
 
 Program = Callable[[], Any]

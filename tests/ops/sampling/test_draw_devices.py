@@ -5,7 +5,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators
 from trainkit.ops.sampling.draw_devices import beside
 
 DRAWS = {
@@ -120,7 +120,7 @@ def test_draws_of_a_graph_follow_the_tensor_that_they_go_with(
         with tk.device(home):
             seeds = tk.random.SeedGenerator(3)
             generator = tk.random.Generator.from_seed(4)
-        monkeypatch.setattr(random._Global, "generator", generator)
+        monkeypatch.setattr(generators._Global, "generator", generator)
         with tk.device(lies):
             x = tk.reshape(tk.range(20.0), (4, 5))
         f = wrapper(lambda x, seeds=seeds: USES[name](x, seeds))

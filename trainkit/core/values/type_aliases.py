@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from trainkit.core.dtypes import DType
     from trainkit.core.tensor import Tensor
     from trainkit.core.variable import Variable
-    from trainkit.ops.sampling.random import DrawSource, Generator
+    from trainkit.ops.sampling.generators import Generator
+    from trainkit.ops.sampling.source_draws import DrawSource
 
 
 class SupportsArray(Protocol):

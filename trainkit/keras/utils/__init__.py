@@ -48,7 +48,7 @@ from trainkit.models.training.data_adapters import pack as pack_x_y_sample_weigh
 from trainkit.models.training.data_adapters import unpack as unpack_x_y_sample_weight
 from trainkit.models.training.py_dataset import PyDataset as PyDataset
 from trainkit.models.training.py_dataset import PyDataset as Sequence
-from trainkit.ops.sampling.random import set_seed as _set_seed
+from trainkit.ops.sampling.generators import set_seed as _set_seed
 
 
 def set_random_seed(seed: int) -> None:

@@ -9,7 +9,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.arguments import one_of, share
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.softmax import powers_share
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Seed
@@ -54,7 +54,7 @@ class Attention(Layer):
         self.dropout = share(self, "dropout", dropout)
         self.seed = seed
         if self.dropout:
-            self.seed_generator = random.SeedGenerator(seed)
+            self.seed_generator = generators.SeedGenerator(seed)
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:

@@ -13,7 +13,7 @@ from trainkit.layers.base.arguments import format_of, one_of
 from trainkit.layers.preprocessing.augmenting import Augmenting
 from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.images.box_formats import clip_to_image_size, convert_format
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators
 from trainkit.ops.sampling.batch_rows import along_batch
 
 if TYPE_CHECKING:
@@ -287,10 +287,10 @@ class RandomImageLayer(ImageLayer):
     def __init__(self, seed: Seed | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
-        self.seed_generator = random.SeedGenerator(seed)
+        self.seed_generator = generators.SeedGenerator(seed)
 
     @property
-    def generator(self) -> random.SeedGenerator:
+    def generator(self) -> generators.SeedGenerator:
         """What the layer draws from."""
         return self.seed_generator
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.preprocessing.augmenting import Augmenting
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import Seed
@@ -31,7 +31,7 @@ class RandomSize(Augmenting):
         self.factor = factor
         self.interpolation = interpolation
         self.seed = seed
-        self.seed_generator = random.SeedGenerator(seed)
+        self.seed_generator = generators.SeedGenerator(seed)
         self._low, self._high = 1.0 + pair[0], 1.0 + pair[1]
 
     def call(self, inputs: Any, training: Any = True) -> Any:

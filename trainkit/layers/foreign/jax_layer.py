@@ -20,7 +20,7 @@ from trainkit.interop.jax_arrays import dtype_of, tensor_of
 from trainkit.interop.packages import jax_for
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.foreign.outside_call import call_outside, probe_specs, results_before
-from trainkit.ops.sampling.random import SeedGenerator
+from trainkit.ops.sampling.generators import SeedGenerator
 
 _CALL = ("params", "state", "rng", "inputs", "training")
 _INIT = ("rng", "inputs", "training")

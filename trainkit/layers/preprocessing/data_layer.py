@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.layers.base.layer import Layer
-from trainkit.ops.sampling import keras_random, random
+from trainkit.ops.sampling import generators, keras_random
 
 
 class _Backend:
@@ -35,9 +35,9 @@ class DataLayer(Layer):
     _allow_non_tensor_positional_args = True
     backend: Any = _Backend()
 
-    def _get_seed_generator(self, backend: Any = None) -> random.Generator:
+    def _get_seed_generator(self, backend: Any = None) -> generators.Generator:
         """The generator that a class with `seed` and `generator` draws from."""
-        generator: random.Generator | None = getattr(self, "generator", None)
+        generator: generators.Generator | None = getattr(self, "generator", None)
         if generator is None or not hasattr(self, "seed"):
             raise ValueError(
                 f"{type(self).__name__} draws numbers: set self.seed and self.generator in __init__"

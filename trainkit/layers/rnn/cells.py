@@ -18,7 +18,7 @@ from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.rnn.step_by_step import StepByStep
 from trainkit.ops.neural.recurrence import gru, lstm
-from trainkit.ops.sampling import random
+from trainkit.ops.sampling import generators, random
 from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.draw_devices import beside
 
@@ -50,7 +50,7 @@ class Cell(Layer):
         self.dropout = share(self, "dropout", self.dropout)
         self.recurrent_dropout = share(self, "recurrent_dropout", self.recurrent_dropout)
         if self.dropout or self.recurrent_dropout:
-            self.seed_generator = random.SeedGenerator(self.seed)
+            self.seed_generator = generators.SeedGenerator(self.seed)
         self.output_size = self.units
         self._masks: Any = None
 

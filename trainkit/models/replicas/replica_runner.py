@@ -21,7 +21,7 @@ from trainkit.models.replicas import replica_feeds
 from trainkit.models.replicas.replica_state import counted_variables, make_alike
 from trainkit.models.replicas.replica_threads import TurnsInThreads
 from trainkit.models.replicas.replica_turns import ReplicaTurn, TurnsInOrder
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 if TYPE_CHECKING:
     from trainkit.collectives.replica import GlobalRows

@@ -18,7 +18,7 @@ from trainkit.core.trackable import traverse
 from trainkit.core.values.aggregation import aggregation_name
 from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 _OF_FIRST = "only_first_replica"
 

@@ -18,7 +18,7 @@ from trainkit.models import part_settings
 from trainkit.models.part_settings import is_of_package
 from trainkit.models.replicas.replica_runner import ReplicaRunner
 from trainkit.models.training.batch_sources import Feed
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 
 _ITERATOR = "iterator."
 _ATTRIBUTES = "attributes."

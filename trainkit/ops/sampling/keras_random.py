@@ -1,6 +1,6 @@
 """`keras.random`: random numbers under Keras's names, one line each."""
 
-from trainkit.ops.sampling.random import SeedGenerator as SeedGenerator
+from trainkit.ops.sampling.generators import SeedGenerator as SeedGenerator
 from trainkit.ops.sampling.random import dropout as dropout
 from trainkit.ops.sampling.random import normal as normal
 from trainkit.ops.sampling.random import randint as randint

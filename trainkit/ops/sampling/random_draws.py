@@ -26,7 +26,8 @@ from trainkit.ops.sampling.distributions import (
     with_parameters,
 )
 from trainkit.ops.sampling.draw_devices import beside
-from trainkit.ops.sampling.random import float_type, generator_of
+from trainkit.ops.sampling.generators import generator_of
+from trainkit.ops.sampling.source_draws import float_type
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike

@@ -32,8 +32,8 @@ from trainkit.ops.math.elementwise import divide as _divide
 from trainkit.ops.sampling import random as _random
 from trainkit.ops.sampling import random_draws as _random_draws
 from trainkit.ops.sampling.batch_rows import along_batch
-from trainkit.ops.sampling.random import BLOCKS_OF_CALL, DRAWS, Generator
-from trainkit.ops.sampling.random import stateless as _stateless
+from trainkit.ops.sampling.generators import BLOCKS_OF_CALL, DRAWS, Generator
+from trainkit.ops.sampling.generators import stateless as _stateless
 
 if TYPE_CHECKING:
     from trainkit.core.values.type_aliases import DTypeLike, Seed, Shape, TensorLike

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import rng
 from trainkit.core.errors import FailedPreconditionError
-from trainkit.ops.sampling.random import global_generator
+from trainkit.ops.sampling.generators import global_generator
 from trainkit.random import set_seed
 from trainkit.runs.past_state import PastState
 from trainkit.runs.run_programs import process_unchanged, replayed, stored_program

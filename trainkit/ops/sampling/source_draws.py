@@ -1,0 +1,145 @@
+"""Distributions drawn from a source: a generator, or a state that stays where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.core.dynamic_shapes import is_later
+from trainkit.ops.math.elementwise import add, cast, multiply
+from trainkit.ops.sampling import philox
+from trainkit.ops.sampling.batch_rows import rows_for
+
+if TYPE_CHECKING:
+    from trainkit.core.values.type_aliases import DTypeLike, Shape
+
+
+class DrawSource:
+    """What draws numbers: a generator, or a state that stays where it is."""
+
+    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+        """What a primitive of `ops.sampling.philox` gives."""
+        raise NotImplementedError
+
+
+def integer_type(dtype: Any) -> dtypes.DType:
+    """The integer type `dtype`.
+
+    Raises:
+        InvalidArgumentError: it is no integer type.
+    """
+    integer_dtype = dtypes.as_dtype(dtype)
+    if not integer_dtype.is_integer:
+        raise InvalidArgumentError(
+            f"random integers need an integer dtype, got {integer_dtype.name}"
+        )
+    return integer_dtype
+
+
+def float_type(dtype: Any, name: str) -> str:
+    """The name of the floating type `dtype`; the default float for `None`.
+
+    Raises:
+        InvalidArgumentError: it is no floating type.
+    """
+    float_dtype = dtypes.as_dtype(dtype or dtypes.floatx())
+    if not float_dtype.is_floating:
+        raise InvalidArgumentError(
+            f"random.{name} gives floats; dtype {float_dtype.name} is not supported"
+        )
+    return float_dtype.name
+
+
+def normal(
+    source: DrawSource, shape: Shape, mean: Any, stddev: Any, dtype: DTypeLike | None
+) -> Tensor:
+    """Draws of the normal distribution; see `random.normal`."""
+    unit = source.draw(philox.philox_normal, shape, dtype=float_type(dtype, "normal"))
+    return _scale(unit, mean, stddev)
+
+
+def truncated_normal(
+    source: DrawSource, shape: Shape, mean: Any, stddev: Any, dtype: DTypeLike | None
+) -> Tensor:
+    """Draws within two standard deviations of the mean; see `random.truncated_normal`."""
+    name = float_type(dtype, "truncated_normal")
+    return _scale(source.draw(philox.philox_truncated_normal, shape, dtype=name), mean, stddev)
+
+
+def _scale(unit: Tensor, offset: Any, scale: Any) -> Tensor:
+    """`unit * scale + offset`, leaving out what changes nothing."""
+    if not (isinstance(scale, int | float) and scale == 1):
+        unit = multiply(unit, _like(scale, unit))
+    if not (isinstance(offset, int | float) and offset == 0):
+        unit = add(unit, _like(offset, unit))
+    return unit
+
+
+def _like(value: Any, tensor: Tensor) -> Any:
+    if isinstance(value, int | float):
+        return value
+    return cast(convert_to_tensor(value), tensor.dtype)
+
+
+def uniform(
+    source: DrawSource, shape: Shape, minval: Any, maxval: Any, dtype: DTypeLike | None
+) -> Tensor:
+    """Numbers in [minval, maxval); see `random.uniform`."""
+    dtype_name = float_type(dtype, "uniform")
+    if isinstance(minval, int | float) and isinstance(maxval, int | float):
+        width = maxval - minval
+        if dtype_name in ("float32", "float64"):
+            # With the draw: a pass over a large weight takes as long as that, new memory longer.
+            bounds = {"scale": float(width), "offset": float(minval)}
+            return source.draw(philox.philox_uniform, shape, dtype=dtype_name, **bounds)
+        return _scale(source.draw(philox.philox_uniform, shape, dtype=dtype_name), minval, width)
+    unit = source.draw(philox.philox_uniform, shape, dtype=dtype_name)
+    low = _like(minval, unit)
+    scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
+    return scaled
+
+
+def integers(
+    source: DrawSource, shape: Shape, minval: Any, maxval: Any, dtype: DTypeLike
+) -> Tensor:
+    """Integers in [minval, maxval); see `random.randint`."""
+    integer_dtype = integer_type(dtype)
+    if maxval is None:
+        raise InvalidArgumentError(
+            f"random integers ({integer_dtype.name}) need maxval, which they stay below"
+        )
+    if is_later((minval, maxval)) or any(map(_is_on_gpu, (minval, maxval))):
+        return _integers_between(source, shape, minval, maxval, integer_dtype)
+    low, high = int(minval), int(maxval)
+    philox.check_range(low, high, integer_dtype)
+    return source.draw(philox.philox_integers, shape, dtype=integer_dtype.name, low=low, high=high)
+
+
+def _is_on_gpu(bound: Any) -> bool:
+    if not is_tensor(bound):
+        return False
+    array = convert_to_tensor(bound)._array
+    return not isinstance(array, np.ndarray | np.generic)
+
+
+def _integers_between(
+    source: DrawSource, shape: Any, minval: Any, maxval: Any, dtype: dtypes.DType
+) -> Tensor:
+    """Whole numbers between bounds that the host does not know."""
+    low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
+    further: dict[str, Any] = {"rows": rows} if (rows := rows_for(shape)) is not None else {}
+
+    def between(state: Any, *sizes: Any, **settings: Any) -> Any:
+        return philox.philox_integers_between(state, low, high, *sizes, **settings, **further)
+
+    return source.draw(between, shape, dtype=dtype.name)
+
+
+def mask(source: DrawSource, shape: Shape, rate: float, scale: float, dtype: Any) -> Tensor:
+    """0 with probability `rate`, else `scale`; see `random.bernoulli_mask`."""
+    name = float_type(dtype, "bernoulli_mask")
+    return source.draw(philox.philox_mask, shape, dtype=name, rate=float(rate), scale=float(scale))
