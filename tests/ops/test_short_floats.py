@@ -18,3 +18,28 @@ def test_bfloat16_stays_bfloat16(op, compiled, size):
     assert y.dtype == "bfloat16"
     wide = op(ops.cast(x, "float32"))
     np.testing.assert_allclose(np.asarray(ops.cast(y, "float32")), wide, rtol=1e-2)
+
+
+def _chain(x, y):
+    z = ops.relu(x * y + y[:1]) / y
+    w = ops.where(x > y, z, ops.maximum(x, y)) - ops.minimum(x, 0.5)
+    wide = ops.cast(x, "float32") * 1.1 + ops.cast(y, "float32")
+    return z, w, ops.relu6(-x) + ops.square(y) * 0.1, ops.cast(wide, "bfloat16"), ops.gelu(w), wide
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (301, 257)])
+def test_chains_of_bfloat16_have_the_same_bits_in_a_graph(shape, rng):
+    numbers = (rng.normal(size=(2, *shape)) * 5).astype("float32")
+    edges = [[np.nan, np.inf, -np.inf, -0.0, 0.0], [1.0, np.inf, -0.0, 0.0, 1e-40]]
+    if shape[-1] >= 5:
+        numbers[:, 0, :5] = edges
+    x, y = (ops.cast(v, "bfloat16") for v in numbers)
+    compiled = tk.function(_chain, jit_compile=True)
+    for _ in range(2):
+        for eager, traced in zip(_chain(x, y), compiled(x, y), strict=True):
+            assert traced.dtype == eager.dtype
+            bits = f"u{eager.dtype.size}"
+            isnan = np.isnan(ops.cast(eager, "float32").numpy())
+            same = eager.numpy().view(bits) == traced.numpy().view(bits)
+            np.testing.assert_array_equal(same | isnan, True)
+            np.testing.assert_array_equal(np.isnan(ops.cast(traced, "float32").numpy()), isnan)

@@ -21,9 +21,14 @@ CASTS = frozenset(a + b for a in "biuf" for b in "biuf" if a + b not in ("fi", "
 _FLOAT_BYTES = (4, 8)
 
 
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are bfloat16, whose kind NumPy does not know."""
+    return bool(dtype == bfloat16.dtype)
+
+
 def kind_of(dtype: np.dtype[Any]) -> str:
     """NumPy's letter for the kind of a dtype, that of floats for bfloat16 too."""
-    return "f" if dtype == bfloat16.dtype else dtype.kind
+    return "f" if is_bfloat16(dtype) else dtype.kind
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:

@@ -1,5 +1,6 @@
 """Machine code against NumPy: kernels traced, compiled, and compared bit for bit."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -33,6 +34,8 @@ def assert_same_bits(function, *arrays):
     for got, wanted in zip(run(code, *arrays), expected, strict=True):
         wanted = np.asarray(wanted)
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+        if wanted.dtype == ml_dtypes.bfloat16:  # whose NaNs are equal to nothing, not even here
+            got, wanted = got.astype("float32"), wanted.astype("float32")
         np.testing.assert_array_equal(got, wanted)
         if wanted.dtype.kind == "f":
             known = ~np.isnan(wanted)
@@ -70,6 +73,73 @@ def test_functions_of_two_floats(name, dtype):
         assert_same_bits(lambda x, n=number: ufunc(x, n), x)
 
 
+COMPILED_ALONE = """
+absolute ceil floor isfinite isinf isnan logical_not negative reciprocal rint sqrt square trunc
+add divide equal greater greater_equal less less_equal logical_and logical_or logical_xor maximum
+minimum multiply not_equal subtract
+""".split()
+"""What bfloat16 has code for; `sign` keeps the sign of a zero there, and others have no loops."""
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_bfloat16(name):
+    x = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)  # all there are
+    if name not in COMPILED_ALONE:
+        with pytest.raises(Unsupported, match=name):
+            code_of(lambda x: getattr(np, name)(x), x)
+        return
+    assert_same_bits(lambda x: getattr(np, name)(x), x)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_bfloat16s(name, rng):
+    special = SPECIAL.astype(ml_dtypes.bfloat16)
+    x, y = (v.ravel() for v in np.meshgrid(special, special))
+    some = rng.integers(0, 1 << 16, (2, 10007)).astype(np.uint16).view(ml_dtypes.bfloat16)
+    x, y = np.concatenate([x, some[0]]), np.concatenate([y, some[1]])
+    ufunc = getattr(np, name)
+    if name not in COMPILED_ALONE:
+        with pytest.raises(Unsupported, match=name):
+            code_of(lambda x, y: ufunc(x, y), x, y)
+        return
+    assert_same_bits(lambda x, y: ufunc(x, y), x, y)
+    for number in (2, 0, -3):
+        assert_same_bits(lambda x, n=number: ufunc(x, n), x)
+
+
+def test_each_result_of_bfloat16_is_rounded(rng):
+    x, y = (rng.normal(size=(2, 301, 33)) * 3).astype(ml_dtypes.bfloat16)
+
+    def formula(x, y):
+        z = np.maximum(x * y + x, 0) / (y * y)
+        return z, z.astype(np.float32) * np.float32(1.1), np.where(x > y, z, 0) - y[0]
+
+    code = assert_same_bits(formula, x, y)
+    assert [type(step) for step in code.steps] == [Loop]
+
+
+def test_float32_is_rounded_to_the_nearest_bfloat16(rng):
+    bits = rng.integers(0, 1 << 32, 100_003).astype(np.uint32)
+    halves = (np.arange(1 << 16, dtype=np.uint32) << 16) + 0x8000  # as near to two of them
+    x = np.concatenate([bits, halves, halves - 1, halves + 1]).view(np.float32)
+    with np.errstate(all="ignore"):
+        code = code_of(lambda x: x.astype(ml_dtypes.bfloat16), x)
+        (y,) = run(code, x)
+        np.testing.assert_array_equal(y.view(np.uint16), x.astype(y.dtype).view(np.uint16))
+
+
+def test_reductions_and_products_of_bfloat16_are_left_alone():
+    x = np.ones((40, 40), ml_dtypes.bfloat16)
+    for function in (
+        lambda x: np.add.reduce(x, 0),
+        lambda x: np.maximum.reduce(x, 1),
+        lambda x: np.add.reduce(x, 1, np.float32),
+        lambda x: np.matmul(x, x),
+    ):
+        with pytest.raises(Unsupported):
+            code_of(function, x)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint32", "bool"])
 @pytest.mark.parametrize("name", [*BINARY, "bitwise_and", "bitwise_or", "bitwise_xor"])
 def test_functions_of_two_integers(name, dtype):
@@ -96,6 +166,19 @@ def test_casts(given, wanted):
         return
     x = np.array([0, 1, 2, 100, -1, -7, 2**24 + 1]).astype(given)
     assert_same_bits(lambda x: x.astype(wanted), x)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64", "float64"])
+def test_casts_of_bfloat16(dtype, rng):
+    x = np.concatenate([[0, 1, 2, 100, -1, -7, 2**24 + 1], rng.normal(size=999) * 1e5])
+    x = x.astype(dtype)
+    assert_same_bits(lambda x: x.astype(ml_dtypes.bfloat16), x)
+    short = x.astype(ml_dtypes.bfloat16)
+    if "int" in dtype:
+        with pytest.raises(Unsupported, match="cast"):
+            code_of(lambda x: x.astype(dtype), short)
+    else:
+        assert_same_bits(lambda x: x.astype(dtype), short)
 
 
 def test_a_choice_by_condition(rng):

@@ -3,6 +3,10 @@
 Each entry gives the lines that compute one element. Only what has one right result is here:
 arithmetic, comparison, selection, square roots, conversions that can't fail. Other functions call
 NumPy's loops.
+
+An element of bfloat16 is in a register as the float32 that it equals. What is computed is rounded
+to the nearest bfloat16 behind each operation, as `ml_dtypes` does, so that what one operation hands
+to the next in a register is what the next would have read from memory.
 """
 
 from __future__ import annotations
@@ -13,9 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Number
+from trainkit.compiler.ir import Number, is_bfloat16, kind_of
 
 _FLOATS = {4: "float", 8: "double"}
+_F32 = np.dtype(np.float32)
+_UNROUNDED = frozenset({"negative", "absolute", "maximum", "minimum", "floor", "ceil", "trunc"})
+"""What gives a bfloat16 of bfloat16 without rounding."""
 Emit = Callable[..., str]
 """Function of `line` (adds an instruction, gives its name), operands and the dtype to a name."""
 
@@ -24,6 +31,8 @@ def type_of(dtype: np.dtype[Any]) -> str:
     """LLVM's type of an element in a register."""
     if dtype.kind == "b":
         return "i1"
+    if is_bfloat16(dtype):
+        return "float"
     return _FLOATS[dtype.itemsize] if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
 
 
@@ -31,7 +40,7 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """A number in LLVM's language, exact to the last bit."""
     if dtype.kind == "b":
         return "true" if value else "false"
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         # LLVM spells a float32 by the bits of the double that it equals; decimals might be rounded.
         return f"0x{struct.pack('>d', float(value)).hex().upper()}"
     return str(int(value))
@@ -211,10 +220,13 @@ def _table(name: str, kind: str) -> Emit | None:
 
 def is_exact(name: str, operands: tuple[Any, ...]) -> bool:
     """Whether the ufunc `name` of these operands has one right result, to be compiled here."""
-    kind = operands[0].dtype.kind
-    if name in _BETTER_OF_TWO and kind == "f":
+    dtype = operands[0].dtype
+    if is_bfloat16(dtype):
+        # One text of C++ on all processors, which keeps the sign of a zero only here.
+        return name != "sign" and _table(name, "f") is not None
+    if name in _BETTER_OF_TWO and dtype.kind == "f":
         return isinstance(operands[1], Number) and _is_clear(name, operands[1].value)
-    return _table(name, kind) is not None
+    return _table(name, dtype.kind) is not None
 
 
 def _is_clear(name: str, bound: Any) -> bool:
@@ -240,15 +252,48 @@ def emitted(line: Any, name: str, dtype: np.dtype[Any], x: list[str], out: np.dt
         return x[0]
     if name == "cast":
         return cast(line, x[0], dtype, out)
+    worked = _F32 if is_bfloat16(dtype) else dtype
     if name == "where":
-        return _select(line, dtype, *x)
-    emit = _table(name, dtype.kind)
+        return _select(line, worked, *x)
+    emit = _table(name, worked.kind)
     assert emit is not None
-    return emit(line, dtype, *x)
+    result = emit(line, worked, *x)
+    return result if name in _UNROUNDED or not is_bfloat16(out) else round_to_bfloat16(line, result)
+
+
+def round_to_bfloat16(line: Any, x: str) -> str:
+    """The float32 `x` rounded to the nearest bfloat16, of two as near to the even one."""
+    bits = line(f"bitcast float {x} to i32")
+    # Half a unit less one is added, and one more where the last bit that stays is set: a half goes
+    # up to the next even number, and what is larger carries into the exponent as far as infinity.
+    last = line(f"and i32 {line(f'lshr i32 {bits}, 16')}, 1")
+    above = line(f"add i32 {line(f'add i32 {bits}, 32767')}, {last}")
+    # The carry would make another NaN or no NaN of one, so these become the one of their sign.
+    nan = line(f"or i32 {line(f'and i32 {bits}, -2147483648')}, 2143289344")
+    unordered = line(f"fcmp uno float {x}, {x}")
+    chosen = line(f"select i1 {unordered}, i32 {nan}, i32 {above}")
+    return str(line(f"bitcast i32 {line(f'and i32 {chosen}, -65536')} to float"))
+
+
+def widen(line: Any, x: str) -> str:
+    """The bits `x` of a bfloat16, an i16, as a float32."""
+    high = line(f"shl i32 {line(f'zext i16 {x} to i32')}, 16")
+    return str(line(f"bitcast i32 {high} to float"))
+
+
+def narrow(line: Any, x: str) -> str:
+    """The bits of a bfloat16, an i16, of the float32 `x` that equals it."""
+    high = line(f"lshr i32 {line(f'bitcast float {x} to i32')}, 16")
+    return str(line(f"trunc i32 {high} to i16"))
 
 
 def cast(line: Any, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     """`x` of dtype `source` converted to `target` as C does."""
+    if is_bfloat16(source):
+        source = _F32
+    if is_bfloat16(target):
+        # By way of float32, as `ml_dtypes` converts float64 and integers, too.
+        return round_to_bfloat16(line, cast(line, x, source, _F32))
     before, after = type_of(source), type_of(target)
     if target.kind == "b":
         return _truth(line, source, x)

@@ -13,8 +13,11 @@ from trainkit.compiler.ir import (
     Buffer,
     LabelCheck,
     Operand,
+    Reduction,
     Step,
+    Unsupported,
     View,
+    is_bfloat16,
     layout_of,
     sources_of,
 )
@@ -31,6 +34,16 @@ from trainkit.compiler.tracer import KernelTracer, TracedArray
 
 class LlvmTracer(KernelTracer):
     """Takes what is compiled to the same bits on every processor; the rest calls NumPy's loops."""
+
+    def note(self, step: Step) -> None:
+        # `ml_dtypes` has its loops where nobody finds them, and adds up in bfloat16.
+        if isinstance(step, Reduction) and is_bfloat16(step.source.dtype):
+            raise Unsupported("a reduction of bfloat16")
+        super().note(step)
+
+    def is_known(self, dtype: np.dtype[Any]) -> bool:
+        """bfloat16 is worked on, too: as float32, with each result rounded."""
+        return super().is_known(dtype) or is_bfloat16(dtype)
 
     def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
         return is_exact(name, operands)

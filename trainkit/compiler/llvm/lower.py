@@ -18,6 +18,8 @@ from trainkit.compiler.ir import (
     Reduction,
     Step,
     View,
+    is_bfloat16,
+    kind_of,
     sources_of,
 )
 from trainkit.compiler.llvm import llvm_functions
@@ -104,8 +106,13 @@ class _StepWriter:
         if not isinstance(x.value, UnknownSize):
             return literal(x.value, x.dtype)
         kind, size = type_of(x.dtype), self.text.number(x.value)
-        if x.dtype.kind == "f":
-            return self.text.line(f"sitofp i64 {size} to {kind}")
+        if kind_of(x.dtype) == "f":
+            number = self.text.line(f"sitofp i64 {size} to {kind}")
+            return (
+                llvm_functions.round_to_bfloat16(self.text.line, number)
+                if is_bfloat16(x.dtype)
+                else number
+            )
         return size if kind == "i64" else self.text.line(f"trunc i64 {size} to {kind}")
 
     def call(
