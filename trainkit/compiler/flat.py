@@ -12,67 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.compiler.ir import Elementwise, Number, Operand, Unsupported, View
-from trainkit.compiler.tracer import NO_UFUNCS, KernelTracer, Namespace, TracedArray
+from trainkit.compiler.ir import (
+    CASTS,
+    Buffer,
+    Elementwise,
+    Number,
+    Unsupported,
+    View,
+    is_known,
+    kind_of,
+)
+from trainkit.compiler.tracer import Namespace
+from trainkit.core.dispatch.formulas import (
+    NO_UFUNCS,
+    ElementCall,
+    ElementTrace,
+    TracedElements,
+    Untraceable,
+)
 
-_SIZE = 7
-"""Elements of the arrays that stand in for those of any size; no code depends on them."""
-_OUTSIDE_OF_RULES = (AttributeError, IndexError, TypeError, ValueError)
+_OUTSIDE_OF_RULES = (AttributeError, IndexError, TypeError, ValueError, Untraceable)
 """What a rule raises that does with an array what these don't know. Run on arrays, it says so."""
-
-
-class _ElementArray(TracedArray):
-    """An array of a rule that is traced: of unknown shape, with arithmetic on its elements alone.
-
-    A decision by shape, a view or a sum would hold for the stand-in only.
-    """
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "dtype":
-            return self.array.dtype
-        raise Unsupported(f"the attribute {name!r} of an array")
-
-    def __len__(self) -> int:
-        raise Unsupported("the length of an array")
-
-    def __eq__(self, other: Any) -> Any:
-        return np.equal(self, other)
-
-    __hash__ = object.__hash__
-
-    def __pow__(self, exponent: Any) -> Any:
-        # as the operator of NumPy's arrays, which calls other functions than `power` for these
-        if type(exponent) in (int, float) and exponent in (2, 0.5):
-            return np.square(self) if exponent == 2 else np.sqrt(self)
-        raise Unsupported(f"a power with the exponent {exponent!r}")
-
-    def _refuse_view(self, array: Any) -> TracedArray:
-        raise Unsupported("a view")
-
-    _make_view = _refuse_view
-
-
-class _ElementTracer(KernelTracer):
-    """Notes element-wise steps, and refuses all others; what can't be compiled is seen later."""
-
-    def is_expression(self, name: str, operands: tuple[Operand, ...]) -> bool:
-        return True
-
-    def note(self, step: Any) -> None:
-        if not isinstance(step, Elementwise):
-            raise Unsupported(type(step).__name__)
-        super().note(step)
-
-    def constant(self, array: Any) -> TracedArray:
-        if np.ndim(array):
-            raise Unsupported("an array beside those of the rule")
-        return super().constant(array)
-
-    def whole(self, array: Any, kind: str = "temporary") -> TracedArray:
-        traced = super().whole(array, kind)
-        return _ElementArray(self, array, traced.buffer, traced._base)
+_ELEMENTS, _ONE = (0,), ()
+"""What stands for the shape of all arrays, whatever it is, and that of a scalar."""
 
 
 class FlatProgram:
@@ -98,24 +60,28 @@ class FlatProgram:
 
     def __init__(self, rule: Callable[..., Any], n_slots: int, n_scalars: int, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
-        trace = _ElementTracer()
-        arrays = [trace.input((_SIZE,), self.dtype) for _ in range(2 + n_slots)]
-        scalars = tuple(trace.input((), self.dtype) for _ in range(n_scalars))
+        trace = ElementTrace()
+        arrays = [trace.input(self.dtype) for _ in range(2 + n_slots)]
+        scalars = tuple(trace.input(self.dtype) for _ in range(n_scalars))
         try:
             results = rule(Namespace(), arrays[0], arrays[1], scalars, *arrays[2:])
+            converted = [_in_dtype(x, self.dtype) for x in results]
         except _OUTSIDE_OF_RULES as error:
             raise Unsupported(f"{type(error).__name__}: {error}") from error
         if len(results) != 1 + n_slots:
             raise ValueError(f"update gave {len(results)} values for a weight and {n_slots} slots")
-        self.arrays = [x.view for x in arrays]
-        self.scalars = [x.view for x in scalars]
-        self.results = [_result(x, self.dtype) for x in results]
+        views, steps = _steps_of(trace, len(arrays))
+        self.arrays = views[: len(arrays)]
+        self.scalars = views[len(arrays) : trace.input_count]
+        self.results = [views[x.position] for x in converted]
         for i, result in enumerate(self.results):
+            if result.shape == _ONE:
+                raise Unsupported("a result that is one number")
             # The gradient may become a slot, as it stays as it is; another array would have to be
             # read before it is written, which steps one after the other don't know.
             if result in self.arrays and self.arrays.index(result) not in (1, self.target(i)):
                 raise Unsupported("an array as the new value of another")
-        steps = [_with_numbers(step) for step in _needed_steps(trace.steps, self.results)]
+        steps = _needed_steps(steps, self.results)
         self.scalar_steps = [step for step in steps if not step.out.shape]
         self.steps = [step for step in steps if step.out.shape]
         self._schedule_steps()
@@ -180,14 +146,50 @@ class FlatProgram:
             read |= last_read
 
 
-def _result(x: Any, dtype: np.dtype[Any]) -> View:
-    """A result in the dtype that it is kept in."""
-    if not isinstance(x, TracedArray) or not x.view.shape:
+def _in_dtype(x: Any, dtype: np.dtype[Any]) -> TracedElements:
+    """A result of a rule in the dtype that it is kept in."""
+    if not isinstance(x, TracedElements):
         raise Unsupported("a result that is one number")
-    return x.astype(dtype, copy=False).view
+    return x.astype(dtype, copy=False)
 
 
-def _needed_steps(steps: Sequence[Any], results: Sequence[View]) -> list[Elementwise]:
+def _steps_of(trace: ElementTrace, n_arrays: int) -> tuple[list[View], list[Elementwise]]:
+    """The views of all inputs and results, and the calls as steps over them.
+
+    Args:
+        trace: what a rule has called.
+        n_arrays: how many inputs are arrays; the others are scalars.
+    """
+    views: list[View] = []
+    steps: list[Elementwise] = []
+
+    def make_view(dtype: Any, shape: tuple[int, ...]) -> None:
+        if not is_known(dtype):
+            raise Unsupported(f"dtype {dtype}")
+        views.append(View(Buffer("temporary", 0), 0, shape, shape and (dtype.itemsize,), dtype))
+
+    for i, dtype in enumerate(trace.dtypes[: trace.input_count]):
+        make_view(dtype, _ELEMENTS if i < n_arrays else _ONE)
+    for call, dtype in zip(trace.calls, trace.dtypes[trace.input_count :], strict=True):
+        operands = [
+            Number(number, number.dtype) if source < 0 else views[source]
+            for source, number in zip(call.sources, call.numbers, strict=True)
+        ]
+        shapes = {x.shape for x in operands if isinstance(x, View)}
+        make_view(dtype, _ELEMENTS if _ELEMENTS in shapes else _ONE)
+        _check_step(call, operands[0].dtype, views[-1].dtype)
+        steps.append(Elementwise(call.name, tuple(operands), views[-1]))
+    return views, steps
+
+
+def _check_step(call: ElementCall, source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    if isinstance(call.function, str) and call.name not in NO_UFUNCS:
+        raise Unsupported(f"np.{call.name}")
+    if call.name == "cast" and kind_of(source) + kind_of(target) not in CASTS:
+        raise Unsupported(f"cast from {source} to {target}")
+
+
+def _needed_steps(steps: Sequence[Elementwise], results: Sequence[View]) -> list[Elementwise]:
     """The steps on which results depend."""
     views, needed_steps = set(results), []
     for step in reversed(steps):
@@ -195,17 +197,6 @@ def _needed_steps(steps: Sequence[Any], results: Sequence[View]) -> list[Element
             views.update(x for x in step.inputs if isinstance(x, View))
             needed_steps.append(step)
     return needed_steps[::-1]
-
-
-def _with_numbers(step: Elementwise) -> Elementwise:
-    """`step` with numbers in place of arrays of one number that the rule has brought along."""
-    inputs = [
-        Number(x.buffer.value[0][()], x.dtype)
-        if isinstance(x, View) and x.buffer.kind == "constant"
-        else x
-        for x in step.inputs
-    ]
-    return Elementwise(step.name, tuple(inputs), step.out)
 
 
 def array_function(program: FlatProgram, xp: Any) -> Callable[..., tuple[Any, ...]]:

@@ -31,9 +31,6 @@ from trainkit.compiler.ir import (
 )
 from trainkit.kernels.jit.numpy_inner_loops import has_loop
 
-NO_UFUNCS = ("copy", "cast", "where")
-"""Element-wise steps that are no ufunc of NumPy; all others have a ufunc's name."""
-
 
 class KernelTracer:
     """The steps that kernels have asked for so far; whoever writes code says what it can write.

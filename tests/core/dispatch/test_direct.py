@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import trainkit as tk
 from trainkit.core.dispatch import native
-from trainkit.core.dispatch.formulas import UfuncCall, steps_of
+from trainkit.core.dispatch.formulas import ElementCall, steps_of
 from trainkit.core.tensor import PRIMITIVES, wrap
 from trainkit.ops.math.cumulative import running_sum
 from trainkit.ops.math.max_and_argmax import argmax_as, argmin_as
@@ -243,9 +243,9 @@ def test_a_nan_is_found_wherever_it_is(dtype):
 def test_a_body_becomes_the_calls_that_it_makes():
     steps = steps_of(lambda xp, x, *, slope: xp.maximum(x, -x * slope), 1, ["slope"])
     assert steps == (
-        UfuncCall(np.negative, (0,), (None,)),
-        UfuncCall(np.multiply, (1, -1), (None, "slope")),
-        UfuncCall(np.maximum, (0, 2), (None, None)),
+        ElementCall(np.negative, (0,), (None,)),
+        ElementCall(np.multiply, (1, -1), (None, "slope")),
+        ElementCall(np.maximum, (0, 2), (None, None)),
     )
 
 

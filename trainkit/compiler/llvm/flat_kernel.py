@@ -25,7 +25,7 @@ from trainkit.compiler.llvm.llvm_functions import (
     literal,
     type_of,
 )
-from trainkit.compiler.tracer import NO_UFUNCS
+from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,
     DESCR,

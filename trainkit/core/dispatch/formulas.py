@@ -1,9 +1,10 @@
-"""Bodies of arithmetic as lists of ufunc calls, for the compiled half.
+"""Bodies of arithmetic as straight lines of calls, one element at a time.
 
-A body such as `1 / (1 + xp.exp(-x))` runs once on operands that note which ufuncs are called on
-them. From then on the compiled half calls NumPy's loops in this order itself: the same bits,
-without an array and a call of NumPy for each step. A body that asks for more than that, as for
-dtypes, or chooses by numbers, has no such list, and stays what is called.
+A body such as `1 / (1 + xp.exp(-x))` runs once on operands that note which functions are called on
+them, whatever shape arrays will have. From then on the line of these calls stands for the body: the
+compiled half calls NumPy's loops in its order, with the same bits and without an array and a call
+of NumPy for each step; kernels over large arrays and the updates of optimizers are written from it.
+A body that asks for more, such as a shape, or chooses by numbers, has no such line.
 """
 
 from __future__ import annotations
@@ -15,56 +16,202 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 MOST_STEPS = 16
-"""More of them are left to the body."""
+"""More of them are left to the body, where NumPy's loops are called."""
+
+NO_UFUNCS = ("copy", "cast", "where")
+"""Functions of elements that are no ufunc of NumPy, but for "clip", which is one without a name."""
 
 
-class UfuncCall(NamedTuple):
-    """One call of a ufunc.
+class ElementCall(NamedTuple):
+    """One call of a function of elements.
 
     Attributes:
-        ufunc: of one or two operands, and with one result.
+        function: a ufunc with one result, or the name of what is none.
         sources: for each operand the number of an input, or behind these that of an earlier call;
-            -1 for a Python number.
-        numbers: for each operand the number, or the name of the setting that it is; `None` for an
-            array.
+            -1 for a number.
+        numbers: for each operand the number, in the dtype in which it is taken where dtypes are
+            known, or the name of the setting that it is; `None` for an array.
     """
 
-    ufunc: np.ufunc
+    function: np.ufunc | str
     sources: tuple[int, ...]
-    numbers: tuple[float | str | None, ...]
+    numbers: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function if isinstance(self.function, str) else self.function.__name__
 
 
-class _Untraceable(Exception):
+class Untraceable(Exception):
     """The body does what no list of calls says."""
 
 
-class _Noted(NDArrayOperatorsMixin):
-    """An operand that notes what ufuncs are called on it."""
+class ElementTrace:
+    """The calls that bodies make on operands of this trace.
 
-    def __init__(self, steps: list[tuple[np.ufunc, tuple[Any, ...], _Noted]], name: str) -> None:
-        self._steps = steps
-        self.setting = name
+    Attributes:
+        calls: in their order.
+        dtypes: those of inputs, then of the results of calls; `None` where no dtype is known. Then
+            a body can't ask for it, and is made of ufuncs of one or two operands alone.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[ElementCall] = []
+        self.dtypes: list[np.dtype[Any] | None] = []
+
+    @property
+    def input_count(self) -> int:
+        """How many arrays come in."""
+        return len(self.dtypes) - len(self.calls)
+
+    def input(self, dtype: np.dtype[Any] | None = None) -> TracedElements:
+        """An array that comes in; all inputs come before the first call."""
+        self.dtypes.append(dtype)
+        return TracedElements(self, len(self.dtypes) - 1)
+
+    def add_setting(self, name: str) -> TracedElements:
+        """A Python number that is another in each call of the body."""
+        return TracedElements(self, -1, name)
+
+    def note(
+        self, function: np.ufunc | str, operands: Sequence[Any], dtype: np.dtype[Any] | None
+    ) -> TracedElements:
+        """The result, of this dtype, of a function of operands that are as it takes them."""
+        traced = [x if isinstance(x, TracedElements) else None for x in operands]
+        sources = tuple(-1 if x is None else x.position for x in traced)
+        # A number made of settings alone is Python's to compute, in float64.
+        if max(sources) < 0:
+            raise Untraceable("a number made of numbers")
+        numbers = tuple(
+            x if t is None else t.setting or None for x, t in zip(operands, traced, strict=True)
+        )
+        self.calls.append(ElementCall(function, sources, numbers))
+        self.dtypes.append(dtype)
+        return TracedElements(self, len(self.dtypes) - 1)
+
+    def call_ufunc(self, ufunc: np.ufunc, operands: Sequence[Any]) -> TracedElements:
+        """The result of a ufunc, whose operands are converted first where they have to be."""
+        if ufunc.nout != 1 or ufunc.signature is not None:
+            raise Untraceable(ufunc.__name__)
+        if self.dtypes[0] is None:
+            # Arrays take other ufuncs than `power` for some exponents.
+            fits = all(type(x) in (TracedElements, int, float) for x in operands)
+            if not fits or len(operands) > 2 or ufunc is np.power:
+                raise Untraceable(ufunc.__name__)
+            return self.note(ufunc, operands, None)
+        *dtypes, result = ufunc.resolve_dtypes((*map(self._kind_of, operands), None))
+        converted = list(map(self.convert, operands, dtypes))
+        return self.note(ufunc, converted, result)
+
+    def convert(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        """`x` as an operand of another dtype."""
+        if not isinstance(x, TracedElements):
+            return np.asarray(x).astype(dtype)[()]
+        if x.setting or self.dtypes[x.position] == dtype:
+            return x
+        return self.note("cast", [x], dtype)
+
+    def choose(self, condition: Any, x: Any, y: Any) -> TracedElements:
+        """The elements of `x` where the condition is true, else those of `y`."""
+        if self._kind_of(condition) != np.bool_:
+            raise Untraceable("a condition that is no bool")
+        dtype = self._common_dtype(x, y)
+        return self.note("where", [condition, *(self.convert(v, dtype) for v in (x, y))], dtype)
+
+    def limit(self, x: Any, low: Any, high: Any) -> TracedElements:
+        """Elements between two limits."""
+        dtype = self._common_dtype(x, low, high)
+        return self.note("clip", [self.convert(v, dtype) for v in (x, low, high)], dtype)
+
+    def _common_dtype(self, *operands: Any) -> np.dtype[Any]:
+        # numbers of Python are weak beside arrays by their values, not by their types
+        kinds = [0.0 if kind is float else kind for kind in map(self._kind_of, operands)]
+        kinds = [x if type(x) in (bool, int) else k for x, k in zip(operands, kinds, strict=True)]
+        return np.result_type(*kinds)
+
+    def _kind_of(self, x: Any) -> Any:
+        """What NumPy resolves a loop by: a dtype, or the type of a Python number."""
+        if type(x) in (bool, int, float):
+            return type(x)
+        if isinstance(x, TracedElements):
+            return float if x.setting else self.dtypes[x.position]
+        if np.ndim(x):
+            raise Untraceable("an array beside those of the formula")
+        return np.asarray(x).dtype
+
+
+class TracedElements(NDArrayOperatorsMixin):
+    """Elements of an array of unknown shape, with arithmetic on them alone.
+
+    Attributes:
+        trace: what notes the arithmetic.
+        position: the number of the input or call, -1 for a setting.
+        setting: the name of a setting, else empty.
+    """
+
+    __slots__ = ("position", "setting", "trace")
+
+    def __init__(self, trace: ElementTrace, position: int, setting: str = "") -> None:
+        self.trace, self.position, self.setting = trace, position, setting
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the elements."""
+        dtype = self.trace.dtypes[self.position]
+        if dtype is None or self.setting:
+            raise Untraceable("a dtype")
+        return dtype
+
+    def astype(self, dtype: Any, copy: bool = True) -> TracedElements:
+        """The elements converted to `dtype`."""
+        if np.dtype(dtype) != self.dtype:
+            return self.trace.note("cast", [self], np.dtype(dtype))
+        return self.trace.note("copy", [self], self.dtype) if copy else self
+
+    def __pow__(self, exponent: Any) -> Any:
+        # as the operator of NumPy's arrays, which calls other functions than `power` for these
+        typed = self.trace.dtypes[0] is not None
+        if typed and type(exponent) in (int, float) and exponent in (2, 0.5):
+            return np.square(self) if exponent == 2 else np.sqrt(self)
+        raise Untraceable(f"a power with the exponent {exponent!r}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        operands_fit = all(type(x) in (_Noted, int, float) for x in inputs)
-        # Arrays take other ufuncs than `power` for some exponents.
-        is_plain = ufunc.nout == 1 and ufunc.signature is None and ufunc is not np.power
-        if method != "__call__" or options or not is_plain or not operands_fit:
-            raise _Untraceable
-        result = _Noted(self._steps, "")
-        self._steps.append((ufunc, inputs, result))
-        return result
+        targets = options.pop("out", (None,))
+        if method != "__call__" or options:
+            raise Untraceable(f"{ufunc.__name__}.{method} with {sorted(options)}")
+        result = self.trace.call_ufunc(ufunc, inputs)
+        return result if targets[0] is None else result._write_to(targets[0])
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = {"where": self.trace.choose, "clip": self.trace.limit}.get(func.__name__)
+        if handler is None or kwargs or len(args) != 3 or self.trace.dtypes[0] is None:
+            raise Untraceable(f"np.{func.__name__}")
+        return handler(*args)
+
+    def _write_to(self, target: Any) -> TracedElements:
+        """`target`, which has these elements from now on."""
+        # What came in would change for others too, and in another dtype it would be rounded.
+        if not isinstance(target, TracedElements) or target.position < self.trace.input_count:
+            raise Untraceable("writing into an array of others")
+        if target.dtype != self.dtype:
+            raise Untraceable(f"writing {self.dtype} into an array of {target.dtype}")
+        target.position = self.position
+        return target
+
+    def __getattr__(self, name: str) -> Any:
+        raise Untraceable(f"the attribute {name!r} of an array")
 
     def __bool__(self) -> bool:
-        raise _Untraceable
+        raise Untraceable("a decision on a value")
 
-    def __array__(self, *args: Any, **options: Any) -> Any:
-        raise _Untraceable
+    def __len__(self) -> int:
+        raise Untraceable("the length of an array")
 
 
 def steps_of(
     body: Callable[..., Any], inputs: int, settings: Sequence[str]
-) -> tuple[UfuncCall, ...] | None:
+) -> tuple[ElementCall, ...] | None:
     """The ufunc calls that `body(np, *arrays, **settings)` makes, of which the last is its result.
 
     Args:
@@ -75,23 +222,16 @@ def steps_of(
     Returns:
         The calls, `None` for a body that is more than such calls.
     """
-    calls: list[tuple[np.ufunc, tuple[Any, ...], _Noted]] = []
-    arrays = [_Noted(calls, "") for _ in range(inputs)]
-    numbers = {name: _Noted(calls, name) for name in settings}
+    trace = ElementTrace()
+    arrays = [trace.input() for _ in range(inputs)]
     try:
-        result = body(np, *arrays, **numbers)
+        result = body(np, *arrays, **{name: trace.add_setting(name) for name in settings})
     except Exception:  # a body may stumble over such operands in any way
         return None
-    if not calls or calls[-1][2] is not result or len(calls) > MOST_STEPS:
-        return None
-    positions = {id(x): i for i, x in enumerate([*arrays, *(call[2] for call in calls)])}
-    steps = []
-    for ufunc, operands, _ in calls:
-        sources = tuple(positions.get(id(x), -1) for x in operands)
-        # A number made of settings alone is Python's to compute, in float64.
-        if max(sources) == -1:
-            return None
-        values = (x.setting if isinstance(x, _Noted) else x for x in operands)
-        constants = tuple(None if i >= 0 else x for i, x in zip(sources, values, strict=True))
-        steps.append(UfuncCall(ufunc, sources, constants))
-    return tuple(steps)
+    return tuple(trace.calls) if ends_in(trace, result) and len(trace.calls) <= MOST_STEPS else None
+
+
+def ends_in(trace: ElementTrace, result: Any) -> bool:
+    """Whether `result` is that of the last call."""
+    is_traced = isinstance(result, TracedElements) and bool(trace.calls)
+    return is_traced and result.position == len(trace.dtypes) - 1

@@ -46,7 +46,7 @@ from trainkit.core.dispatch.facets import (
     METHODS,
     Facets,
 )
-from trainkit.core.dispatch.formulas import UfuncCall, steps_of
+from trainkit.core.dispatch.formulas import ElementCall, steps_of
 from trainkit.core.dispatch.known_sizes import as_known, known_results
 from trainkit.core.dispatch.native import python_function
 from trainkit.core.errors import (
@@ -211,7 +211,7 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def steps(self) -> tuple[UfuncCall, ...] | None:
+    def steps(self) -> tuple[ElementCall, ...] | None:
         """The ufuncs that the body calls, element by element; `None` where it does more."""
         names, _, has_settings = _arguments(self.body)
         settings = names[1 + len(self.input_names) :] if has_settings else ()

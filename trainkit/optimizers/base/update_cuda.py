@@ -33,8 +33,8 @@ from trainkit.compiler.cuda.cuda_table import (
 from trainkit.compiler.cuda.cuda_vectors import ALIGNMENT, EACH, declarations, name_of
 from trainkit.compiler.flat import FlatProgram
 from trainkit.compiler.ir import Elementwise, Operand, Unsupported, View
-from trainkit.compiler.tracer import NO_UFUNCS
 from trainkit.core.devices import XP_OF, device_of
+from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.kernels.cuda.raw_kernel import THREADS
 from trainkit.optimizers.base.slot_state import SlotState
 

@@ -17,10 +17,10 @@ import numpy as np
 from trainkit import ops
 from trainkit.compiler.flat import array_function
 from trainkit.compiler.ir import Elementwise
-from trainkit.compiler.tracer import NO_UFUNCS
 from trainkit.core import devices
 from trainkit.core.devices import XP_OF
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.formulas import NO_UFUNCS
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable, writable_arrays
