@@ -125,6 +125,82 @@ def test_formulas_have_the_bits_of_their_bodies(x, name, data):
     assert_same_bits(PRIMITIVES[name].op, x, **settings)
 
 
+DIVISIONS = ["floor_divide", "mod", "fmod"]
+WIDE_RANGE = [*SPECIAL, 0.3, -0.1, 7.0, 1e30, 3.4e38, 2.0**27, -(2.0**28), 2.0**29 - 32]
+
+
+@given(arrays(), st.sampled_from(DIVISIONS), st.data())
+def test_divisions_have_the_bits_of_numpy(x, name, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    if x.dtype.kind == "i":
+        number, other = data.draw(st.integers(-3, 3)), rng.integers(-3, 4, x.shape)
+    else:
+        scales = 10.0 ** rng.uniform(*data.draw(st.sampled_from([(-6, 6), (-44, 38)])), x.shape)
+        number, other = (
+            data.draw(st.sampled_from(WIDE_RANGE)),
+            rng.choice([-1, 1], x.shape) * scales,
+        )
+    divisors = [other.astype(x.dtype), np.array(number, x.dtype), number]
+    divisor = divisors[data.draw(st.integers(0, 2))]
+    op = PRIMITIVES[name].op
+
+    def divide(tensor):
+        by = tk.constant(divisor) if isinstance(divisor, np.ndarray) else divisor
+        try:
+            return op(tensor, by).numpy()
+        except ValueError as error:
+            return np.array(str(error))
+
+    assert_same_bits(divide, x)
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 5000])
+def test_a_part_with_unusual_operands_is_divided_by_numpy(name, size):
+    # One pair fills a whole part, so that no other element sends it to NumPy's loop.
+    with np.errstate(all="ignore"):
+        for a in np.array(WIDE_RANGE, "float32"):
+            for b in np.array(WIDE_RANGE, "float32"):
+                x, y = np.full(size, a), np.full(size, b)
+                assert_same_bits(lambda t, y=y: PRIMITIVES[name].op(t, tk.constant(y)), x)
+                assert_same_bits(lambda t, b=b: PRIMITIVES[name].op(t, float(b)), x)
+
+
+def test_a_rest_by_a_number_is_recorded():
+    x = tk.constant([1.0, 5.5])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = x % 0.75 * x
+    np.testing.assert_allclose(tape.gradient(y, x), [0.25 + 1.0, 0.25 + 5.5])
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**40), 1e39, 10**400, True])
+def test_numbers_that_the_dtype_does_not_hold_go_the_long_way(number):
+    for x in (np.array([7, -7], "int32"), np.array([7.0, -7.5], "float32")):
+        results = []
+        for on in (True, False):
+            before = native.switch(on)
+            try:
+                with np.errstate(all="ignore"):
+                    results.append(repr(PRIMITIVES["mod"].op(tk.constant(x), number)))
+            except Exception as error:
+                results.append(repr(error))
+            finally:
+                native.switch(before)
+        assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 700])
+@pytest.mark.parametrize("name", ["add", "divide", "maximum", "power", "greater"])
+def test_rows_beside_a_vector_have_the_bits_of_numpy(name, rows):
+    rng = np.random.default_rng(0)
+    x, v = rng.choice(WIDE_RANGE, (rows, 33)), rng.choice(WIDE_RANGE, 33)
+    for dtype in ("float32", "float64"):
+        with np.errstate(all="ignore"):
+            a, b = x.astype(dtype), v.astype(dtype)
+            assert_same_bits(lambda t, b=b: PRIMITIVES[name].op(t, tk.constant(b)), a)
+
+
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 8192, 10_001])
 @pytest.mark.parametrize("name", ["rsqrt", "softsign", "reciprocal"])
 def test_long_formulas_go_part_by_part(name, size):

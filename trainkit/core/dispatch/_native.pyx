@@ -9,6 +9,7 @@ of these was made for, which also finds the words of all errors. Small arrays ar
 loops of NumPy's ufuncs as NumPy would hand them over, so the bits are the same.
 """
 
+cimport cython
 cimport numpy as cnp
 from cpython.dict cimport (
     PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size,
@@ -150,6 +151,7 @@ def is_on():
 
 include "native_code/arrays.pxi"
 include "native_code/ownership.pxi"
+include "native_code/own_loops.pxi"
 include "native_code/loops.pxi"
 include "native_code/formulas.pxi"
 include "native_code/direct.pxi"

@@ -8,7 +8,15 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, FLAT, INTEGERS, NO_LAYER, Absent
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    ELEMENTWISE,
+    FLAT,
+    INTEGERS,
+    NO_LAYER,
+    Absent,
+    Direct,
+)
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -114,6 +122,7 @@ def _division_rule(a: Any, b: Any) -> Spec:
     _division_rule,
     promotion=COMMON,
     semantics=ELEMENTWISE,
+    direct=Direct("division", (np.floor_divide,)),
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
     no_gradient=FLAT,
 )
@@ -131,6 +140,7 @@ def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     _division_rule,
     promotion=COMMON,
     semantics=ELEMENTWISE,
+    direct=Direct("division", (np.remainder,)),
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
 def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
@@ -154,6 +164,7 @@ mod.gradients(
     _division_rule,
     promotion=COMMON,
     semantics=ELEMENTWISE,
+    direct=Direct("division", (np.fmod,)),
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
 def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:

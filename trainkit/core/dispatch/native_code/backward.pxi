@@ -218,7 +218,7 @@ cdef int add_to(object total, object more) except -1:
     args[1] = PyArray_BYTES(b)
     steps[0] = steps[2] = step_of(a, n)
     steps[1] = step_of(b, n)
-    ADD.call(descr, args, n, steps)
+    ADD.call(descr, args, n, steps, False)
     return 0
 
 

@@ -234,6 +234,25 @@ cdef class TunedKernel:
         return self.body(*given, **settings)
 
 
+cdef object tensor_of_number(object x, cnp.PyArray_Descr *descr):
+    """A Python number behind a tensor of float32, or an int behind one of int32, as such a tensor.
+
+    `None` for other dtypes, and for a number that this one does not hold.
+    """
+    cdef double number
+    if not is_number(x) or not number_of(x, &number):
+        return None
+    if descr is F32 and not (number - number == 0 and fabs(number) > 1e38):
+        y = empty(0, NULL, F32)
+        (<float *>bytes_of(y))[0] = <float>number
+    elif descr is I32 and type(x) is int and fabs(number) < 2147483648.0:
+        y = empty(0, NULL, I32)
+        (<cnp.npy_int32 *>bytes_of(y))[0] = <cnp.npy_int32>number
+    else:
+        return None
+    return wrap(y)
+
+
 cdef Py_ssize_t most_elements(Direct direct, tuned) except -1:
     """Of how many elements it may be, by the facets, that a call goes neither to kernel nor body.
 
@@ -241,7 +260,7 @@ cdef Py_ssize_t most_elements(Direct direct, tuned) except -1:
     """
     if tuned is not None and tuned.run is not None:
         return DIRECT if tuned.exact else min(DIRECT, tuned.fewest - 1)
-    return PY_SSIZE_T_MAX if direct is None or direct.is_view else DIRECT
+    return PY_SSIZE_T_MAX if direct is None or direct.any_size else DIRECT
 
 
 cdef class Kernel(Op):
@@ -294,7 +313,10 @@ cdef class Kernel(Op):
                 ready.append(None)
                 continue
             if Py_TYPE(x) is not TENSOR:
-                return None
+                x = tensor_of_number(x, first) if self.one_dtype else None
+                if x is None:
+                    return None
+                inputs = inputs[:i] + (x,) + inputs[i + 1 :]
             array = array_of(x)
             if not is_array(array):
                 return None

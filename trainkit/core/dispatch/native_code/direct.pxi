@@ -5,10 +5,10 @@ cdef class Direct:
     """What is done with few elements in place of a kernel: the same bits, or `None`.
 
     Attributes:
-        is_view: it moves nothing, so that any number of elements will do.
+        any_size: it serves any number of elements, as it moves none or is faster than NumPy.
     """
 
-    cdef bint is_view
+    cdef bint any_size
 
     cdef object run(self, list arrays, dict settings):
         """The result on `arrays[1:]`, the first of which is in C order."""
@@ -19,7 +19,7 @@ cdef class DirectReshape(Direct):
     """The same elements in another shape."""
 
     def __init__(self):
-        self.is_view = True
+        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -55,7 +55,7 @@ cdef class DirectExpandDims(Direct):
     """A new axis of size 1."""
 
     def __init__(self):
-        self.is_view = True
+        self.any_size = True
 
     cdef object run(self, list arrays, dict settings):
         cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
@@ -137,6 +137,86 @@ cdef class DirectJoin(Direct):
         return y
 
 
+cdef class DirectDivision(Direct):
+    """Whole quotients and rests of numbers of one dtype; by an integer 0 the body divides."""
+
+    cdef Loops loops
+    cdef DivisionLoop own  # of float32
+
+    def __init__(self, ufunc):
+        self.loops = Loops(ufunc)
+        if ufunc is np.remainder:
+            self.own = rests
+        elif ufunc is np.fmod:
+            self.own = rests_towards_zero
+        else:
+            self.own = quotients
+        self.any_size = True
+
+    cdef object run(self, list arrays, dict settings):
+        cdef PyArrayObject *a = <PyArrayObject *>PyList_GET_ITEM(arrays, 1)
+        cdef PyArrayObject *b
+        cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+        cdef cnp.npy_intp n = PyArray_SIZE(a)
+        if not self.loops.has_kind(descr) or descr is BOOL or PyArray_NDIM(a) == 0 or n == 0:
+            return None
+        if not is_array(<object>PyList_GET_ITEM(arrays, 2)):
+            return None
+        b = <PyArrayObject *>PyList_GET_ITEM(arrays, 2)
+        if PyArray_DESCR(b) is not descr or not in_order(b):
+            return None
+        if PyArray_NDIM(b) != 0 and not same_shape(a, b):
+            return None
+        if has_integer_zero(b):
+            return None
+        y = empty(PyArray_NDIM(a), PyArray_DIMS(a), descr)
+        self.divide(
+            kind_of(descr), PyArray_BYTES(a), PyArray_BYTES(b), PyArray_BYTES(<PyArrayObject *>y), n,
+            PyArray_ITEMSIZE(a), 0 if PyArray_NDIM(b) == 0 else PyArray_ITEMSIZE(a),
+        )
+        return y
+
+    cdef void divide(
+        self, int kind, char *a, char *b, char *y, cnp.npy_intp n, cnp.npy_intp item,
+        cnp.npy_intp step_b,
+    ) noexcept:
+        cdef NumpyLoop loop = self.loops.by_kind[kind]
+        cdef void *data = self.loops.data_by_kind[kind]
+        cdef DivisionLoop own = self.own if kind == cnp.NPY_FLOAT else NULL
+        cdef cnp.npy_intp i, some = n, start = 0
+        cdef char *args[3]
+        cdef cnp.npy_intp steps[3]
+        cdef float divisors[DIVIDED]
+        steps[0] = steps[2] = 0 if n == 1 else item
+        steps[1] = 0 if n == 1 else step_b
+        with nogil:
+            if own is not NULL and step_b == 0:
+                for i in range(DIVIDED):
+                    divisors[i] = (<float *>b)[0]
+            while start < n:
+                args[0], args[1], args[2] = a + start * item, b + start * step_b, y + start * item
+                if own is not NULL:
+                    some = min(n - start, <cnp.npy_intp>DIVIDED)
+                if own is NULL or not own(
+                    <float *>args[0], &divisors[0] if step_b == 0 else <float *>args[1],
+                    <float *>args[2], some,
+                ):
+                    loop(args, &some, steps, data)
+                start += some
+
+
+cdef bint has_integer_zero(PyArrayObject *b) noexcept:
+    """Whether integers, by which something is divided, have a 0 among them."""
+    cdef cnp.npy_intp i, zeros = 0, n = PyArray_SIZE(b)
+    if PyArray_DESCR(b) is I32:
+        for i in range(n):
+            zeros += (<cnp.npy_int32 *>PyArray_BYTES(b))[i] == 0
+    elif PyArray_DESCR(b) is I64:
+        for i in range(n):
+            zeros += (<cnp.npy_int64 *>PyArray_BYTES(b))[i] == 0
+    return zeros != 0
+
+
 cdef dict FORMS = {
     "reduction": DirectReduction,
     "mean": DirectMean,
@@ -147,4 +227,5 @@ cdef dict FORMS = {
     "reshape": DirectReshape,
     "expand_dims": DirectExpandDims,
     "join": DirectJoin,
+    "division": DirectDivision,
 }

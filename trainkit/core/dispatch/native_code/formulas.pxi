@@ -127,10 +127,12 @@ cdef class Formula:
         cdef float narrow[2]
         cdef double wide[2]
         cdef int i, k, count
+        cdef bint has_number
         cdef Operand *operand
         cdef Loops loops
         for i in range(self.count):
             count = self.operand_counts[i]
+            has_number = False
             for k in range(count):
                 operand = &self.operands[i][k]
                 if operand.place >= self.inputs:
@@ -142,11 +144,12 @@ cdef class Formula:
                     wide[k] = operand.number if operand.named < 0 else numbers[operand.named]
                     narrow[k] = <float>wide[k]
                     steps[k] = 0
+                    has_number = True
                     args[k] = <char *>&narrow[k] if kind == cnp.NPY_FLOAT else <char *>&wide[k]
             args[count] = to + offset if i == self.count - 1 else scratch + self.slots[i] * slot_bytes
             steps[count] = step
             loops = <Loops>PyList_GET_ITEM(self.loops, i)
-            loops.call_kind(kind, args, n, steps)
+            loops.call_elements(kind, args, n, steps, has_number and not single)
 
 
 cdef bint number_of(object x, double *number) noexcept:
@@ -206,11 +209,6 @@ cdef object like_floats(object x):
     if not in_order(a) or not is_float(PyArray_DESCR(a)):
         return None
     return empty(PyArray_NDIM(a), PyArray_DIMS(a), PyArray_DESCR(a))
-
-
-ctypedef fused Float:
-    float
-    double
 
 
 # Each operation rounds, as ufuncs one after the other do.

@@ -1,12 +1,16 @@
 # Inner loops of ufuncs for float32 and float64, called on small arrays as NumPy would call them.
 
 # NumPy's own declaration of `ufunc` differs from version to version, and some leave `types` out.
+ctypedef void (*NumpyLoop)(
+    char **args, const cnp.npy_intp *n, const cnp.npy_intp *steps, void *data
+) noexcept nogil
+
 cdef extern from "numpy/ufuncobject.h":
     ctypedef struct UfuncFields "PyUFuncObject":
         int nin
         int nout
         int ntypes
-        cnp.PyUFuncGenericFunction *functions
+        NumpyLoop *functions
         void **data
         const char *types
 
@@ -38,12 +42,13 @@ cdef class Loops:
     """
 
     cdef object ufunc
-    cdef cnp.PyUFuncGenericFunction f32
-    cdef cnp.PyUFuncGenericFunction f64
+    cdef const OwnLoop *own
+    cdef NumpyLoop f32
+    cdef NumpyLoop f64
     cdef void *data32
     cdef void *data64
     cdef bint gives_bool
-    cdef cnp.PyUFuncGenericFunction by_kind[cnp.NPY_DOUBLE + 1]
+    cdef NumpyLoop by_kind[cnp.NPY_DOUBLE + 1]
     cdef void *data_by_kind[cnp.NPY_DOUBLE + 1]
 
     def __cinit__(self, cnp.ufunc ufunc):
@@ -51,6 +56,7 @@ cdef class Loops:
         cdef int i, k, nin = fields.nin, nargs = fields.nin + fields.nout
         cdef char kind, result
         self.ufunc = ufunc
+        self.own = own_loop_of(ufunc)
         if fields.nout != 1:
             return
         for i in range(fields.ntypes):
@@ -79,12 +85,41 @@ cdef class Loops:
         return descr is F64 and self.f64 is not NULL
 
     cdef inline void call(
-        self, cnp.PyArray_Descr *descr, char **args, cnp.npy_intp n, cnp.npy_intp *steps
+        self, cnp.PyArray_Descr *descr, char **args, cnp.npy_intp n, cnp.npy_intp *steps,
+        bint beside_number,
     ) noexcept:
-        if descr is F32:
-            self.f32(args, &n, steps, self.data32)
-        else:
-            self.f64(args, &n, steps, self.data64)
+        """One result for each element, by whichever loop is faster."""
+        cdef bint is_f32 = descr is F32
+        run_loop(
+            self.own_of(cnp.NPY_FLOAT if is_f32 else cnp.NPY_DOUBLE, beside_number),
+            self.f32 if is_f32 else self.f64, self.data32 if is_f32 else self.data64,
+            args, n, steps,
+        )
+
+    cdef inline ElementLoop own_of(self, int kind, bint beside_number) noexcept:
+        """The loop of ours that stands for NumPy's; NULL where there is none."""
+        if self.own is NULL or (self.own.beside_number and not beside_number):
+            return NULL
+        if kind == cnp.NPY_FLOAT:
+            return self.own.f32
+        return self.own.f64 if kind == cnp.NPY_DOUBLE else NULL
+
+    cdef void call_rows(
+        self, cnp.PyArray_Descr *descr, char **args, cnp.npy_intp rows, cnp.npy_intp n,
+        cnp.npy_intp *steps,
+    ) noexcept:
+        """NumPy's loop on `rows` times `n` elements and `n` others."""
+        cdef bint is_f32 = descr is F32
+        cdef NumpyLoop loop = self.f32 if is_f32 else self.f64
+        cdef void *data = self.data32 if is_f32 else self.data64
+        cdef char *now[3]
+        cdef cnp.npy_intp i
+        with nogil:
+            for i in range(rows):
+                # A loop may change what it is given.
+                now[0], now[1] = args[0] + i * n * steps[0], args[1]
+                now[2] = args[2] + i * n * steps[2]
+                loop(now, &n, steps, data)
 
     cdef inline bint has_kind(self, cnp.PyArray_Descr *descr) noexcept:
         return is_number_dtype(descr) and self.by_kind[kind_of(descr)] is not NULL
@@ -93,6 +128,31 @@ cdef class Loops:
         self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps
     ) noexcept:
         self.by_kind[kind](args, &n, steps, self.data_by_kind[kind])
+
+    cdef inline void call_elements(
+        self, int kind, char **args, cnp.npy_intp n, cnp.npy_intp *steps, bint beside_number
+    ) noexcept:
+        run_loop(
+            self.own_of(kind, beside_number), self.by_kind[kind], self.data_by_kind[kind],
+            args, n, steps,
+        )
+
+
+cdef inline void run_loop(
+    ElementLoop own, NumpyLoop theirs, void *data, char **args, cnp.npy_intp n,
+    cnp.npy_intp *steps,
+) noexcept:
+    """Run the loop of ours where there is one, else NumPy's; others may run beside a long one."""
+    if n > DIRECT:
+        with nogil:
+            if own is NULL:
+                theirs(args, &n, steps, data)
+            else:
+                own(args, n, steps)
+    elif own is NULL or n == 1:  # whose operands all have steps of 0
+        theirs(args, &n, steps, data)
+    else:
+        own(args, n, steps)
 
 
 cdef inline cnp.npy_intp step_of(PyArrayObject *a, cnp.npy_intp size) noexcept:
@@ -109,13 +169,13 @@ cdef object apply1(Loops loops, object x):
     cdef cnp.npy_intp steps[2]
     if not loops.has(descr):
         return None
-    if n > DIRECT or not in_order(a):
+    if not in_order(a) or (n > DIRECT and loops.own_of(kind_of(descr), False) is NULL):
         return by_ufunc(loops, (x,), n)
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
     steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
     if n:
-        loops.call(descr, args, n, steps)
+        loops.call(descr, args, n, steps, False)
     return y
 
 
@@ -135,29 +195,33 @@ cdef object apply2(Loops loops, object x1, object x2):
     cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef PyArrayObject *like
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-    cdef cnp.npy_intp size_a, size_b, n, rows, i
+    cdef cnp.npy_intp size_a, size_b, n, rows
+    cdef bint beside_number
     cdef char *args[3]
-    cdef char *now[3]
     cdef cnp.npy_intp steps[3]
     if PyArray_DESCR(b) is not descr or not loops.has(descr):
         return None
     size_a, size_b = PyArray_SIZE(a), PyArray_SIZE(b)
     n = size_a if size_a >= size_b else size_b
-    if n > DIRECT or not in_order(a) or not in_order(b):
+    if not in_order(a) or not in_order(b):
         return by_ufunc(loops, (x1, x2), n)
     rows = 1
-    if same_shape(a, b) or PyArray_NDIM(b) == 0:
+    beside_number = PyArray_NDIM(a) == 0 or PyArray_NDIM(b) == 0
+    if (
+        PyArray_NDIM(b) == 1 and PyArray_NDIM(a) == 2
+        and PyArray_DIM(a, 1) == size_b and size_b > 1 and size_a
+    ):
+        # Of any size, as NumPy takes its time between rows.
+        like = a
+        rows, n = PyArray_DIM(a, 0), size_b
+    elif n > DIRECT and not (beside_number and loops.own_of(kind_of(descr), True) is not NULL):
+        return by_ufunc(loops, (x1, x2), n)
+    elif same_shape(a, b) or PyArray_NDIM(b) == 0:
         like = a
         n = size_a
     elif PyArray_NDIM(a) == 0:
         like = b
         n = size_b
-    elif (
-        PyArray_NDIM(b) == 1 and PyArray_NDIM(a) == 2
-        and PyArray_DIM(a, 1) == size_b and size_b > 1 and size_a
-    ):
-        like = a
-        rows, n = PyArray_DIM(a, 0), size_b
     else:
         return by_ufunc(loops, (x1, x2), n)
     y = empty(PyArray_NDIM(like), PyArray_DIMS(like), loops.result(descr))
@@ -167,12 +231,9 @@ cdef object apply2(Loops loops, object x1, object x2):
     steps[2] = step_of(<PyArrayObject *>y, n)
     if rows == 1:
         if n:
-            loops.call(descr, args, n, steps)
+            loops.call(descr, args, n, steps, beside_number)
         return y
-    for i in range(rows):
-        # A loop may change what it is given.
-        now[0], now[1], now[2] = args[0] + i * n * steps[0], args[1], args[2] + i * n * steps[2]
-        loops.call(descr, now, n, steps)
+    loops.call_rows(descr, args, rows, n, steps)
     return y
 
 
@@ -190,7 +251,7 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     cdef int at_array = 1 if number_first else 0
     if not loops.has(descr):
         return None
-    if n > DIRECT or not in_order(a):
+    if not in_order(a) or (n > DIRECT and loops.own_of(kind_of(descr), True) is NULL):
         return by_ufunc(loops, (number, x) if number_first else (x, number), n)
     if type(number) is float:
         wide = <double>number
@@ -211,5 +272,5 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     args[2] = PyArray_BYTES(<PyArrayObject *>y)
     steps[2] = step_of(<PyArrayObject *>y, n)
     if n:
-        loops.call(descr, args, n, steps)
+        loops.call(descr, args, n, steps, True)
     return y
