@@ -67,6 +67,17 @@ def pytest_collection_finish(session):
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """What a folder's tests leave stays too, as what Numba knows of kernels that it compiled.
+
+    A collection took two seconds behind tests of kernels, and there are hundreds.
+    """
+    if nextitem is not None and nextitem.path.parent != item.path.parent:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_report_header(config):
     if config.getoption("--gpu-stand-in"):
         return "GPU STAND-IN: NumPy behind CuPy's interface; nothing here runs on a GPU"
