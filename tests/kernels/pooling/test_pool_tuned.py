@@ -11,7 +11,10 @@ CASES = [
     ((7, 5), (3, 3), (2, 2), "same"),
     ((5, 5), (2, 3), (1, 1), "same"),
     ((9,), (3,), (2,), "same"),
+    ((4, 6, 5), (1, 2, 2), (1, 2, 2), "valid"),
+    ((5, 6, 7), (2, 3, 2), (2, 2, 1), "valid"),
 ]
+PADDED = ((5, 4, 7), (3, 3, 2), (2, 1, 2), "same")
 
 
 def arrays(case, rng):
@@ -22,7 +25,7 @@ def arrays(case, rng):
     return w, x, rng.normal(size=(4, *w.out, 5)).astype("float32")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, PADDED], ids=str)
 def test_max_pool_equals_the_plain_version(eager, rng, case):
     w, x, g = arrays(case, rng)
     y = pool_reference.max_pool(np, w, x)
@@ -73,8 +76,37 @@ def test_rectified_gradient_equals_the_plain_version(eager, rng):
     np.testing.assert_allclose(by_bias, found.sum(axis=(0, 1)), atol=1e-5)
 
 
-def test_other_dtypes_and_ranks_are_left_to_the_plain_version(eager, rng):
+OVERLAPPING = [
+    (CASES[-2], False),
+    (CASES[-1], True),
+    (((6, 6, 6), (3, 3, 3), (1, 1, 1), "valid"), True),
+    (((5, 7, 6), (3, 2, 3), (2, 1, 2), "valid"), True),
+]
+
+
+@pytest.mark.parametrize(("case", "overlap"), OVERLAPPING, ids=str)
+def test_pooling_of_volumes_has_the_bits_of_the_plain_version(eager, rng, case, overlap):
+    w, _, g = arrays(case, rng)
+    assert w.overlap == overlap
+    x = rng.normal(size=(4, *w.sizes, 19)).astype("float32")
+    g = rng.normal(size=(4, *w.out, 19)).astype("float32")
+    y = pool_reference.max_pool(np, w, x)
+    pairs = [
+        (pool_tuned.max_pool(w, x), y),
+        (
+            pool_tuned.max_pool_gradient(w, g, x, y),
+            pool_reference.max_pool_gradient(np, w, g, x, y),
+        ),
+        (pool_tuned.average_pool(w, x), pool_reference.average_pool(np, w, x)),
+        (pool_tuned.average_pool_gradient(w, g), pool_reference.average_pool_gradient(np, w, g)),
+    ]
+    for compiled, plain in pairs:
+        np.testing.assert_array_equal(compiled, plain, strict=True)
+
+
+def test_other_dtypes_and_padded_means_of_volumes_are_left_to_the_plain_version(eager, rng):
     w, x, _ = arrays(CASES[0], rng)
     assert pool_tuned.max_pool(w, x.astype("float64")) is None
-    deep = Windows((2, 2, 2), (2, 2, 2), (2, 2, 2), "valid", (1, 1, 1))
-    assert pool_tuned.max_pool(deep, np.zeros((1, 2, 2, 2, 1), "float32")) is None
+    w, x, g = arrays(PADDED, rng)
+    assert pool_tuned.average_pool(w, x) is None
+    assert pool_tuned.average_pool_gradient(w, g) is None

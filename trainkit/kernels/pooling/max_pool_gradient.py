@@ -15,7 +15,9 @@ from trainkit.kernels.jit.simd import Loop, Tile, literal
 
 
 @intrinsic(prefer_literal=True)
-def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixel, count):
+def give_to_first(
+    typing, lanes, cut, x, result, y, g, planes, rows, columns, plane, line, pixel, count
+):
     """Add g to `result` at the first place of a window whose x equals y, for some channels.
 
     Args:
@@ -26,18 +28,20 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
         result: address of that place in the result.
         y: address of the window's largest value.
         g: address of its gradient.
+        planes: of the window, at least 1.
         rows: of the window, at least 1.
         columns: of the window, at least 1.
+        plane: bytes from one plane to the next.
         line: bytes from one row to the next.
         pixel: bytes from one place of a row to the next.
         count: see `cut`.
     """
     literals = lanes, cut
     size, masked = (literal(kind) for kind in literals)
-    signature = types.void(*literals, *(types.intp,) * 9)
+    signature = types.void(*literals, *(types.intp,) * 11)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, result, y, g, rows, columns, line, pixel, count = arguments[2:]
+        x, result, y, g, planes, rows, columns, plane, line, pixel, count = arguments[2:]
         tile = Tile(builder, 1, 1, size)
         mask = tile.masks(count)[0] if masked else None
 
@@ -49,7 +53,8 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
 
         none = ir.Constant(tile.vector, [0.0] * size)
         largest = read(y)
-        outer = Loop(builder, rows, [x, result, read(g)])
+        outermost = Loop(builder, planes, [x, result, read(g)])
+        outer = Loop(builder, rows, outermost.values)
         inner = Loop(builder, columns, outer.values)
         x_at, result_at, left = inner.values
         is_maximum = builder.fcmp_ordered("==", read(x_at), largest)
@@ -58,6 +63,8 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
         inner.close([tile.plus(x_at, pixel), tile.plus(result_at, pixel), left])
         x_at, result_at = outer.values[:2]
         outer.close([tile.plus(x_at, line), tile.plus(result_at, line), left])
+        x_at, result_at = outermost.values[:2]
+        outermost.close([tile.plus(x_at, plane), tile.plus(result_at, plane), left])
         return context.get_dummy_value()
 
     return signature, codegen

@@ -1,6 +1,10 @@
-"""Pooling in two dimensions and rectified gradients, compiled once for all shapes.
+"""Pooling in up to three dimensions and rectified gradients, compiled once for all shapes.
 
-The channels lie side by side, so that all loops over them become vector instructions.
+The channels lie side by side, so that all loops over them become vector instructions. Images are
+(batch, planes, rows, columns, channels); a `window` is (planes, rows, columns, stride_d, stride_h,
+stride_w, front, top, left, backwards). Where `backwards` is 1, gradients visit the windows from the
+last to the first: an element of several windows then adds their parts in the order of its positions
+in them, as the plain version does.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
 from trainkit.kernels.threads.parallel_for import chunk_range
 
-_IMAGES = float32[:, :, :, ::1]
-_WINDOW = UniTuple(int64, 6)
+_IMAGES = float32[:, :, :, :, ::1]
+_WINDOW = UniTuple(int64, 10)
 _LANES = tiling(1)[2]
 
 
@@ -27,117 +31,144 @@ def _seen(index, stride, before, window, size):
     return max(start, 0), min(start + window, size)
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
-def max_pool(part, parts, x, y, window):
-    """The largest of each window.
+@inlined
+def _window_index(number, count, backwards):
+    """The window that is visited after `number` others of `count` along an axis."""
+    return count - 1 - number if backwards else number
 
-    `window` is (rows, columns, stride_h, stride_w, top, left).
-    """
+
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
+def max_pool(part, parts, x, y, window):
+    """The largest of each window."""
     start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
-    rows, columns, stride_h, stride_w, top, left = window
-    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
+    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
+    depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
     for n in range(start_n, stop_n):
         best = np.empty(channels, np.float32)
-        for i in range(y.shape[1]):
-            first, last = _seen(i, stride_h, top, rows, height)
-            for j in range(y.shape[2]):
-                start, stop = _seen(j, stride_w, left, columns, width)
-                for c in range(channels):
-                    best[c] = -np.inf
-                for a in range(first, last):
-                    for b in range(start, stop):
-                        for c in range(channels):
-                            value = x[n, a, b, c]
-                            # as in NumPy, NaN is larger than all others
-                            larger = value > best[c] or value != value
-                            best[c] = value if larger else best[c]
-                for c in range(channels):
-                    y[n, i, j, c] = best[c]
+        for h in range(y.shape[1]):
+            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            for i in range(y.shape[2]):
+                first, last = _seen(i, stride_h, top, rows, height)
+                for j in range(y.shape[3]):
+                    start, stop = _seen(j, stride_w, left, columns, width)
+                    for c in range(channels):
+                        best[c] = -np.inf
+                    for d in range(nearest, farthest):
+                        for a in range(first, last):
+                            for b in range(start, stop):
+                                for c in range(channels):
+                                    value = x[n, d, a, b, c]
+                                    # as in NumPy, NaN is larger than all others
+                                    larger = value > best[c] or value != value
+                                    best[c] = value if larger else best[c]
+                    for c in range(channels):
+                        y[n, h, i, j, c] = best[c]
 
 
-@by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True)
+@by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
 def max_pool_gradient(part, parts, g, x, y, result, window):
     """Each g added to the first maximum."""
     start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
-    rows, columns, stride_h, stride_w, top, left = window
-    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
-    high, wide = y.shape[1], y.shape[2]
+    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards = window
+    depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
+    deep, high, wide = y.shape[1], y.shape[2], y.shape[3]
     pixel = 4 * channels
+    line = pixel * width
+    plane = line * height
     whole_vectors, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
     for number in range(start_n, stop_n):
         n = np.int64(number)
-        for a in range(height):
-            for b in range(width):
-                for c in range(channels):
-                    result[n, a, b, c] = 0
-        for i in range(high):
-            first, last = _seen(i, stride_h, top, rows, height)
-            for j in range(wide):
-                start, stop = _seen(j, stride_w, left, columns, width)
-                if first >= last or start >= stop:
-                    continue
-                offset = pixel * ((n * height + first) * width + start)
-                x_at, result_at = x.ctypes.data + offset, result.ctypes.data + offset
-                offset = pixel * ((n * high + i) * wide + j)
-                largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
-                tall, long, line = last - first, stop - start, pixel * width
-                for v in range(vectors):  # no unpacked tuples: they would hide the literals
-                    c = 4 * _LANES * v
-                    if v < whole_vectors:
-                        give_to_first(
-                            _LANES, 0, x_at + c, result_at + c, largest + c, g_at + c,
-                            tall, long, line, pixel, _LANES,
-                        )  # fmt: skip
-                    else:
-                        give_to_first(
-                            _LANES, 1, x_at + c, result_at + c, largest + c, g_at + c,
-                            tall, long, line, pixel, channels - _LANES * v,
-                        )  # fmt: skip
+        for d in range(depth):
+            for a in range(height):
+                for b in range(width):
+                    for c in range(channels):
+                        result[n, d, a, b, c] = 0
+        for window_h in range(deep):
+            h = _window_index(window_h, deep, backwards)
+            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            for window_i in range(high):
+                i = _window_index(window_i, high, backwards)
+                first, last = _seen(i, stride_h, top, rows, height)
+                for window_j in range(wide):
+                    j = _window_index(window_j, wide, backwards)
+                    start, stop = _seen(j, stride_w, left, columns, width)
+                    if nearest >= farthest or first >= last or start >= stop:
+                        continue
+                    offset = n * depth * plane + nearest * plane + first * line + start * pixel
+                    x_at, result_at = x.ctypes.data + offset, result.ctypes.data + offset
+                    offset = pixel * (((n * deep + h) * high + i) * wide + j)
+                    largest, g_at = y.ctypes.data + offset, g.ctypes.data + offset
+                    thick, tall, long = farthest - nearest, last - first, stop - start
+                    for v in range(vectors):  # no unpacked tuples: they would hide the literals
+                        c = 4 * _LANES * v
+                        if v < whole_vectors:
+                            give_to_first(
+                                _LANES, 0, x_at + c, result_at + c, largest + c, g_at + c,
+                                thick, tall, long, plane, line, pixel, _LANES,
+                            )  # fmt: skip
+                        else:
+                            give_to_first(
+                                _LANES, 1, x_at + c, result_at + c, largest + c, g_at + c,
+                                thick, tall, long, plane, line, pixel, channels - _LANES * v,
+                            )  # fmt: skip
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
 def average_pool(part, parts, x, y, window):
     """The mean of what each window covers of the image."""
     start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
-    rows, columns, stride_h, stride_w, top, left = window
-    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
+    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, _ = window
+    depth, height, width, channels = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
     for n in range(start_n, stop_n):
         total = np.empty(channels, np.float32)
-        for i in range(y.shape[1]):
-            first, last = _seen(i, stride_h, top, rows, height)
-            for j in range(y.shape[2]):
-                start, stop = _seen(j, stride_w, left, columns, width)
-                share = np.float32(1) / np.float32((last - first) * (stop - start))
-                for c in range(channels):
-                    total[c] = 0
-                for a in range(first, last):
-                    for b in range(start, stop):
-                        for c in range(channels):
-                            total[c] += x[n, a, b, c]
-                for c in range(channels):
-                    y[n, i, j, c] = total[c] * share
+        for h in range(y.shape[1]):
+            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            for i in range(y.shape[2]):
+                first, last = _seen(i, stride_h, top, rows, height)
+                for j in range(y.shape[3]):
+                    start, stop = _seen(j, stride_w, left, columns, width)
+                    covered = (farthest - nearest) * (last - first) * (stop - start)
+                    share = np.float32(1) / np.float32(covered)
+                    for c in range(channels):
+                        total[c] = 0
+                    for d in range(nearest, farthest):
+                        for a in range(first, last):
+                            for b in range(start, stop):
+                                for c in range(channels):
+                                    total[c] += x[n, d, a, b, c]
+                    for c in range(channels):
+                        y[n, h, i, j, c] = total[c] * share
 
 
-@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True, apart=True)
 def average_pool_gradient(part, parts, g, result, window):
     """Each g shared by what its window covers."""
     start_n, stop_n = chunk_range(part, parts, g.shape[0], 1)
-    rows, columns, stride_h, stride_w, top, left = window
-    height, width, channels = result.shape[1], result.shape[2], result.shape[3]
+    planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards = window
+    depth, height, width = result.shape[1], result.shape[2], result.shape[3]
+    deep, high, wide, channels = g.shape[1], g.shape[2], g.shape[3], g.shape[4]
     for n in range(start_n, stop_n):
-        for a in range(height):
-            for b in range(width):
-                for c in range(channels):
-                    result[n, a, b, c] = 0
-        for i in range(g.shape[1]):
-            first, last = _seen(i, stride_h, top, rows, height)
-            for j in range(g.shape[2]):
-                start, stop = _seen(j, stride_w, left, columns, width)
-                share = np.float32(1) / np.float32((last - first) * (stop - start))
-                for a in range(first, last):
-                    for b in range(start, stop):
-                        for c in range(channels):
-                            result[n, a, b, c] += g[n, i, j, c] * share
+        for d in range(depth):
+            for a in range(height):
+                for b in range(width):
+                    for c in range(channels):
+                        result[n, d, a, b, c] = 0
+        for window_h in range(deep):
+            h = _window_index(window_h, deep, backwards)
+            nearest, farthest = _seen(h, stride_d, front, planes, depth)
+            for window_i in range(high):
+                i = _window_index(window_i, high, backwards)
+                first, last = _seen(i, stride_h, top, rows, height)
+                for window_j in range(wide):
+                    j = _window_index(window_j, wide, backwards)
+                    start, stop = _seen(j, stride_w, left, columns, width)
+                    covered = (farthest - nearest) * (last - first) * (stop - start)
+                    share = np.float32(1) / np.float32(covered)
+                    for d in range(nearest, farthest):
+                        for a in range(first, last):
+                            for b in range(start, stop):
+                                for c in range(channels):
+                                    result[n, d, a, b, c] += g[n, h, i, j, c] * share
 
 
 @by_parts(MATRIX, MATRIX, MATRIX, MATRIX)

@@ -36,7 +36,7 @@ _NANOSECONDS = 0.15
 
 def _found(family: kernel_family.Family, w: Windows, passes: int, *arrays: Array) -> Any:
     """The compiled kernel for these arrays, or `None`."""
-    if len(w.window) > 2 or any(a.dtype is not _F32 or not a.size for a in arrays):
+    if any(a.dtype is not _F32 or not a.size for a in arrays):
         return None
     largest = max(a.nbytes for a in arrays)
     return family.find((), passes * largest / kernel_family.BYTES_PER_SECOND)
@@ -49,16 +49,19 @@ def _work(*arrays: Array) -> tuple[int, int]:
 
 
 def _window(w: Windows) -> tuple[int, ...]:
-    """(rows, columns, stride_h, stride_w, top, left)."""
-    if len(w.window) == 1:
-        return 1, w.window[0], 1, w.strides[0], 0, w.pads[0][0]
-    return (*w.window, *w.strides, w.pads[0][0], w.pads[1][0])
+    """(planes, rows, columns, stride_d, stride_h, stride_w, front, top, left, backwards)."""
+    lacking = 3 - len(w.window)
+    ones, zeros = (1,) * lacking, (0,) * lacking
+    before = tuple(pad for pad, _ in w.pads)
+    # In three dimensions the sums of overlapping windows are those of the plain version to the bit.
+    return (*ones, *w.window, *ones, *w.strides, *zeros, *before, int(not lacking))
 
 
 def _image(array: Array, rank: int) -> Array:
-    """(batch, height, width, channels) in row-major order."""
+    """(batch, depth, height, width, channels) in row-major order."""
     array = owned(array)
-    return array if rank == 2 else array.reshape(array.shape[0], 1, *array.shape[1:])
+    ones = (1,) * (3 - rank)
+    return array.reshape(array.shape[0], *ones, *array.shape[1:]) if ones else array
 
 
 def _pool(family: kernel_family.Family, w: Windows, x: Array) -> Array | None:
@@ -75,8 +78,15 @@ def max_pool(w: Windows, x: Array) -> Array | None:
     return _pool(MAX_POOL, w, x)
 
 
+def _divides_otherwise(w: Windows) -> bool:
+    """Whether the plain version's quotients are not the compiled kernels' products to the bit."""
+    return len(w.window) == 3 and w.has_padding
+
+
 def average_pool(w: Windows, x: Array) -> Array | None:
     """The mean of each window, or `None` where the plain version is to do it."""
+    if _divides_otherwise(w):
+        return None
     return _pool(AVERAGE_POOL, w, x)
 
 
@@ -93,7 +103,7 @@ def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
 
 def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     """Each `g` shared by its window, or `None` where the plain version is to do it."""
-    run = _found(AVERAGE_POOL_GRADIENT, w, 6, g)
+    run = None if _divides_otherwise(w) else _found(AVERAGE_POOL_GRADIENT, w, 6, g)
     if run is None:
         return None
     result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
